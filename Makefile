@@ -64,7 +64,7 @@ interop: build
 	@scripts/tensorflow-env
 	@$(CTEST) --no-tests=error -L interop --test-dir build/release
 
-chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync|consistent|tls|ucx|together|together_keys, SEED=7: only these
+chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync|consistent|tls|ucx|evaluator|keys|sync_keys|term|together|together_keys, SEED=7: only these
 chaos: build
 	@ESTOC_CHAOS_MODE=$(MODE) ESTOC_CHAOS_SEED=$(SEED) ESTOC_CHAOS_SEEDS=$(if $(SEED),1,20) \
 	    build/release/tests/test_cluster_chaos

@@ -114,12 +114,22 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
 /* Whether a hook is an est_in_memory_evaluator_hook. */
 bool est_is_in_memory_evaluator(const est_hook *hook);
 
-/* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. A result that cannot be saved is an error: others go by what evaluations have saved. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was
- * evaluated is pinned afterwards. *out NULL: of several that evaluate together the chief has no checkpoint, or all
- * others are done. */
+/* What an evaluation is for; zeroed: as est_evaluate. */
+typedef struct est_evaluate_call {
+    est_session *from; /* that trains the same model: its variables, in place of a checkpoint */
+    est_pin     *pin;  /* the checkpoint_path is a directory, and the checkpoint of it that was evaluated is pinned */
+
+    /* Called when the metrics are saved. Workers that evaluate together stay until it has returned at the one that
+     * publishes, the only one that calls it: if that one is lost they evaluate again when it is back. The metrics are
+     * borrowed. NULL: nothing is left to do. */
+    est_status (*then)(void *user, est_metrics *metrics);
+    void *user;
+} est_evaluate_call;
+
+/* est_evaluate, but a result that cannot be saved is an error: others go by what evaluations have saved. *out NULL: of
+ * several that evaluate together the chief has no checkpoint, or all others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
-                                                 est_session *from, est_pin *pin, est_metrics **out);
+                                                 const est_evaluate_call *call, est_metrics **out);
 
 /* Builds the list of metrics of an evaluation. */
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);

@@ -55,8 +55,7 @@ static est_status counter_after_run(est_hook *hook, est_loop *loop)
 typedef struct evaluation {
     est_estimator              *estimator;
     const est_evaluate_options *options;
-    est_session                *from; /* NULL: a checkpoint */
-    est_pin                    *pin;  /* of the checkpoint; NULL: it is read where it is */
+    est_evaluate_call           call;
     est_dataset                *input;
     est_model                  *model;
     est_hook                  **hooks;
@@ -87,18 +86,18 @@ static est_status pin_and_restore(void *user, const char *prefix, bool *unusable
  * for exporters. */
 static est_status restore_pinned(evaluation *e, est_session *session)
 {
-    pinned_restore r      = { e->pin, session };
+    pinned_restore r      = { e->call.pin, session };
     est_status     status = est_checkpoint_try_all(e->options->checkpoint_path, NULL, pin_and_restore, &r);
 
     EST_TRY(est_estimator_blame_checkpoint(status));
-    est_log_info("Restoring parameters from %s", e->pin->of);
-    return est_checkpoint_put_path(e->pin->of, e->path);
+    est_log_info("Restoring parameters from %s", e->call.pin->of);
+    return est_checkpoint_put_path(e->call.pin->of, e->path);
 }
 
 static est_status restore(evaluation *e, est_session *session)
 {
-    if (e->from != NULL) return est_estimator_copy_variables(e->from, session, true);
-    if (e->pin != NULL) return restore_pinned(e, session);
+    if (e->call.from != NULL) return est_estimator_copy_variables(e->call.from, session, true);
+    if (e->call.pin != NULL) return restore_pinned(e, session);
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
@@ -115,7 +114,8 @@ static est_status meet(evaluation *e, const char *word)
     }
     word    = est_ensemble_word(e->together.ensemble);
     e->none = strcmp(word, NO_CHECKPOINT) == 0;
-    if (word[0] == '\0' || e->none) return EST_OK;
+    if (e->none) return est_together_await_end(&e->together);
+    if (word[0] == '\0') return EST_OK;
     return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", word);
 }
 
@@ -143,12 +143,15 @@ static est_status agree(evaluation *e, est_status status)
     return missing ? status : est_error_raise(&error);
 }
 
-/* The others have the variables from the chief. */
+/* The others have the variables from the chief. One that was started again gets those that the others had from it, but
+ * reads the checkpoint all the same: exporters need it pinned. */
 static est_status restore_together(evaluation *e, est_session *session)
 {
     EST_TRY(meet(e, ""));
     if (e->none) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
-    if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
+    if (e->together.meeting.rank == e->together.meeting.source || e->estimator->task->is_chief) {
+        EST_TRY(restore(e, session));
+    }
     return est_together_share(&e->together, session);
 }
 
@@ -411,17 +414,26 @@ static est_status prepare(evaluation *e)
     return est_estimator_model(estimator, EST_EVAL, e->input, estimator->config.seed, &e->model);
 }
 
-/* With must_save a result that could not be saved is an error. */
-static est_status evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                           bool must_save, est_pin *pin, est_metrics **out)
+/* Saves the result, at the one that does, and has the rest done. With must_save a result that could not be saved is an error. */
+static est_status conclude(evaluation *e, bool must_save, est_metrics *metrics)
 {
-    est_evaluate_options own;
-    evaluation           e       = { .estimator = estimator, .options = &own, .from = from, .pin = pin };
-    est_metrics         *metrics = NULL;
-    est_status           status;
+    est_status status;
 
-    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_evaluate_options), options, &own));
-    options = &own;
+    if (!publishes(e)) {
+        mention(metrics);
+        return EST_OK;
+    }
+    status = publish(e, metrics);
+    if (status != EST_OK && !must_save) {
+        est_log_warn("%s", est_error_message());
+        status = EST_OK;
+    }
+    EST_TRY(status);
+    return e->call.then != NULL ? e->call.then(e->call.user, metrics) : EST_OK;
+}
+
+static est_status check_options(const est_evaluate_options *options)
+{
     if (options->steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "evaluate: steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
@@ -432,24 +444,29 @@ static est_status evaluate(est_estimator *estimator, const est_evaluate_options 
                         "evaluate: the evaluation's name is %s; it is part of a directory's: leave out the /",
                         options->name);
     }
-    EST_TRY(est_hooks_check("evaluate: hook", options->hooks));
+    return est_hooks_check("evaluate: hook", options->hooks);
+}
+
+static est_status evaluate(est_estimator *estimator, const est_evaluate_options *options, const est_evaluate_call *call,
+                           bool must_save, est_metrics **out)
+{
+    est_evaluate_options own;
+    evaluation           e       = { .estimator = estimator, .options = &own, .call = *call };
+    est_metrics         *metrics = NULL;
+    est_status           status;
+
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_evaluate_options), options, &own));
+    EST_TRY(check_options(&own));
     if (!estimator->config.no_signals) est_signals_catch();
-    if (from == NULL) est_estimator_say_untrained(estimator, options->checkpoint_path, "evaluate");
+    if (call->from == NULL) est_estimator_say_untrained(estimator, own.checkpoint_path, "evaluate");
     status = EST_OK;
-    if (from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
+    if (call->from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
         status = est_together_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.together);
     }
     if (status == EST_OK) status = prepare(&e);
     if (e.together.ensemble != NULL) status = agree(&e, status);
     if (status == EST_OK && !e.none) status = run(&e, &metrics);
-    if (status == EST_OK && metrics != NULL && publishes(&e)) {
-        status = publish(&e, metrics);
-        if (status != EST_OK && !must_save) {
-            est_log_warn("%s", est_error_message());
-            status = EST_OK;
-        }
-    }
-    if (status == EST_OK && metrics != NULL && !publishes(&e)) mention(metrics);
+    if (status == EST_OK && metrics != NULL) status = conclude(&e, must_save, metrics);
     if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
     est_together_fail(&e.together, status);
     est_together_close(&e.together);
@@ -465,10 +482,10 @@ static est_status evaluate(est_estimator *estimator, const est_evaluate_options 
     return EST_OK;
 }
 
-est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                                  est_pin *pin, est_metrics **out)
+est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
+                                  const est_evaluate_call *call, est_metrics **out)
 {
-    return evaluate(estimator, options, from, true, pin, out);
+    return evaluate(estimator, options, call, true, out);
 }
 
 est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
@@ -476,7 +493,7 @@ est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *op
     est_metrics *metrics = NULL;
 
     EST_REQUIRE(estimator);
-    EST_TRY(evaluate(estimator, options, NULL, false, NULL, &metrics));
+    EST_TRY(evaluate(estimator, options, &(est_evaluate_call){ 0 }, false, &metrics));
     if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint, or the others are done");
     if (out != NULL) {
         *out = metrics;

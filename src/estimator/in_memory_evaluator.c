@@ -34,7 +34,7 @@ static est_status evaluate(in_memory *own, est_loop *loop)
                                     EST_EVALUATE_OPTIONS(.input_fn   = options->input_fn,
                                                          .input_user = options->input_user, .steps = options->steps,
                                                          .name = options->name, .hooks = options->hooks),
-                                    est_loop_session(loop), NULL, &metrics);
+                                    &(est_evaluate_call){ .from = est_loop_session(loop) }, &metrics);
     est_metrics_free(metrics);
     if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
     (void)est_timer_mark(&own->timer, est_loop_runs(loop), NULL, NULL);

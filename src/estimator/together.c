@@ -401,6 +401,19 @@ static est_status await_all(est_together *together)
     return sum_one(together, &nothing, 1, EST_F64);
 }
 
+est_status est_together_await_end(est_together *together)
+{
+    for (;;) {
+        est_status status = await_all(together);
+
+        if (status != EST_ABORTED) EST_TRY(status);
+        if (together->meeting.rank == 0) return EST_OK;
+        together->met = false;
+        EST_TRY(est_together_meet(together, -1, ""));
+        if (together->meeting.over) return EST_OK;
+    }
+}
+
 /* One who is lost meanwhile is found missing by the first, or was not needed any more. */
 static est_status await_first(est_together *together)
 {

@@ -65,6 +65,10 @@ EST_MUST_CHECK est_status est_together_note(est_together *together, est_iterator
 EST_MUST_CHECK est_status est_together_sum(est_together *together, est_session *session, est_nodes variables,
                                            double *counts, int n_counts);
 
+/* After a meeting that leaves nothing to do: the first of it returns when all know what was agreed on, and is to call
+ * est_ensemble_end_job; the others return when it has. One that left before would be waited for. */
+EST_MUST_CHECK est_status est_together_await_end(est_together *together);
+
 /* What is known of them, for a checkpoint, and back from one. */
 EST_MUST_CHECK est_status est_together_positions(const est_together *together, est_tensor **out);
 EST_MUST_CHECK est_status est_together_set_positions(est_together *together, const est_tensor *positions);

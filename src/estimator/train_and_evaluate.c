@@ -211,15 +211,30 @@ static bool is_gone(const est_estimator *estimator)
     return status == EST_NOT_FOUND;
 }
 
+/* While the others wait: without them a chief that is lost in an export could not evaluate again. */
+static est_status export_together(void *user, est_metrics *metrics)
+{
+    evaluator   *e      = user;
+    est_metrics *before = e->metrics;
+    est_status   status;
+
+    e->metrics = metrics;
+    status     = export_all(e, true);
+    e->metrics = before;
+    return status;
+}
+
 static est_status evaluate(evaluator *e, est_metrics **out)
 {
-    int64_t steps = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
+    int64_t steps  = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
+    bool    chiefs = est_evaluates_together(e->estimator) && e->estimator->task->is_chief;
 
-    return est_estimator_evaluate(e->estimator,
-                                  EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
-                                                       .steps = steps, .name = e->eval->name, .hooks = e->eval->hooks,
-                                                       .checkpoint_path = e->estimator->model_dir),
-                                  NULL, &e->pin, out);
+    return est_estimator_evaluate(
+        e->estimator,
+        EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = steps,
+                             .name = e->eval->name, .hooks = e->eval->hooks,
+                             .checkpoint_path = e->estimator->model_dir),
+        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_together : NULL, .user = e }, out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
@@ -256,7 +271,8 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     *evaluated = true;
-    final      = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
+    if (est_evaluates_together(e->estimator)) return EST_OK; /* it was exported, too */
+    final = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
 }
 

@@ -10,41 +10,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "net/transport.h"
+#include "support/dynamic_test.h"
 #include "support/estimator_test.h"
 #include "support/flood_test.h"
 #include "support/together_test.h"
 
-#define EVENTS 12
-#define TASKS  6
-#define MANY   20
+#define EVENTS_MAX  12
+#define TASKS       6
+#define MANY        20
+#define DESCRIPTORS 1024 /* of a task, a quarter of which strangers can take */
+#define EXPORT_MS   700  /* 5 checkpoints of 100 steps, which is what a saver keeps, are made in less */
+#define STARTS_MAX  20   /* of tasks that are stopped by a signal */
 
-typedef struct mode {
-    const char *name, *transport;
+typedef struct mode mode;
+
+/* One job: returns the loss of what it has learned. */
+typedef double (*run_fn)(const mode *m, uint64_t seed, bool calm);
+
+struct mode {
+    const char *name;
+    run_fn      run;
+    const char *transport;
     const char *word; /* for the job; NULL: none */
-    int         steps;
-    double      loss_max,
-        loss_mean_max; /* of one job; of MANY. 0: workers train together, and end with the same variables */
-    int flood;         /* connections of a stranger, at a ps, while the rest happens */
-} mode;
-
-/* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
- * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
- * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
- * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078. */
-static mode modes[] = {
-    { "async", "tcp", NULL, 6000, 0.1, 0.036 },
-    { "sync", "tcp", "sync=2", 3000, 0.08, 0.028 }, /* of three trainers: one is to spare */
-    { "consistent", "tcp", "consistent=1", 6000, 0.1, 0.036 },
-    { "tls", "tls", NULL, 6000, 0.1, 0.036, 400 },
-    { "ucx", "ucx", NULL, 6000, 0.1, 0.036 },
-    { "together", "tcp", NULL, 3000, 0, 0 },
-    { "together_keys", "tcp", "dynamic=1", 3000, 0, 0 }, /* dynamic embeddings, with admission and eviction */
+    int         steps, events;
+    double      loss_max, loss_mean_max; /* of one job; of MANY. 0: any */
+    bool        dynamic;                 /* the model has dynamic embeddings */
+    int         flood;                   /* connections of a stranger, at a ps, while the rest happens */
 };
-
-#define N_MODES (sizeof modes / sizeof modes[0])
 
 typedef enum act { KILL, STOP, CUT, N_ACTS } act;
 
@@ -68,12 +67,12 @@ static int64_t draw(uint64_t *seed, int64_t n)
 }
 
 /* Nothing happens to a task to which something happens already. */
-static void draw_events(const cluster *c, uint64_t seed, event *events)
+static void draw_events(const cluster *c, uint64_t seed, event *events, int n)
 {
     int64_t free_ms[TASKS] = { 0 }, now_ms = 300;
 
     printf("seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < EVENTS; i++) {
+    for (int i = 0; i < n; i++) {
         event *e = &events[i];
 
         now_ms += 100 + draw(&seed, 900);
@@ -108,7 +107,7 @@ static void end_event(cluster *c, event *e)
     if (e->what == STOP) cluster_signal(task, SIGCONT);
 }
 
-static void disturb(cluster *c, event *events)
+static void disturb(cluster *c, event *events, int n)
 {
     int64_t start = est_now_ns();
     bool    over;
@@ -117,7 +116,7 @@ static void disturb(cluster *c, event *events)
         int64_t now_ms = (est_now_ns() - start) / 1000000;
 
         over = true;
-        for (int i = 0; i < EVENTS; i++) {
+        for (int i = 0; i < n; i++) {
             event *e = &events[i];
 
             if (!e->begun && now_ms >= e->at_ms) begin_event(c, e);
@@ -128,65 +127,217 @@ static void disturb(cluster *c, event *events)
     } while (!over);
 }
 
-/* A stranger at a ps meanwhile: which one, from how many addresses and how follows from the seed. */
-static void disturb_flooded(cluster *c, event *events, int n, uint64_t seed)
+/* A stranger at a ps meanwhile: which one, from how many addresses and how follows from the seed. It has more connections than the
+ * ps lets strangers have, and makes new ones for those that are closed. */
+static void disturb_flooded(cluster *c, const mode *m, event *events, uint64_t seed)
 {
     static flood  f;
     cluster_task *ps = cluster_find(c, "ps", (int)draw(&seed, 2));
 
     f = (flood){ .port        = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10),
-                 .n           = n,
+                 .n           = m->flood,
                  .n_addresses = 1 + (int)draw(&seed, 20),
                  .speaks      = draw(&seed, 2) == 1 };
     printf("  %d connections to ps:%d from %d addresses, which say %s\n", f.n, ps->index, f.n_addresses,
            f.speaks ? "little" : "nothing");
     flood_start(&f);
-    disturb(c, events);
+    disturb(c, events, m->events);
     flood_stop(&f);
+    printf("  %d connections were made\n", f.n_made);
+    if (f.n_made == f.n) fail_msg("the ps has closed none of %d connections", f.n);
+    assert_true(cluster_count_log(ps, "refused a connection from 127.0.0.") > 0);
+}
+
+/* Kills the evaluator while it exports, unless it has done its part. */
+static void kill_exporting(cluster *c, int64_t after_ms)
+{
+    cluster_task *evaluator = cluster_find(c, "evaluator", 0);
+    int           said      = cluster_count_log(evaluator, CLUSTER_EXPORTS);
+    int64_t       until     = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (!cluster_look(evaluator) && cluster_count_log(evaluator, CLUSTER_EXPORTS) == said) {
+        if (est_now_ns() > until) fail_msg("the evaluator has exported nothing within 60 s");
+        est_sleep_ns(EST_NS_PER_SEC / 200);
+    }
+    est_sleep_ns(after_ms * 1000000);
+    if (cluster_look(evaluator)) return;
+    printf("  killed %lld ms after it began to export\n", (long long)after_ms);
+    cluster_signal(evaluator, SIGKILL);
+    cluster_wait(c, evaluator, 10);
+    cluster_start(c, evaluator);
+}
+
+/* --- what dynamic embeddings have -------------------------------------------------------------------------------------- */
+
+/* A vector of a checkpoint. */
+typedef struct numbers {
+    est_tensor    *tensor;
+    const int64_t *at;
+    int64_t        n;
+} numbers;
+
+static numbers read_part(const est_checkpoint *checkpoint, const char *table, const char *part)
+{
+    numbers out = { 0 };
+    char    name[160];
+
+    snprintf(name, sizeof name, "%s/%s", table, part);
+    if (est_checkpoint_read(checkpoint, name, &out.tensor) != EST_OK) fail_msg("%s", est_error_message());
+    out.at = est_tensor_data(out.tensor);
+    out.n  = est_tensor_count(out.tensor);
+    return out;
+}
+
+static bool has_number(const numbers *list, int64_t n, int64_t value)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (list->at[i] == value) return true;
+    }
+    return false;
+}
+
+/* No key has two rows, or a row and a place among those that wait for one; of those that have one each was last seen in a step
+ * that was made, and one was seen before all others. Returns how many steps the table has counted. */
+static long check_table(const est_checkpoint *checkpoint, const char *table)
+{
+    numbers keys = read_part(checkpoint, table, "keys"), seen = read_part(checkpoint, table, "last_seen");
+    numbers older = read_part(checkpoint, table, "older"), waiting = read_part(checkpoint, table, "candidates/keys");
+    numbers steps     = read_part(checkpoint, table, "steps");
+    long    n_steps   = (long)steps.at[0];
+    int     n_oldest  = 0;
+    bool    used[256] = { false };
+
+    assert_in_range(keys.n, 1, sizeof used - 1);
+    for (int64_t i = 0; i < keys.n; i++) {
+        int32_t before = ((const int32_t *)est_tensor_data(older.tensor))[i];
+
+        if (has_number(&keys, i, keys.at[i]) || has_number(&waiting, waiting.n, keys.at[i])) {
+            fail_msg("%s has the key %lld twice", table, (long long)keys.at[i]);
+        }
+        if (seen.at[i] > n_steps) fail_msg("%s: %lld was seen after the last step", table, (long long)keys.at[i]);
+        assert_true(before >= -1 && before < keys.n && !used[before + 1]);
+        used[before + 1] = true;
+        n_oldest += before < 0;
+        if (before >= 0) assert_true(seen.at[before] <= seen.at[i]);
+    }
+    assert_int_equal(n_oldest, 1);
+    for (int64_t i = 0; i < waiting.n; i++) assert_false(has_number(&waiting, i, waiting.at[i]));
+    est_tensor_free(keys.tensor);
+    est_tensor_free(seen.tensor);
+    est_tensor_free(older.tensor);
+    est_tensor_free(waiting.tensor);
+    est_tensor_free(steps.tensor);
+    return n_steps;
+}
+
+/* `more`: steps that a table may have counted beyond those of the job; below 0: or fewer, since it was lost. */
+static void check_keys(const cluster *c, const mode *m, int more)
+{
+    static const char *const tables[]   = { DYNAMIC_USERS, DYNAMIC_WORDS };
+    est_checkpoint          *checkpoint = NULL;
+
+    assert_int_equal(est_checkpoint_open(c->model, &checkpoint), EST_OK);
+    for (int i = 0; i < 2; i++) {
+        long n = check_table(checkpoint, tables[i]);
+
+        printf("  %s has counted %ld steps\n", tables[i], n);
+        if (more >= 0) assert_in_range(n, m->steps, m->steps + more);
+    }
+    est_checkpoint_close(checkpoint);
+}
+
+/* What a step may count beyond itself: of a step that was given to another, since its trainer was lost or silent, the ps that
+ * does not count steps takes what it is sent. -1: a ps was killed, and has gone back to a checkpoint. */
+static int count_more(const cluster *c, const event *events, int n)
+{
+    int more = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (events[i].what == KILL && strcmp(c->tasks[events[i].task].type, "ps") == 0) return -1;
+        more += events[i].what != CUT;
+    }
+    return more * TASKS; /* a ps that is silent lasts for all */
+}
+
+/* --- jobs ---------------------------------------------------------------------------------------------------------------- */
+
+/* Words that all jobs with parameter servers have; texts are kept until the next call. */
+static void set_words(cluster *c, const mode *m, uint64_t seed)
+{
+    static char steps[32], job_seed[32];
+
+    snprintf(steps, sizeof steps, "steps=%d", m->steps);
+    snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
+    c->transport = m->transport;
+    c->args[0]   = steps;
+    c->args[1]   = "save=100";
+    c->args[2]   = "silence=1";
+    c->args[3]   = "timeout=60";
+    c->args[4]   = "pause_us=2000";
+    c->args[5]   = job_seed;
+    c->args[6]   = m->dynamic ? "dynamic=1" : "dynamic=0";
+    c->args[7]   = m->word;
+}
+
+/* A job of parameter servers has ended as it should. */
+static double end_job(cluster *c, const mode *m, uint64_t seed)
+{
+    long   runs;
+    double loss;
+
+    assert_int_equal(cluster_saved_step(c), m->steps);
+    runs = cluster_check_ledgers(c);
+    cluster_check_clean(c);
+    loss = cluster_job_loss(c, NULL, m->dynamic, NULL);
+    printf("%s, seed %llu: %ld runs that wrote, loss %.4f\n", m->name, (unsigned long long)seed, runs, loss);
+    if (!(loss < m->loss_max)) fail_msg("loss %g is not below %g", loss, m->loss_max);
+    cluster_free(c);
+    return loss;
 }
 
 static double run_seed(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = cluster_make(1, 2, 2, 1);
-    event   events[EVENTS];
-    char    steps[32], job_seed[32];
-    double  loss;
-    long    runs;
+    event   events[EVENTS_MAX];
 
     assert_int_equal(c.n, TASKS);
-    c.transport = m->transport;
-    snprintf(steps, sizeof steps, "steps=%d", m->steps);
-    snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
-    c.args[0] = steps;
-    c.args[1] = "save=100";
-    c.args[2] = "silence=1";
-    c.args[3] = "timeout=60";
-    c.args[4] = "pause_us=2000";
-    c.args[5] = job_seed;
-    c.args[6] = m->word;
-    if (!calm) draw_events(&c, seed, events);
+    set_words(&c, m, seed);
+    if (!calm) draw_events(&c, seed, events, m->events);
     cluster_start_all(&c);
     if (!calm && m->flood > 0) {
-        disturb_flooded(&c, events, m->flood, seed);
+        disturb_flooded(&c, m, events, seed);
     } else if (!calm) {
-        disturb(&c, events);
+        disturb(&c, events, m->events);
     }
     cluster_wait_all(&c, 90);
-    assert_int_equal(cluster_saved_step(&c), m->steps);
-    runs = cluster_check_ledgers(&c);
-    cluster_check_clean(&c);
-    loss = cluster_job_loss(c.model);
-    printf("%s, seed %llu: %ld runs that wrote, loss %.4f\n", m->name, (unsigned long long)seed, runs, loss);
-    if (!(loss < m->loss_max)) fail_msg("loss %g is not below %g", loss, m->loss_max);
-    cluster_free(&c);
-    return loss;
+    if (m->dynamic) check_keys(&c, m, calm ? 0 : count_more(&c, events, m->events));
+    return end_job(&c, m, seed);
+}
+
+/* An evaluator whose exports take longer than the checkpoints that it exports are kept. */
+static double run_exporting(const mode *m, uint64_t seed, bool calm)
+{
+    cluster  c = cluster_make(1, 2, 2, 1);
+    event    events[EVENTS_MAX];
+    uint64_t moments = ~seed;
+    int      n;
+
+    set_words(&c, m, seed);
+    if (!calm) draw_events(&c, seed, events, m->events);
+    cluster_start_all(&c);
+    if (!calm) kill_exporting(&c, draw(&moments, EXPORT_MS + 100));
+    if (!calm) disturb(&c, events, m->events);
+    cluster_wait_all(&c, 90);
+    n = cluster_check_exports(&c, m->steps);
+    printf("  %d exports\n", n);
+    return end_job(&c, m, seed);
 }
 
 /* Workers that train together, chief and all. */
-static void run_together(const mode *m, uint64_t seed, bool calm)
+static double run_together(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = together_make(3, "", m->word), quiet = together_make(3, "", m->word);
-    event   events[EVENTS];
+    event   events[EVENTS_MAX];
     char    steps[32], job_seed[32];
 
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
@@ -197,15 +348,183 @@ static void run_together(const mode *m, uint64_t seed, bool calm)
     quiet.args[TOGETHER_PAUSE]                        = "pause_us=0";
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
-    if (!calm) draw_events(&c, seed, events);
+    if (!calm) draw_events(&c, seed, events, m->events);
     cluster_start_all(&c);
-    if (!calm) disturb(&c, events);
+    if (!calm) disturb(&c, events, m->events);
     cluster_wait_all(&c, 90);
     together_assert_same(&quiet, &c);
+    if (m->dynamic) check_keys(&c, m, 0);
     printf("%s, seed %llu: the same variables\n", m->name, (unsigned long long)seed);
     together_end(&quiet, m->steps);
     together_end(&c, m->steps);
+    return 0;
 }
+
+/* --- SIGTERM at the end ---------------------------------------------------------------------------------------------------- */
+
+/* A moment of the end, in which a task sends itself SIGTERM. */
+typedef struct last_moment {
+    const char *name;
+    int         die;
+    int         before; /* so many steps before the last; of an evaluation: its batch, below 0 */
+} last_moment;
+
+static const last_moment last_moments[] = {
+    { "in one of the last steps", CLUSTER_DIE_AFTER_RUN, 20 }, { "after its last step", CLUSTER_DIE_END, 20 },
+    { "before the last save", CLUSTER_DIE_BEFORE_SAVE, 0 },    { "after the last save", CLUSTER_DIE_AFTER_SAVE, 0 },
+    { "in the final evaluation", CLUSTER_DIE_EVALUATION, -3 }, { "in the last export", CLUSTER_DIE_EXPORT, 0 },
+};
+
+#define N_LAST_MOMENTS (sizeof last_moments / sizeof last_moments[0])
+
+/* Puts the words of such a moment behind the others; texts are kept until the next call. */
+static void set_moment(cluster *c, int first, const mode *m, uint64_t *seed)
+{
+    static char        words[5][32];
+    const last_moment *moment = &last_moments[draw(seed, N_LAST_MOMENTS)];
+    bool               trains = moment->die == CLUSTER_DIE_AFTER_RUN || moment->die == CLUSTER_DIE_END;
+    int                task   = trains ? (int)draw(seed, 2) : 0; /* else only the task that leads has such a moment */
+    int64_t            at     = moment->before >= 0 ? m->steps - moment->before : 1 + draw(seed, -moment->before);
+    int64_t            values[5] = { moment->die, task, at, SIGTERM, 50 };
+    const char *const  names[5]  = { "die", "die_task", "die_step", "die_signal", "export_ms" };
+
+    printf("  task %d %s\n", task, moment->name);
+    for (int i = 0; i < 5; i++) {
+        snprintf(words[i], sizeof words[i], "%s=%lld", names[i], (long long)values[i]);
+        c->args[first + i] = words[i];
+    }
+}
+
+static bool have_ended(cluster *c)
+{
+    bool all = true;
+
+    for (int i = 0; i < c->n; i++) all = cluster_look(&c->tasks[i]) && all;
+    return all;
+}
+
+/* After the moment some of the others get the signal, too. A second one would kill: who has sent itself one gets no other. */
+static void signal_others(cluster *c, uint64_t *seed)
+{
+    int64_t until = est_now_ns() + 90 * EST_NS_PER_SEC;
+
+    while (cluster_died(c) == 0 && !have_ended(c)) {
+        if (est_now_ns() > until) {
+            cluster_dump(c);
+            fail_msg("the job has not come to its end within 90 s");
+        }
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    for (int i = 0; i < c->n; i++) {
+        cluster_task *task = &c->tasks[i];
+        bool          too  = draw(seed, 2) == 1;
+
+        est_sleep_ns(draw(seed, 40) * 1000000);
+        if (!too || cluster_look(task) || task->pid == cluster_died(c)) continue;
+        printf("  %s:%d, too\n", task->type, task->index);
+        cluster_signal(task, SIGTERM);
+    }
+}
+
+/* Starts tasks again that say so by their exit code, until all have ended with 0. */
+static int supervise(cluster *c)
+{
+    int64_t until   = est_now_ns() + 90 * EST_NS_PER_SEC;
+    int     n_again = 0, n_done;
+
+    do {
+        n_done = 0;
+        for (int i = 0; i < c->n; i++) {
+            cluster_task *task = &c->tasks[i];
+            int           code;
+
+            if (!cluster_look(task)) continue;
+            code = WIFEXITED(task->status) ? WEXITSTATUS(task->status) : -1;
+            if (code == 75 && ++n_again <= STARTS_MAX) {
+                cluster_start(c, task);
+            } else if (code != 0) {
+                cluster_dump(c);
+                fail_msg("%s:%d ended with status %#x", task->type, task->index, (unsigned)task->status);
+            } else {
+                n_done++;
+            }
+        }
+        if (est_now_ns() > until) {
+            cluster_dump(c);
+            fail_msg("%d of %d tasks have not ended within 90 s", c->n - n_done, c->n);
+        }
+        est_sleep_ns(EST_NS_PER_SEC / 500);
+    } while (n_done < c->n);
+    return n_again;
+}
+
+static void stop_at_end(cluster *c, const mode *m, int first, uint64_t *seed, bool calm)
+{
+    char   path[160], *mark = NULL;
+    size_t size;
+
+    set_moment(c, first, m, seed);
+    if (calm) c->args[first] = "die=0";
+    cluster_start_all(c);
+    if (!calm) signal_others(c, seed);
+    printf("  %d started again\n", supervise(c));
+    (void)cluster_check_exports(c, m->steps);
+    snprintf(path, sizeof path, "%s/training_done", c->model);
+    assert_int_equal(est_file_read(path, &mark, &size), EST_OK);
+    assert_null(memmem(mark, size, "due", 3));
+    est_free(mark);
+}
+
+/* SIGTERM after the last step, while it is saved and in the final evaluation, to a cluster with parameter servers and to workers in
+ * step, neither of which has an evaluator. */
+static double run_stopped(const mode *m, uint64_t seed, bool calm)
+{
+    cluster  ps      = cluster_make(1, 2, 2, 0), c, quiet;
+    uint64_t moments = ~seed;
+    double   loss;
+    char     steps[32];
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    set_words(&ps, m, seed);
+    stop_at_end(&ps, m, 7, &moments, calm);
+    loss = end_job(&ps, m, seed);
+
+    snprintf(steps, sizeof steps, "steps=%d", m->steps);
+    c     = together_make(3, steps, draw(&moments, 2) == 1 ? "together=1" : NULL);
+    quiet = together_make(3, steps, NULL);
+    stop_at_end(&c, m, TOGETHER_ARGS, &moments, calm);
+    quiet.args[TOGETHER_PAUSE] = "pause_us=0";
+    cluster_start_all(&quiet);
+    cluster_wait_all(&quiet, 60);
+    together_assert_same(&quiet, &c);
+    together_end(&quiet, m->steps);
+    together_end(&c, m->steps);
+    return loss;
+}
+
+/* --- modes ------------------------------------------------------------------------------------------------------------------ */
+
+/* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
+ * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
+ * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
+ * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078.
+ * With dynamic embeddings, of which half have to do without a row, the losses of 12 undisturbed jobs were 0.63 to 1.41, mean
+ * 0.98, deviation 0.25; a model that knows no key has 2.7. */
+static mode modes[] = {
+    { "async", run_seed, "tcp", NULL, 6000, 12, 0.1, 0.036, false, 0 },
+    { "sync", run_seed, "tcp", "sync=2", 3000, 12, 0.08, 0.028, false, 0 }, /* of three trainers: one is to spare */
+    { "consistent", run_seed, "tcp", "consistent=1", 6000, 12, 0.1, 0.036, false, 0 },
+    { "tls", run_seed, "tls", NULL, 6000, 12, 0.1, 0.036, false, 300 },
+    { "ucx", run_seed, "ucx", NULL, 6000, 12, 0.1, 0.036, false, 0 },
+    { "evaluator", run_exporting, "tcp", "export_ms=700", 3000, 4, 0.1, 0.036, false, 0 },
+    { "keys", run_seed, "tcp", NULL, 2000, 5, 2.5, 1.4, true, 0 }, /* admission, eviction */
+    { "sync_keys", run_seed, "tcp", "sync=2", 800, 4, 2.5, 1.4, true, 0 },
+    { "term", run_stopped, "tcp", NULL, 300, 0, 0.2, 0.08, false, 0 },
+    { "together", run_together, "tcp", NULL, 3000, 12, 0, 0, false, 0 },
+    { "together_keys", run_together, "tcp", "dynamic=1", 3000, 12, 0, 0, true, 0 },
+};
+
+#define N_MODES (sizeof modes / sizeof modes[0])
 
 static uint64_t from_environment(const char *name, uint64_t usual)
 {
@@ -225,14 +544,19 @@ static void test_chaos(void **state)
         print_message("left out: %s\n", est_error_message());
         skip();
     }
-    if (m->loss_max == 0) {
-        for (uint64_t i = 0; i < n; i++) run_together(m, first + i, calm);
-        return;
-    }
-    for (uint64_t i = 0; i < n; i++) sum += run_seed(m, first + i, calm);
-    if (n >= MANY && sum / (double)n > m->loss_mean_max) {
+    for (uint64_t i = 0; i < n; i++) sum += m->run(m, first + i, calm);
+    if (n >= MANY && m->loss_mean_max > 0 && sum / (double)n > m->loss_mean_max) {
         fail_msg("the mean loss is %g, above %g", sum / (double)n, m->loss_mean_max);
     }
+}
+
+/* With as few descriptors as many systems give. */
+static int limited_task(int argc, char **argv)
+{
+    const struct rlimit limit = { .rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS };
+
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+    return cluster_job_task(argc, argv);
 }
 
 int main(int argc, char **argv)
@@ -241,7 +565,7 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[N_MODES];
     size_t            n = 0;
 
-    cluster_task_main(argc, argv, cluster_job_task);
+    cluster_task_main(argc, argv, limited_task);
     for (size_t i = 0; i < N_MODES; i++) {
         if (only != NULL && only[0] != '\0' && strcmp(only, modes[i].name) != 0) continue;
         tests[n++] = (struct CMUnitTest){ .name = modes[i].name, .test_func = test_chaos, .initial_state = &modes[i] };

@@ -49,7 +49,7 @@ static void test_other_directory(void **state)
     assert_false(cluster_look(evaluator)); /* the others are there */
 
     for (int i = 0; i < 2; i++) cluster_signal(&c.tasks[i], 15);
-    for (int i = 0; i < 2; i++) cluster_wait_code(&c, &c.tasks[i], 2, 30);
+    for (int i = 0; i < 2; i++) cluster_wait_code(&c, &c.tasks[i], 75, 30);
     cluster_wait_code(&c, evaluator, 1, 30);
     snprintf(where, sizeof where,
              "the job has ended, and there is no checkpoint in %.100s-elsewhere/model; ps:0 has model_dir %.100s; set ",

@@ -19,34 +19,48 @@
 #define STEPS  100
 #define PASSES 3 /* of 8 batches, where the input ends the training */
 
-/* A hook of the evaluation that sends its process a signal, once in a job. */
+/* Sends its process a signal in the evaluation, or in the export after it, once in a job. */
 typedef struct sender {
-    est_hook    hook;
-    const char *model_dir;
-    int         signal; /* 0: none */
+    est_hook     hook;
+    est_exporter exporter;
+    const char  *model_dir;
+    int          signal;    /* 0: none */
+    bool         in_export; /* else in the evaluation */
 } sender;
 
-static est_status send_once(est_hook *hook, est_loop *loop)
+static void send_once(const sender *s)
 {
-    const sender *s = EST_CONTAINER_OF(hook, sender, hook);
-    char          path[160];
-    int           fd;
+    char path[160];
+    int  fd;
 
-    (void)loop;
-    if (s->signal == 0) return EST_OK;
+    if (s->signal == 0) return;
     snprintf(path, sizeof path, "%s.sent", s->model_dir);
     fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
-    if (fd < 0) return EST_OK;
+    if (fd < 0) return;
     close(fd);
     (void)kill(getpid(), s->signal);
+}
+
+static est_status after_batch(est_hook *hook, est_loop *loop)
+{
+    const sender *s = EST_CONTAINER_OF(hook, sender, hook);
+
+    (void)loop;
+    if (!s->in_export) send_once(s);
     return EST_OK;
 }
 
 static est_status tell(est_exporter *exporter, est_estimator *estimator, const char *path, const char *checkpoint,
                        const est_metrics *metrics, bool is_final, char *out)
 {
-    (void)exporter, (void)estimator, (void)path, (void)checkpoint;
+    const sender   *s     = EST_CONTAINER_OF(exporter, sender, exporter);
+    est_checkpoint *there = NULL;
+
+    (void)estimator, (void)path;
     out[0] = '\0';
+    if (s->in_export) send_once(s);
+    EST_TRY(est_checkpoint_open(checkpoint, &there));
+    est_checkpoint_close(there);
     printf("%s at %lld\n", is_final ? "last export" : "export", (long long)est_metrics_global_step(metrics));
     return EST_OK;
 }
@@ -60,15 +74,20 @@ static bool has_word(int argc, char **argv, const char *word)
 }
 
 /* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
- * the training; "kill", "term": what happens in the evaluation; "first": to the first worker alone. */
+ * the training; "kill", "term": what happens in the evaluation, with "export" after it; "first": to the first worker alone. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
     bool           kills = has_word(argc, argv, "kill") && !other, terms = has_word(argc, argv, "term");
     bool           ends      = has_word(argc, argv, "passes");
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
-    sender         sends     = { { .after_run = send_once }, argv[0], kills ? SIGKILL : terms ? SIGTERM : 0 };
-    est_exporter   exporter  = { .name = "teller", .export_model = tell };
+    sender         sends     = { .hook      = { .after_run = after_batch },
+                                 .exporter  = { .name = "teller", .export_model = tell },
+                                 .model_dir = argv[0],
+                                 .signal    = kills   ? SIGKILL
+                                              : terms ? SIGTERM
+                                                      : 0,
+                                 .in_export = has_word(argc, argv, "export") };
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
@@ -93,7 +112,7 @@ static int run_task(int argc, char **argv)
         status = est_train_and_evaluate(
             estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = ends ? 0 : STEPS),
             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = EST_OFF,
-                          .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&exporter)),
+                          .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&sends.exporter)),
             &metrics);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
@@ -217,17 +236,17 @@ static void test_worker_killed(void **state)
 }
 
 /* Workers that evaluate together wait for the first of them, which has trained no more when it is back. */
-static void test_together_killed(void **state)
+static void first_of_all_killed(const char *when)
 {
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    (void)state;
     c.args[0] = "kill";
     c.args[1] = "mirrored";
     c.args[2] = "passes";
     c.args[3] = "together";
     c.args[4] = "first"; /* alone is killed */
+    c.args[5] = when;
     cluster_start_all(&c);
     cluster_wait(&c, first, 60);
     assert_true(WIFSIGNALED(first->status) && WTERMSIG(first->status) == SIGKILL);
@@ -237,6 +256,19 @@ static void test_together_killed(void **state)
     assert_int_equal(cluster_count_log(first, "last export at "), 1);
     for (int i = 0; i < c.n; i++) assert_int_equal(cluster_count_log(&c.tasks[i], "metrics of step "), 1);
     cluster_free(&c);
+}
+
+static void test_together_killed(void **state)
+{
+    (void)state;
+    first_of_all_killed(NULL);
+}
+
+/* The others stay until the first has exported, too. */
+static void test_together_killed_exporting(void **state)
+{
+    (void)state;
+    first_of_all_killed("export");
 }
 
 /* Waits until a task that is started for the second time is at work. */
@@ -303,6 +335,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_chief_stopped),
         cmocka_unit_test(test_worker_killed),
         cmocka_unit_test(test_together_killed),
+        cmocka_unit_test(test_together_killed_exporting),
         cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
     };

@@ -11,7 +11,7 @@
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
 
-#define STOPPED 2 /* exit code of a task that a signal stopped, as on one machine */
+#define STOPPED 75 /* exit code of a task that a signal stopped, as on one machine */
 
 static cluster make(int workers, int ps, int evaluator, const char *steps)
 {

@@ -17,7 +17,7 @@
 #include "support/nn_test.h"
 #include "support/together_test.h"
 
-#define STOPPED 2 /* exit code of a task that a signal stopped */
+#define STOPPED 75 /* exit code of a task that a signal stopped */
 
 /* --- kills -------------------------------------------------------------------------------------------------------- */
 

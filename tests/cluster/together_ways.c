@@ -14,14 +14,15 @@
 #include "support/dynamic_test.h"
 #include "support/together_test.h"
 
-#define STEPS     12
-#define SLOW_SECS 4.0 /* for an operation, where one is slower: a busy machine is not */
+#define STEPS           12
+#define MET_TO_EVALUATE "chief:0: to evaluate together" /* of its log */
+#define SLOW_SECS       4.0 /* for an operation, where one is slower: a busy machine is not */
 
 typedef enum way {
     WAY_PLAIN,
     WAY_DYNAMIC,      /* embeddings whose rows are drawn when a key is first seen */
     WAY_SLOW,         /* the last worker is slower with its evaluation than an operation may take */
-    WAY_UNSAVED,      /* there is no checkpoint to evaluate */
+    WAY_UNSAVED,      /* there is no checkpoint to evaluate, and the chief is slow to say that this was all */
     WAY_NO_INPUT,     /* the chief's input_fn fails after training, and not when it is checked before */
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
     WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
@@ -172,15 +173,21 @@ static est_status make_estimator(const char *dir, job *j, const dynamic_params *
         out);
 }
 
-/* A log that holds up whoever writes the metrics; user: the file to wait for. */
-static void wait_with_metrics(void *user, est_log_level level, int64_t wall_ns, const char *line)
+/* A log that holds up whoever writes a line, until a file is there. */
+typedef struct held_log {
+    const char *line; /* its beginning; NULL: none */
+    const char *file;
+} held_log;
+
+static void wait_at_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
 {
-    int64_t until = est_now_ns() + 30 * EST_NS_PER_SEC;
+    const held_log *held  = user;
+    int64_t         until = est_now_ns() + 30 * EST_NS_PER_SEC;
 
     (void)level, (void)wall_ns;
     fprintf(stderr, "%s\n", line);
-    if (strncmp(line, "Saving dict", 11) != 0) return;
-    while (access(user, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    if (strncmp(line, held->line, strlen(held->line)) != 0) return;
+    while (access(held->file, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
 }
 
 /* The file is beside the model directory. */
@@ -201,6 +208,7 @@ static int task(int argc, char **argv)
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
+    held_log       held;
     est_status     status;
     char           file[160], dir[160];
 
@@ -208,7 +216,8 @@ static int task(int argc, char **argv)
     name_file(argv[0], file, sizeof file);
     snprintf(dir, sizeof dir, "%s%s", argv[0], j.way == WAY_APART && !j.chief ? "-own" : "");
     evaluates.file = file;
-    if (j.way == WAY_BACK_LATE) est_log_set_sink(wait_with_metrics, file);
+    held = (held_log){ j.way == WAY_BACK_LATE ? "Saving dict" : j.way == WAY_UNSAVED ? MET_TO_EVALUATE : NULL, file };
+    if (held.line != NULL) est_log_set_sink(wait_at_line, &held);
     status = make_estimator(dir, &j, &params, &strategy, &estimator);
     if (status == EST_OK && j.way == WAY_UNSUMMED) status = est_estimator_add_metrics(estimator, add_largest, NULL);
     if (status == EST_OK) {
@@ -279,15 +288,25 @@ static void test_slow_evaluation(void **state)
     together_end(&c, STEPS);
 }
 
-/* A chief that has nothing to evaluate says so. */
+/* A chief that has nothing to evaluate says so, and a worker that has heard it stays until the chief has ended the job:
+ * it would be waited for otherwise. It is given half a second to leave too early. */
 static void test_nothing_to_evaluate(void **state)
 {
-    cluster c = make(WAY_UNSAVED);
+    cluster       c      = make(WAY_UNSAVED);
+    cluster_task *worker = together_worker(&c, 0), *chief = cluster_find(&c, "chief", 0);
+    char          file[160];
+    int64_t       until;
 
     (void)state;
     cluster_start_all(&c);
-    cluster_wait_all(&c, 20);
-    assert_int_equal(cluster_count_log(together_worker(&c, 0), "has metrics"), 0);
+    cluster_wait_log(&c, chief, MET_TO_EVALUATE, 60);
+    until = est_now_ns() + EST_NS_PER_SEC / 2;
+    while (!cluster_look(worker) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    name_file(c.model, file, sizeof file);
+    touch(file);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(worker, "has metrics"), 0);
+    assert_int_equal(cluster_count_log(chief, "to tell them that the job has ended"), 0);
     cluster_free(&c);
 }
 

@@ -3,8 +3,10 @@
  * The job that tests of clusters disturb. */
 #include "support/cluster_job.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "estoc/exporter.h"
 #include "support/dynamic_test.h"
 #include "support/estimator_test.h"
 
@@ -33,6 +36,7 @@ static est_status take_time(est_hook *hook, est_loop *loop)
 /* Kills the process at the moment that the job names. */
 typedef struct deadly {
     est_hook            hook, eval;
+    est_exporter        exporter;
     est_saving_listener listener;
     const char         *model_dir;
     const cluster_job  *job;
@@ -41,6 +45,11 @@ typedef struct deadly {
     int64_t             batches;
 } deadly;
 
+static void name_died(const char *model_dir, char out[160])
+{
+    snprintf(out, 160, "%s.died", model_dir);
+}
+
 /* Once in a job: the next start of the task finds the file. */
 static void die(const deadly *d, int64_t when, int64_t step)
 {
@@ -48,11 +57,26 @@ static void die(const deadly *d, int64_t when, int64_t step)
     int  fd;
 
     if (d->job->die != when || d->job->die_task != d->self || step < d->job->die_step) return;
-    snprintf(path, sizeof path, "%s.died", d->model_dir);
+    name_died(d->model_dir, path);
     fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
     if (fd < 0) return;
+    assert_true(dprintf(fd, "%ld\n", (long)getpid()) > 0);
     close(fd);
-    (void)raise(SIGKILL);
+    (void)raise(d->job->die_signal > 0 ? (int)d->job->die_signal : SIGKILL);
+}
+
+pid_t cluster_died(const cluster *c)
+{
+    char  path[160];
+    FILE *file;
+    long  pid = 0;
+
+    name_died(c->model, path);
+    file = fopen(path, "r");
+    if (file == NULL) return 0;
+    if (fscanf(file, "%ld", &pid) != 1) pid = 0; /* not written yet */
+    fclose(file);
+    return (pid_t)pid;
 }
 
 static est_status deadly_begin(est_hook *hook, est_loop *loop)
@@ -140,6 +164,23 @@ static est_status deadly_after_save(est_saving_listener *listener, est_session *
     return EST_OK;
 }
 
+static const est_component raw_input[] = { { .name = "x", .dtype = EST_F32, .shape = { .rank = 1, .dim = { 2 } } } };
+
+static est_status export_slowly(est_exporter *exporter, est_estimator *estimator, const char *export_path,
+                                const char *checkpoint_path, const est_metrics *metrics, bool is_final,
+                                char path[EST_CHECKPOINT_PATH_MAX])
+{
+    const deadly *d = EST_CONTAINER_OF(exporter, deadly, exporter);
+
+    (void)is_final;
+    fprintf(stderr, CLUSTER_EXPORTS "%lld\n", (long long)est_metrics_global_step(metrics));
+    die(d, CLUSTER_DIE_EXPORT, INT64_MAX);
+    est_sleep_ns(d->job->export_ms * 1000000);
+    return est_export_saved_model(
+        estimator, export_path,
+        EST_EXPORT(.input = { .raw = raw_input, .n_raw = 1 }, .checkpoint_path = checkpoint_path), path);
+}
+
 /* The number of the task, as est_input_context has it. */
 static int number_of_task(void)
 {
@@ -184,6 +225,8 @@ static void take_word(const char *word, cluster_job *job)
                    { "die", &job->die, NULL },
                    { "die_task", &job->die_task, NULL },
                    { "die_step", &job->die_step, NULL },
+                   { "die_signal", &job->die_signal, NULL },
+                   { "export_ms", &job->export_ms, NULL },
                    { "stop_step", &job->stop_step, NULL },
                    { "lacks", &job->lacks, NULL },
                    { "enough", &job->enough, NULL },
@@ -273,6 +316,12 @@ static void cut_links(int number)
     errno = error;
 }
 
+/* A signal after the last call of the library has nothing left to stop: the exit code is that of the call. */
+static void come_late(int number)
+{
+    (void)number;
+}
+
 static est_status make_strategy(const cluster_job *job, est_strategy **out)
 {
     if (job->mirrored == 0) {
@@ -312,6 +361,7 @@ int cluster_job_task(int argc, char **argv)
                                                 .after_run  = deadly_after_run,
                                                 .end        = deadly_end },
                                  .eval      = { .after_run = deadly_batch },
+                                 .exporter  = { .name = "slow", .export_model = export_slowly },
                                  .listener  = { .before_save = deadly_before_save, .after_save = deadly_after_save },
                                  .model_dir = argv[0],
                                  .job       = &job,
@@ -321,6 +371,7 @@ int cluster_job_task(int argc, char **argv)
     dynamic_params params    = dynamic_columns(columns, EST_DYNAMIC(.admit_after = 2, .max_rows = 30, .max_age = 40));
     est_hook      *hooks[]   = { &death.hook, &slow.hook };
     est_hook      *evals[]   = { &death.eval };
+    est_exporter  *exports[] = { &death.exporter };
     est_estimator *estimator = NULL;
     est_strategy  *strategy  = NULL;
     est_status     status;
@@ -328,6 +379,7 @@ int cluster_job_task(int argc, char **argv)
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
     (void)signal(SIGUSR1, cut_links);
+    (void)signal(SIGTERM, come_late);
     status = make_strategy(&job, &strategy);
     if (status == EST_OK) status = make_estimator(argv[0], &job, &params, strategy, &estimator);
     if (status == EST_OK && job.count > 0) {
@@ -341,32 +393,103 @@ int cluster_job_task(int argc, char **argv)
                            .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
                            .saving_listeners = EST_LISTENERS(&death.listener)),
             EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .hooks = { evals, 1 },
-                          .start_delay_secs = EST_OFF, .throttle_secs = 1, .steps = EST_FOREVER),
+                          .exporters = { exports, job.export_ms > 0 ? 1 : 0 }, .start_delay_secs = EST_OFF,
+                          .throttle_secs = 1, .steps = EST_FOREVER),
             NULL);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(estimator);
     est_columns_free(columns);
     est_strategy_free(strategy);
-    return status == EST_OK ? 0 : status == EST_CANCELLED ? 2 : 1;
+    return est_exit_code(status);
 }
 
-double cluster_job_loss(const char *model_dir)
+double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, long *step)
 {
-    cluster_job    job       = { 0 };
+    cluster_job    job       = { .dynamic = dynamic };
+    est_columns   *columns   = est_columns_create();
+    dynamic_params params    = dynamic_columns(columns, NULL);
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     double         loss;
 
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.model_dir = model_dir, .config = EST_RUN_CONFIG(.cluster_json = "{}")),
-                             &estimator),
-        EST_OK);
-    assert_int_equal(
-        est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = make_input, .input_user = &job), &metrics), EST_OK);
+    assert_int_equal(est_estimator_create(dynamic ? dynamic_model : est_test_model,
+                                          EST_ESTIMATOR(.model_dir = c->model, .params = dynamic ? &params : NULL,
+                                                        .params_size = dynamic ? sizeof params : 0,
+                                                        .config      = EST_RUN_CONFIG(.cluster_json = "{}")),
+                                          &estimator),
+                     EST_OK);
+    if (est_evaluate(estimator,
+                     EST_EVALUATE_OPTIONS(.input_fn = make_input, .input_user = &job, .checkpoint_path = checkpoint,
+                                          .name = "test"),
+                     &metrics) != EST_OK) {
+        fail_msg("%s", est_error_message());
+    }
     loss = est_metrics_get(metrics, "loss");
+    if (step != NULL) *step = (long)est_metrics_global_step(metrics);
     est_metrics_free(metrics);
     est_estimator_free(estimator);
+    est_columns_free(columns);
     return loss;
+}
+
+/* --- exports --------------------------------------------------------------------------------------------------------- */
+
+/* Whether a task says that it evaluated this step, and found this loss. */
+static bool was_evaluated(const cluster_task *task, long step, double loss)
+{
+    char  start[64], line[1024];
+    FILE *log   = fopen(task->log, "r");
+    bool  found = false;
+
+    assert_non_null(log);
+    snprintf(start, sizeof start, "Saving dict for global step %ld: ", step);
+    while (!found && fgets(line, sizeof line, log) != NULL) {
+        const char *at = strstr(line, start), *value = at != NULL ? strstr(at, " loss = ") : NULL;
+
+        found = value != NULL && fabs(strtod(value + strlen(" loss = "), NULL) - loss) <= 1e-6 * loss;
+    }
+    fclose(log);
+    return found;
+}
+
+/* Returns the step of its variables. */
+static long check_export(const cluster *c, const char *path)
+{
+    bool   found = false;
+    long   step;
+    double loss = cluster_job_loss(c, path, false, &step);
+
+    for (int i = 0; i < c->n && !found; i++) found = was_evaluated(&c->tasks[i], step, loss);
+    if (!found) fail_msg("%s has step %ld and loss %.9g, and no task has evaluated that", path, step, loss);
+    return step;
+}
+
+int cluster_check_exports(const cluster *c, long last)
+{
+    char            path[512];
+    struct dirent **entries = NULL;
+    int             n, n_exports = 0;
+    long            step = -1;
+
+    snprintf(path, sizeof path, "%s/eval/pinned", c->model);
+    if (est_file_exists(path)) fail_msg("%s was left", path);
+    for (int i = 0; i < c->n; i++) assert_int_equal(cluster_count_log(&c->tasks[i], "is not exported"), 0);
+    snprintf(path, sizeof path, "%s/export/slow", c->model);
+    n = scandir(path, &entries, NULL, alphasort);
+    if (n < 0) fail_msg("%s: there are no exports", path);
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+
+        snprintf(path, sizeof path, "%s/export/slow/%s", c->model, name);
+        if (name[0] != '.') {
+            if (name[strspn(name, "0123456789")] != '\0') fail_msg("%s was left", path);
+            step = check_export(c, path);
+            n_exports++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (step != last) fail_msg("the latest export has step %ld, not %ld", step, last);
+    return n_exports;
 }

@@ -27,10 +27,12 @@ typedef struct cluster_job {
     int64_t pack; /* bytes_per_pack */
     int64_t log;  /* log_step_count_steps; 0: 100 */
     int64_t die;  /* when a task kills itself, once in the job; 0: never */
-    int64_t die_task;  /* which of those that train */
-    int64_t die_step;  /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
-    int64_t stop_step; /* not 0: the task that leads asks to stop at or after this step */
-    int64_t lacks;     /* one more than the number of the task whose input is not found */
+    int64_t die_task;   /* which of those that train */
+    int64_t die_step;   /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
+    int64_t die_signal; /* that it sends itself; 0: SIGKILL */
+    int64_t export_ms;  /* not 0: evaluations are followed by an export, which takes at least so long */
+    int64_t stop_step;  /* not 0: the task that leads asks to stop at or after this step */
+    int64_t lacks;      /* one more than the number of the task whose input is not found */
     int64_t enough; /* not 0: as stop_step, but not before the test has said that it has seen enough (cluster_enough) */
     int64_t hold_task; /* of those that train, which makes no step after hold_step before the test has said so */
     int64_t hold_step; /* 0: none does */
@@ -50,17 +52,29 @@ enum {
     CLUSTER_DIE_BEFORE_SAVE, /* of the chief, as the next */
     CLUSTER_DIE_AFTER_SAVE,
     CLUSTER_DIE_END, /* after the last step, before that is saved */
-    CLUSTER_DIE_EVALUATION
+    CLUSTER_DIE_EVALUATION,
+    CLUSTER_DIE_EXPORT
 };
+
+#define CLUSTER_EXPORTS "exports step " /* what a task with export_ms says when it begins to */
+
+/* The process that has killed itself, or sent itself die_signal; 0: none has yet. */
+pid_t cluster_died(const cluster *c);
 
 /* Lets a job with `enough` end, and one with `hold_step` go on. */
 void cluster_enough(const cluster *c);
 
-/* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:
- * it failed. SIGUSR1 breaks all its connections. */
+/* A task, for cluster_task_main: argv is the model directory and the words. The exit code is that of
+ * est_exit_code. SIGUSR1 breaks all its connections. */
 int cluster_job_task(int argc, char **argv);
 
-/* The loss of the latest checkpoint of a model directory. */
-double cluster_job_loss(const char *model_dir);
+/* The loss, in evaluation, of a checkpoint or an export; NULL: of the latest checkpoint. *step (may be NULL): of its variables. */
+double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, long *step);
+
+/* Asserts that all exports of a job with export_ms are whole: each has the values of a step that a task evaluated, and the
+ * latest those of `last`; that no checkpoint vanished before it was exported; and that nothing is left of exports that were not
+ * finished, nor of pinned checkpoints. Returns how many
+ * there are. */
+int cluster_check_exports(const cluster *c, long last);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #define CLUSTER_TASKS_MAX  40
-#define CLUSTER_ARGS_MAX   12
+#define CLUSTER_ARGS_MAX   16
 #define CLUSTER_STARTS_MAX 128
 
 typedef struct cluster_task {
