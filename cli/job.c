@@ -465,6 +465,8 @@ est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, 
 static est_status put_at(est_arena *arena, job_node *root, const char *path, size_t size, job_node *value,
                          job_errors *errors)
 {
+    bool named = false; /* whether the keys of `root` are names of the job's own: those of features */
+
     for (;;) {
         size_t    part = strcspn(path, ".=");
         job_node *key  = job_node_new(arena, JOB_SCALAR, value), *next, *map;
@@ -477,6 +479,10 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
         }
         if (part == size && job_is_null(value) && job_map_remove(root, key->text)) return EST_OK;
+        if (part == size && job_is_null(value) && named) {
+            job_error(errors, value, "there is no feature \"%s\" to take out", key->text);
+            return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
+        }
         if (part == size) return job_map_set(arena, root, key, value);
         /* A mapping on the way is copied: an alias may share it. */
         next = job_map_get(root, key->text);
@@ -486,8 +492,9 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
             EST_TRY(job_map_set(arena, map, next->items[2 * i], next->items[2 * i + 1]));
         }
         EST_TRY(job_map_set(arena, root, key, map));
-        next = map;
-        root = next;
+        next  = map;
+        root  = next;
+        named = strcmp(key->text, "features") == 0 && !named;
         path += part + 1;
         size -= part + 1;
     }

@@ -78,7 +78,8 @@ est_status est_iter_bad_row(est_iter *it, int64_t *seen, int64_t max, est_status
     if (status != EST_INVALID_ARGUMENT && status != EST_DATA_LOSS) return status;
     if (max == 0) return status;
     if (max != EST_FOREVER && *seen >= max) {
-        return est_fail_context(status, "more than bad_rows_max = %" PRId64 " bad rows", max);
+        return est_fail_context(
+            status, "more than %" PRId64 " bad rows in one pass (bad_rows_max, data.bad_rows of a job file)", max);
     }
     ++*seen;
     ++*it->bad_rows;

@@ -451,6 +451,13 @@ void est_model_metric(est_model *model, const char *name, est_metric metric)
                    est_fail(EST_INVALID_ARGUMENT, "a metric cannot be called %s: every evaluation has one", name));
         return;
     }
+    if (metric.value.graph != model->graph || metric.update.graph != model->graph) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT,
+                                   "the metric %s is not one of this graph; make it with est_metric_mean, "
+                                   "est_metric_custom or their like",
+                                   name));
+        return;
+    }
     for (int i = 0; i < model->metrics.n; i++) { /* a later one replaces, as add_metrics does */
         if (strcmp(metrics[i].name, name) == 0) item = (est_model_metric_item *)model->metrics.data + i;
     }

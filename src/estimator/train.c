@@ -612,7 +612,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
         if (est_loop_runs(loop) > 0) {
             est_log_info("Loss for final step: %g.", est_loop_loss(loop));
         } else if (t->lost.status == EST_OK) { /* else that is the reason, and what ends it */
-            est_log_warn("No step was made: %s.",
+            est_log_warn("This task made no step: %s.",
                          est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
         }
         if (status == EST_OK && interrupted) {

@@ -355,6 +355,87 @@ static bool check_states(est_graph *graph, est_nodes states, est_nodes updates)
     return true;
 }
 
+/* Marks what the nodes depend on, themselves included. */
+static void mark_inputs(const est_graph *graph, est_nodes nodes, bool *marked, int32_t *stack)
+{
+    int32_t depth = 0;
+
+    for (int i = 0; i < nodes.n; i++) {
+        if (!marked[nodes.data[i].id]) stack[depth++] = nodes.data[i].id;
+        marked[nodes.data[i].id] = true;
+    }
+    while (depth > 0) {
+        const est_node_def *def = est_graph_node(graph, stack[--depth]);
+
+        for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
+            int32_t from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
+
+            if (!marked[from]) stack[depth++] = from;
+            marked[from] = true;
+        }
+    }
+}
+
+static bool writes_state(const est_node_def *def, est_node state)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        if ((def->op->writes & 1u << i) != 0 && def->in[i].node == state.id) return true;
+    }
+    return false;
+}
+
+/* Every state is written by an update. */
+static bool check_updates(est_graph *graph, est_nodes states, est_nodes updates, bool *marked, int32_t *stack)
+{
+    for (int i = 0; i < updates.n; i++) {
+        if (updates.data[i].graph == graph && est_def(updates.data[i]) != NULL) continue;
+        (void)est_nn_fail(graph, "update %d of the metric is no operation of the graph", i);
+        return false;
+    }
+    mark_inputs(graph, updates, marked, stack);
+    for (int k = 0; k < states.n; k++) {
+        bool written = false;
+
+        for (int32_t id = 0; id < est_graph_size(graph) && !written; id++) {
+            written = marked[id] && writes_state(est_graph_node(graph, id), states.data[k]);
+        }
+        if (written) continue;
+        (void)est_nn_fail(graph, "state %d of the metric ('%s') is changed by none of its updates", k,
+                          est_node_name(states.data[k]));
+        return false;
+    }
+    return true;
+}
+
+/* The value is read when the batches are over. */
+static bool check_value(est_graph *graph, est_node value, bool *marked, int32_t *stack)
+{
+    mark_inputs(graph, (est_nodes){ &value, 1 }, marked, stack);
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        if (!marked[id] || est_graph_node(graph, id)->op->source != EST_SOURCE_FEED) continue;
+        (void)est_nn_fail(graph,
+                          "the value of the metric depends on the batch ('%s'); compute it from what est_read_variable "
+                          "gives of the states",
+                          est_graph_node(graph, id)->name);
+        return false;
+    }
+    return true;
+}
+
+static bool check_parts(est_graph *graph, est_nodes states, est_nodes updates, est_node value)
+{
+    size_t   n      = (size_t)est_graph_size(graph) + 1;
+    bool    *marked = est_zalloc(2 * n);
+    int32_t *stack  = est_alloc(sizeof *stack * n);
+    bool     ok     = marked != NULL && stack != NULL;
+
+    if (!ok) (void)est_graph_poison(graph, est_no_memory());
+    ok = ok && check_updates(graph, states, updates, marked, stack) && check_value(graph, value, marked + n, stack);
+    est_free(marked);
+    est_free(stack);
+    return ok;
+}
+
 /* Keeps in mind which states cannot be summed. */
 static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
 {
@@ -363,7 +444,6 @@ static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
     for (int i = 0; i < updates.n; i++) {
         const est_node_def *update = est_def(updates.data[i]);
 
-        if (update == NULL) return false;
         if (is_addition(update)) continue;
         if (replicas != NULL && replicas->n > 1) {
             (void)est_nn_fail(graph,
@@ -384,13 +464,20 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
     est_metric metric;
     est_node  *resets;
 
+    if (graph == NULL && EST_LIST_OK(states) && states.n > 0 && states.data[0].graph != NULL) {
+        return est_metric_none(est_nn_fail(states.data[0].graph, "the value of the metric is no node"));
+    }
     if (graph == NULL || est_graph_poisoned(graph)) return est_metric_none(value);
+    if (est_def(value) == NULL) return est_metric_none(est_nn_fail(graph, "the value of the metric is no node"));
     if (!EST_LIST_OK(states) || !EST_LIST_OK(updates)) {
         (void)est_graph_poison(
             graph, est_fail(EST_INVALID_ARGUMENT, "est_metric_custom: a list of states or updates is NULL"));
         return est_metric_none(value);
     }
-    if (!check_states(graph, states, updates) || !note_updates(graph, states, updates)) return est_metric_none(value);
+    if (!check_states(graph, states, updates) || !check_parts(graph, states, updates, value) ||
+        !note_updates(graph, states, updates)) {
+        return est_metric_none(value);
+    }
     resets = est_alloc((size_t)states.n * sizeof *resets);
     if (resets == NULL) {
         (void)est_graph_poison(graph, est_no_memory());

@@ -27,6 +27,7 @@ typedef struct early_stopping {
     bool    higher_is_better, by_threshold;
     double  threshold;
     int64_t patience; /* steps without a better result */
+    bool    has_seen; /* a result that counts, in this run */
 } early_stopping;
 
 /* --- predicates ---------------------------------------------------------------------------------------------------------- */
@@ -93,10 +94,10 @@ static est_status judge(const early_stopping *own, const est_eval_results *resul
 
 static est_status results_say_stop(void *user, est_loop *loop, bool *stop)
 {
-    const early_stopping *own     = user;
-    est_eval_results      results = { 0 };
-    est_strbuf            dir     = { 0 };
-    est_status            status;
+    early_stopping  *own     = user;
+    est_eval_results results = { 0 };
+    est_strbuf       dir     = { 0 };
+    est_status       status;
 
     if (own->eval_dir != NULL) {
         est_strbuf_append(&dir, own->eval_dir);
@@ -106,6 +107,7 @@ static est_status results_say_stop(void *user, est_loop *loop, bool *stop)
     status = est_strbuf_status(&dir);
     if (status == EST_OK) status = est_eval_results_read(&results, est_strbuf_text(&dir));
     if (status == EST_OK) status = judge(own, &results, est_strbuf_text(&dir), stop);
+    for (int i = 0; i < results.n; i++) own->has_seen = own->has_seen || results.data[i].step >= own->min_steps;
     est_eval_results_clear(&results);
     est_strbuf_clear(&dir);
     return status;
@@ -115,8 +117,26 @@ static est_status results_say_stop(void *user, est_loop *loop, bool *stop)
 
 static est_status stopping_begin(est_hook *hook, est_loop *loop)
 {
+    early_stopping *own = EST_CONTAINER_OF(hook, early_stopping, hook);
+
     (void)loop;
-    EST_CONTAINER_OF(hook, early_stopping, hook)->timer.marked = false;
+    own->timer.marked = false;
+    own->has_seen     = false;
+    return EST_OK;
+}
+
+/* A rule that had nothing to judge has not been a rule. */
+static est_status stopping_end(est_hook *hook, est_loop *loop)
+{
+    const early_stopping *own = EST_CONTAINER_OF(hook, early_stopping, hook);
+
+    (void)loop;
+    if (own->metric != NULL && !own->has_seen) {
+        est_log_warn("early stopping by the metric \"%s\" has seen no evaluation in this run: let it look more often "
+                     "(run_every_steps), evaluate more often (save_checkpoints_steps, throttle_secs), and in a cluster "
+                     "start an evaluator",
+                     own->metric);
+    }
     return EST_OK;
 }
 
@@ -185,9 +205,11 @@ static est_hook *finish(early_stopping *own, const est_early_stopping_options *o
         stopping_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){
-        .begin = stopping_begin, .after_run = stopping_after_run, .free = stopping_free, .idle = true
-    };
+    own->hook = (est_hook){ .begin     = stopping_begin,
+                            .after_run = stopping_after_run,
+                            .end       = stopping_end,
+                            .free      = stopping_free,
+                            .idle      = true };
     return &own->hook;
 }
 

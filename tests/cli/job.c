@@ -407,6 +407,7 @@ static void test_set(void **state)
     tool_expect_part(run.out, "\n  batch: 1000\n", "the configuration");
     tool_run_free(&run);
     TOOL_OUT(2, "", "there is no feature \"age\"", "train", path, "--set", "features.age=null");
+    TOOL_OUT(2, "", "there is no feature \"agee\" to take out", "train", path, "--set", "features.agee=null");
     TOOL_OUT(2, "", "--set \"data.batch=x\": \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
     TOOL_OUT(2, "", "--set \"data.bacth=3\": data has no key \"bacth\"; did you mean \"batch\"?", "train", path,
              "--set", "data.bacth=3");

@@ -360,6 +360,12 @@ static void test_early_stopping(void **state)
         est_json_free(result);
         tool_run_free(&run);
     }
+    run = TOOL(0, "train", path, "-q", "--set", "run.model_dir=early2", "--set", "export=[]", "--set",
+               "train.early_stopping=[{type: no_increase, metric: auc, steps: 10}]");
+    tool_expect_part(run.err,
+                     "early stopping by the metric \"auc\" has seen no evaluation in this run: let it look more ",
+                     "standard error"); /* it looks every 60 seconds */
+    tool_run_free(&run);
 }
 
 /* Words that have moved take their weights along, and a variable may have had another name. */

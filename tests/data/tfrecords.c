@@ -296,7 +296,7 @@ static void test_bad_rows_max(void **state)
     source_write("d-0", bytes, size);
     source_yields(records("d-[01]", EST_INTERLEAVE(.bad_rows_max = 2)), "one|three|fivefive|next|");
     source_fails(records("d-[01]", EST_INTERLEAVE(.bad_rows_max = 1)), "one|three|", EST_DATA_LOSS,
-                 "more than bad_rows_max = 1 bad rows: ");
+                 "more than 1 bad rows in one pass (bad_rows_max, data.bad_rows of a job file): ");
     assert_non_null(strstr(est_error_message(), "d-0: record 3 at byte"));
 
     /* The count goes on after restoring. */
@@ -390,7 +390,7 @@ static void test_counts(void **state)
             est_dataset_free(dataset);
         }
         source_fails(records("d-[01]", EST_INTERLEAVE(.cycle = 2, .workers = kind % 2, .bad_rows_max = 1)),
-                     "one|next|three|", EST_DATA_LOSS, "more than bad_rows_max = 1");
+                     "one|next|three|", EST_DATA_LOSS, "more than 1 bad rows in one pass");
     }
 }
 

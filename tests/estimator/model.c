@@ -45,6 +45,12 @@ static void nameless_metric(est_model *model, est_node y)
     est_model_metric(model, NULL, est_metric_mean(y, NULL));
 }
 
+static void empty_metric(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_metric(model, "zero", (est_metric){ 0 });
+}
+
 static void label_in_predict(est_model *model, est_node y)
 {
     (void)y;
@@ -222,6 +228,7 @@ static const mistake_case cases[] = {
     { metric_loss, EST_EVAL, "a metric cannot be called loss" },
     { metric_step, EST_TRAIN, "a metric cannot be called global_step" },
     { nameless_metric, EST_EVAL, "a metric needs a name" },
+    { empty_metric, EST_EVAL, "the metric zero is not one of this graph" },
     { label_in_predict, EST_PREDICT, "the label \"y\" in predict mode" },
     { wide_loss, EST_TRAIN, "est_model_loss: the loss has shape [2]; reduce it, as with est_mean" },
     { batch_loss, EST_TRAIN, "mine.c:31: est_model_loss: the loss has shape [?,1]; reduce it, as with est_mean" },

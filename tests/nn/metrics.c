@@ -305,7 +305,12 @@ static void refused_custom(int which, const char *text)
     metric = est_metric_custom(which == 1   ? EST_NODES(state, other)
                                : which == 2 ? EST_NO_NODES
                                             : EST_NODES(state),
-                               EST_NODES(est_assign_add(state, one)), est_read_variable(state));
+                               EST_NODES(which == 3   ? one
+                                         : which == 4 ? EST_NO_NODE
+                                                      : est_assign_add(state, one)),
+                               which == 5   ? est_placeholder(t.graph, "batch", EST_F32, EST_SHAPE_SCALAR)
+                               : which == 6 ? EST_NO_NODE
+                                            : est_read_variable(state));
     (void)metric;
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     if (strstr(est_error_message(), text) == NULL) fail_msg("%s", est_error_message());
@@ -318,6 +323,10 @@ static void test_custom_refused(void **state)
     refused_custom(0, "the metric state 's' is int32; it must be float32, float64 or int64");
     refused_custom(1, "state 1 of the metric is not one that est_metric_state made");
     refused_custom(2, "needs a state and an update; it has 0 and 1");
+    refused_custom(3, "state 0 of the metric ('s') is changed by none of its updates");
+    refused_custom(4, "update 0 of the metric is no operation of the graph");
+    refused_custom(5, "the value of the metric depends on the batch ('batch')");
+    refused_custom(6, "the value of the metric is no node");
 }
 
 int main(void)
