@@ -13,6 +13,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/options.h"
 #include "format/number.h"
 #include "format/wire.h"
@@ -504,6 +505,32 @@ static est_status fail_bind(const char *name, const char *why)
     return est_fail(EST_INVALID_ARGUMENT, "column \"%s\" %s", name, why);
 }
 
+/* A column that no field is called: which one was probably meant, or that the fields are not told apart. */
+static est_status fail_missing(const char *name, const est_str *names, size_t n)
+{
+    char   word[EST_WORD_MAX + 1], nearest[EST_WORD_MAX + 1] = "";
+    size_t least = strlen(name) / 3 + 1;
+
+    if (n == 1 &&
+        (memchr(names[0].data, ';', names[0].size) != NULL || memchr(names[0].data, '\t', names[0].size) != NULL)) {
+        return fail_bind(name, "is not among the names of the fields; there is only one field: is the delimiter right "
+                               "(data.csv.delimiter in a job file)?");
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t distance;
+
+        if (names[i].size > EST_WORD_MAX) continue;
+        memcpy(word, names[i].data, names[i].size);
+        word[names[i].size] = '\0';
+        distance            = est_edit_distance(name, word);
+        if (distance > least || (distance == least && nearest[0] != '\0')) continue;
+        least = distance;
+        memcpy(nearest, word, sizeof nearest);
+    }
+    return est_fail(EST_INVALID_ARGUMENT, "column \"%s\" is not among the names of the fields%s%s%s", name,
+                    nearest[0] != '\0' ? "; did you mean \"" : "", nearest, nearest[0] != '\0' ? "\"?" : "");
+}
+
 /* Finds the wanted columns among the names of the fields. */
 static est_status bind(est_csv_decoder *d, const est_str *names, size_t n)
 {
@@ -522,8 +549,7 @@ static est_status bind(est_csv_decoder *d, const est_str *names, size_t n)
     }
     if (status == EST_OK) {
         while (missing < d->n_columns && seen[missing]) missing++;
-        if (missing < d->n_columns)
-            status = fail_bind(d->columns[missing].name, "is not among the names of the fields");
+        if (missing < d->n_columns) status = fail_missing(d->columns[missing].name, names, n);
     }
     est_free(seen);
     if (status != EST_OK) {

@@ -300,6 +300,10 @@ static void test_header(void **state)
     expect_error("row 0, 5 fields where 4 are expected");
     assert_int_equal(est_csv_decoder_header(d, str("b,c")), EST_INVALID_ARGUMENT);
     expect_error("column \"a \"x\"\" is not among the names of the fields");
+    assert_int_equal(est_csv_decoder_header(d, str("other,bb,\"a \"\"x\"\"\"")), EST_INVALID_ARGUMENT);
+    expect_error("column \"b\" is not among the names of the fields; did you mean \"bb\"?");
+    assert_int_equal(est_csv_decoder_header(d, str("a;b")), EST_INVALID_ARGUMENT);
+    expect_error("there is only one field: is the delimiter right (data.csv.delimiter in a job file)?");
     assert_int_equal(est_csv_decoder_header(d, str("b,b")), EST_INVALID_ARGUMENT);
     expect_error("column \"b\" is there twice");
     assert_int_equal(est_csv_decoder_header(d, str("b,\"c")), EST_INVALID_ARGUMENT);
