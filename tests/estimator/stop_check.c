@@ -17,7 +17,8 @@ static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, cons
 
     (void)user;
     (void)wall_ns;
-    if (level == EST_LOG_WARN && strstr(line, "early stopping") != NULL) {
+    if (level == EST_LOG_WARN && strstr(line, "early stopping") != NULL &&
+        strstr(line, "has seen no evaluation") == NULL) { /* which is said at the end, too */
         snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
     }
 }
