@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * "EstRowVariable", "EstFindRows" and "EstFillRowTable": which steps give rows to keys, and that the operations they are
+ * "EstRowVariable", "EstFindRows", "EstFillRowTable", and "EstPullRows" and "EstAdmitRows" of tables that are elsewhere: which steps give rows to keys, and that the operations they are
  * lowered to find the same rows. What becomes of keys is tested in tests/kernels/row_table.c. */
 #include <math.h>
 #include <setjmp.h>
@@ -163,10 +163,69 @@ static void test_lowered(void **state)
     est_graph_free(lowered);
 }
 
+static void expect_i64(const est_tensor *tensor, const int64_t *want, int64_t n)
+{
+    assert_int_equal(est_tensor_count(tensor), n);
+    assert_memory_equal(est_tensor_data(tensor), want, (size_t)n * sizeof *want);
+}
+
+/* A lookup for another task shows the rows that a training step would give its keys, and gives none. The push of that step
+ * does, and drops the gradient of a key that has no row by then. */
+static void test_rows_for_another_task(void **state)
+{
+    const int64_t given[4] = { 70, -3, 70, 9 }, distinct[3] = { 70, -3, 9 }, none[4] = { -1, -1, -1, -1 };
+    const int64_t rows[4] = { 0, 1, 0, 2 }, pushed[3] = { 9, 5, 70 };
+    const float   grads[6] = { 1, 2, 3, 4, 5, 6 }, kept[4] = { 1, 2, 5, 6 };
+    est_graph    *graph   = NULL;
+    est_session  *session = NULL;
+    est_tensor   *keys = NULL, *ids = NULL, *out[2] = { NULL };
+    est_node      variable, key, id, pull, admit, found;
+
+    (void)state;
+    ok(est_graph_create(1, &graph));
+    variable = est_row_variable(graph, "w", EST_SHAPE(5, 2), &policy);
+    key      = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
+    id       = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1));
+    found    = est_find_rows(variable, key);
+    pull  = est_build(graph, &est_op_pull_rows, EST_NODES(variable, key, id), EST_ATTRS(est_attr_bool("trains", true)));
+    admit = est_build(graph, &est_op_admit_rows,
+                      EST_NODES(variable, key, id, est_const_f32(graph, EST_SHAPE(3, 2), grads)), EST_NO_ATTRS);
+    ok(est_graph_status(graph));
+    ok(est_session_create(graph, EST_SESSION(.threads = 1), &session));
+    ok(est_session_init(session));
+    ok(est_tensor_i64(EST_SHAPE(4), given, &keys));
+    for (int i = 0; i < 2; i++) { /* the second time as the first: nothing was given */
+        ok(est_tensor_i64(EST_SHAPE(3), distinct, &ids));
+        ok(est_session_run(session, EST_FEEDS({ key, keys }, { id, ids }), EST_NODES(pull, est_output(pull, 1)),
+                           EST_NO_NODES, out));
+        assert_int_equal(est_tensor_count(out[0]), 6);
+        for (int k = 0; k < 6; k++) assert_true(((const float *)est_tensor_data(out[0]))[k] == 1);
+        expect_i64(out[1], rows, 4);
+        est_tensor_free(out[0]);
+        est_tensor_free(out[1]);
+        est_tensor_free(ids);
+        expect_rows(session, key, found, EST_NO_NODES, given, none);
+    }
+    ok(est_tensor_i64(EST_SHAPE(3), pushed, &ids));
+    ok(est_session_run(session, EST_FEEDS({ key, keys }, { id, ids }), EST_NODES(admit, est_output(admit, 1)),
+                       EST_NO_NODES, out));
+    expect_i64(out[0], (const int64_t[]){ 2, 0 }, 2);
+    assert_int_equal(est_tensor_count(out[1]), 4);
+    assert_memory_equal(est_tensor_data(out[1]), kept, sizeof kept);
+    expect_rows(session, key, found, EST_NO_NODES, given, rows);
+    est_tensor_free(out[0]);
+    est_tensor_free(out[1]);
+    est_tensor_free(ids);
+    est_tensor_free(keys);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_a_step_that_trains_admits),
+        cmocka_unit_test(test_rows_for_another_task),
         cmocka_unit_test(test_a_step_that_fails_admits_nothing),
         cmocka_unit_test(test_other_variables_have_no_rows),
         cmocka_unit_test(test_lowered),
