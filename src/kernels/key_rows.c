@@ -433,6 +433,8 @@ static bool link_list(est_key_rows *s, int64_t n)
 
 void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step)
 {
+    est_cow_keep_rows(set->vars[1], 0, n);
+    est_cow_keep_rows(set->vars[2], 0, n);
     for (int64_t i = 0; i < n; i++) {
         set->seen[i]  = step;
         set->older[i] = (int32_t)(i - 1);

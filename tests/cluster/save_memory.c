@@ -289,7 +289,7 @@ static bool all_threads_sleep(const cluster_task *ps)
     dir = opendir(path);
     assert_non_null(dir);
     while ((entry = readdir(dir)) != NULL) {
-        int thread = atoi(entry->d_name);
+        int thread = (int)strtol(entry->d_name, NULL, 10);
 
         if (thread > 0 && !thread_sleeps(ps, thread)) sleep = false;
     }

@@ -541,10 +541,30 @@ static void test_restored_or_refused(void **state)
     close_table(&t);
 }
 
+/* Keys without when they were seen are all as new, but not in a snapshot of before. */
+static void test_all_seen(void **state)
+{
+    static snapshot s;
+    fixture         t = table_of(10, 1, 0);
+
+    (void)state;
+    for (int64_t key = 1; key <= 4; key++) (void)train_one(&t, key);
+    (void)train_one(&t, 2);
+    begin_snapshot(t.table, &s);
+    est_key_rows_see_all(&t.table->rows, 4, 50);
+    ok(est_key_rows_restore(&t.table->rows, 4));
+    (void)read_snapshot(&s);
+    end_snapshot(&s);
+    assert_int_equal(t.table->rows.newest, 3);
+    for (int i = 0; i < 4; i++) assert_int_equal(t.table->rows.seen[i], 50);
+    close_table(&t);
+}
+
 /* Another session gets the keys and rows that this one has, if it has room. */
 static void test_copied(void **state)
 {
-    fixture t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
+    static snapshot s;
+    fixture         t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
 
     (void)state;
     for (int64_t key = 1; key <= 4; key++) {
@@ -554,7 +574,10 @@ static void test_copied(void **state)
     weights_of(&t, 1)[2] = 42;
     (void)train_one(&u, 8);
     (void)train_one(&u, 8); /* goes */
+    begin_snapshot(u.table, &s);
     ok(est_store_copy_rows(u.store, t.store));
+    (void)read_snapshot(&s);
+    end_snapshot(&s); /* the key 8 was there when it began */
     assert_int_equal(u.table->rows.n, 3);
     assert_int_equal(u.table->candidates.n, 1);
     assert_int_equal(find(&u, 8), -1);
@@ -619,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_rolled_back_beside_a_snapshot),
         cmocka_unit_test(test_a_million_keys),
         cmocka_unit_test(test_restored_or_refused),
+        cmocka_unit_test(test_all_seen),
         cmocka_unit_test(test_copied),
         cmocka_unit_test(test_no_memory),
     };
