@@ -3,8 +3,8 @@
  * What several workers want one part to do, as one: gradients are summed as they come and divided by how many came; sparse ones
  * are put together row by row and divided by how many workers came, whether or not each had the row, so that n workers with
  * batches of b do what one with n b does. (TensorFlow's accumulators divide a row by how many had it.) The keys of a dynamic
- * embedding are put together in the order of the workers, whatever the order in which they came, so that the step admits the same
- * keys each time. All other inputs, as learning rates, are taken from whoever came last.
+ * embedding are put together in a fixed order of the workers, that of their fingerprints `who`, whatever the order in which they
+ * came, so that the step admits the same keys each time. All other inputs, as learning rates, are taken from whoever came last.
  *
  * Which inputs are gradients is told by the operations that take them: their argument is called "grad", "delta", "updates" or
  * "value", and "indices" beside it; that of keys "keys".
@@ -20,7 +20,8 @@ typedef struct est_collect est_collect;
 EST_MUST_CHECK est_status est_collect_create(const est_host *host, int part, est_collect **out);
 void                      est_collect_free(est_collect *collect); /* NULL is fine */
 
-/* Adds the inputs of one worker, which differs from the others by `who`. On failure nothing was added; after the mean was taken it is too late, and nothing is either. */
+/* Adds the inputs of one worker, which differs from the others by `who`. On failure nothing was added; after the mean was taken
+ * it is too late, and nothing is either. */
 EST_MUST_CHECK est_status est_collect_add(est_collect *collect, uint64_t who, const est_view *inputs, int n);
 int                       est_collect_count(const est_collect *collect); /* workers since the last reset */
 

@@ -30,8 +30,8 @@
 
 #include "cluster/server.h"
 
-#define EST_GATHER_SECS                                                                                                \
-    60.0 /* that all workers have to come for the first time; then steps are made without the rest */
+/* Seconds that all workers have to come for the first time; then steps are made without the rest. */
+#define EST_GATHER_SECS 60.0
 
 /* Collects the inputs of a run for step `tag` of an era. Under host_lock. */
 EST_MUST_CHECK est_status est_sync_add(est_server *server, est_request *request, int part, est_tag tag);

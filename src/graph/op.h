@@ -177,9 +177,9 @@ struct est_op {
     uint32_t writes;  /* bit i: changes the variable that is input i */
     uint32_t inplace; /* bit i: output 0 may be written over input i if the sizes are the same */
     bool     fills_var; /* writes input 0's variable or table without reading it: it may be uninitialised */
-    bool
-        by_rows; /* touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces
-                           * if it changes them (kernels/copy_on_write.h) */
+    /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it changes them
+     * (kernels/copy_on_write.h). */
+    bool     by_rows;
     bool     assigns;     /* fills_var by copying input 1, which may have been made in the variable's memory already */
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* what it does with input 0's variable depends on call.trains */

@@ -41,8 +41,8 @@ struct est_cow_var {
 };
 
 struct est_cow {
-    pthread_mutex_t
-        gate; /* held while `lock` is waited for: whoever waits for it has it before the last holder again */
+    /* Held while `lock` is waited for: a thread that waits for the lock gets it before the last holder gets it again. */
+    pthread_mutex_t gate;
     pthread_mutex_t lock;  /* guards the rest */
     pthread_cond_t  moved; /* the reader has passed a chunk, or the snapshot has ended */
     bool            ended;

@@ -171,7 +171,10 @@ static void return_to_list(est_key_rows *s, int32_t row)
 
     s->newer[row] = newer;
     if (older >= 0) s->newer[older] = row;
-    if (newer >= 0) s->older[newer] = row;
+    if (newer >= 0) {
+        est_cow_keep_rows(s->vars[2], newer, 1);
+        s->older[newer] = row;
+    }
     if (older < 0) s->oldest = row;
     if (newer < 0) s->newest = row;
 }
@@ -316,6 +319,7 @@ static void return_row(est_key_rows *s, est_key_log *log, int32_t row)
         size_t bytes = row_bytes_of(s->vars[i]);
 
         log->bytes -= bytes;
+        est_cow_keep_rows(s->vars[i], row, 1);
         memcpy((char *)s->vars[i]->value.data + (size_t)row * bytes, log->contents + log->bytes, bytes);
     }
     return_to_list(s, row);
@@ -331,6 +335,8 @@ void est_key_log_undo(est_key_log *log)
     switch (undo->change) {
     case EST_KEY_SEEN:
         take_from_list(s, row);
+        est_cow_keep_rows(s->vars[1], row, 1);
+        est_cow_keep_rows(s->vars[2], row, 1);
         s->seen[row]  = undo->seen;
         s->older[row] = undo->older;
         return_to_list(s, row);
@@ -427,6 +433,8 @@ static bool link_list(est_key_rows *s, int64_t n)
 
 void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step)
 {
+    est_cow_keep_rows(set->vars[1], 0, n);
+    est_cow_keep_rows(set->vars[2], 0, n);
     for (int64_t i = 0; i < n; i++) {
         set->seen[i]  = step;
         set->older[i] = (int32_t)(i - 1);

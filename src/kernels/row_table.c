@@ -131,7 +131,10 @@ void est_row_table_rollback(est_row_table *table)
         const est_key_undo *last = &table->log.entries[table->log.n - 1];
 
         *table->steps -= last->change == EST_KEY_STEP_STARTED;
-        if (last->change == EST_KEY_COUNTED) table->sightings[last->row]--;
+        if (last->change == EST_KEY_COUNTED) {
+            est_cow_keep_rows(table->candidates.vars[3], last->row, 1);
+            table->sightings[last->row]--;
+        }
         est_key_log_undo(&table->log);
     }
 }

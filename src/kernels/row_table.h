@@ -44,8 +44,9 @@ static inline est_row_table *est_row_table_of(const est_var *embedding)
  * nothing has changed. */
 EST_MUST_CHECK est_status est_row_table_train(est_row_table *table, const int64_t *keys, int64_t n, int64_t *rows);
 
-/* Ends the steps since the last commit: keeps what they have changed, or undoes it. Rows must have been written by nobody else
- * before they are rolled back. Nothing happens without a step. */
+/* Ends the steps since the last commit: keeps what they have changed, or undoes it. A rollback restores the contents of rows that
+ * were given away or removed, whatever an update has written there since; an update of a row that its key has kept stays, as that
+ * of any other variable does. Nothing happens without a step. */
 void est_row_table_commit(est_row_table *table);
 void est_row_table_rollback(est_row_table *table);
 

@@ -291,9 +291,7 @@ static est_status grow_heap(est_plan *plan, est_item *item)
             buffer->bytes = 0;
             return est_no_memory();
         }
-        for (int32_t v = 0; v < plan->n_views; v++) {
-            if (plan->slots[v].buffer == plan->slots[item->first_view + o].buffer) plan->views[v].data = buffer->data;
-        }
+        for (int32_t v = buffer->views; v >= 0; v = plan->slots[v].next) plan->views[v].data = buffer->data;
     }
     return EST_OK;
 }

@@ -346,6 +346,17 @@ static est_status grow_slab(est_plan *plan, size_t bytes)
     return EST_OK;
 }
 
+static void list_views(est_plan *plan)
+{
+    for (int32_t b = 0; b < plan->n_buffers; b++) plan->buffers[b].views = -1;
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        est_slot *slot = &plan->slots[v];
+        if (slot->buffer < 0) continue;
+        slot->next                        = plan->buffers[slot->buffer].views;
+        plan->buffers[slot->buffer].views = v;
+    }
+}
+
 static void set_pointers(est_plan *plan)
 {
     for (int32_t v = 0; v < plan->n_views; v++) {
@@ -406,6 +417,7 @@ est_status est_plan_layout(est_plan *plan)
         send_home(plan);
         status = grow_slab(plan, place_all(places, list_places(plan, places), by_offset, by_offset + n, vacant));
         if (status == EST_OK) {
+            list_views(plan);
             set_pointers(plan);
             plan->n_layouts++;
             plan->laid_out = true;

@@ -48,6 +48,7 @@ typedef struct est_buffer {
     void   *data;        /* all others */
     int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
     int32_t last_use;    /* the item that looks at it last */
+    int32_t views;       /* the first of the views that share it, as est_slot.next goes on */
 } est_buffer;
 
 typedef struct est_item {
@@ -83,6 +84,7 @@ typedef struct est_slot {
     int32_t root;     /* the view whose memory it shares: itself unless made by an alias op */
     int32_t output;   /* of its maker */
     int32_t buffer;
+    int32_t next;    /* view of its buffer, or -1 */
     int32_t inplace; /* the input view it was written over, or -1 */
     bool    dynamic;
     bool    needed; /* somebody looks at the data */

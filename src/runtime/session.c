@@ -399,17 +399,14 @@ static bool can_initialize(const est_session *s, initializing *in, int32_t initi
     return true;
 }
 
-/* What makes a dynamic embedding at the task that is to have it: its first run there. */
-static est_node find_maker(const est_graph *graph, int32_t embedding)
+/* Whether the node makes a dynamic embedding without a value at the task that is to have it: its first run there. */
+static bool is_maker(const est_session *s, const est_node_def *def)
 {
-    for (int32_t id = 0; id < est_graph_size(graph); id++) {
-        const est_node_def *def = est_graph_node(graph, id);
+    const est_node_def *embedding;
 
-        if (def->op == &est_op_fill_row_table && def->in[0].node == embedding) {
-            return (est_node){ (est_graph *)(uintptr_t)graph, id, 0 };
-        }
-    }
-    return EST_NO_NODE;
+    if (def->op != &est_op_fill_row_table) return false;
+    embedding = est_graph_node(s->graph, def->in[0].node);
+    return !est_store_find(s->store, est_node_string(embedding, "shared_name"))->initialized;
 }
 
 /* Variables without a value whose initializers can run now; `missing` counts all without a value. */
@@ -421,15 +418,11 @@ static est_status list_initializers(est_session *s, initializing *in)
         const est_node_def *def = est_graph_node(s->graph, id);
         est_node            init;
         est_var            *var;
-        if (def->op->source != EST_SOURCE_VARIABLE) continue;
+        if (in->round == 0 && is_maker(s, def)) in->targets[in->n++] = (est_node){ s->graph, id, 0 };
+        if (def->op->source != EST_SOURCE_VARIABLE || def->op->has_rows) continue; /* rows get values as keys come */
         var  = est_store_find(s->store, est_node_string(def, "shared_name"));
         init = est_graph_initializer(s->graph, id);
-        if (def->op->has_rows) init = in->round == 0 ? find_maker(s->graph, id) : EST_NO_NODE;
-        if (var->initialized || (def->op->has_rows && init.graph == NULL)) continue;
-        if (def->op->has_rows) {
-            in->targets[in->n++] = init;
-            continue; /* rows get values as keys come */
-        }
+        if (var->initialized) continue;
         if (init.graph == NULL) {
             return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
         }

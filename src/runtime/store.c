@@ -482,10 +482,13 @@ static est_status copy_rows(est_key_rows *set, const est_store *from, int64_t n)
                         set->vars[0]->name, set->max, n);
     }
     for (int i = 0; i < set->n_vars; i++) {
-        const est_var *var = set->vars[i], *other = est_store_find(from, var->name);
-        size_t         row = (size_t)(var->value.count / set->max) * est_dtype_size(var->value.dtype);
+        est_var       *var   = set->vars[i];
+        const est_var *other = est_store_find(from, var->name);
+        size_t         row   = (size_t)(var->value.count / set->max) * est_dtype_size(var->value.dtype);
 
-        if (other != NULL) memcpy(var->value.data, other->value.data, (size_t)n * row);
+        if (other == NULL) continue;
+        est_cow_keep_rows(var, 0, n);
+        memcpy(var->value.data, other->value.data, (size_t)n * row);
     }
     return est_key_rows_restore(set, n);
 }

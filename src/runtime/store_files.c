@@ -417,8 +417,8 @@ est_status est_store_snapshot(est_store *store, const est_store_entry *entries, 
     return EST_OK;
 }
 
-#define PIECE_BYTES                                                                                                    \
-    ((size_t)1 << 20) /* of a variable, read or drawn and then written at once: whole chunks of a snapshot */
+/* Of a variable, read or drawn and then written at once: whole chunks of a snapshot. */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 static est_status add_pieces(est_bundle_writer *writer, const est_var *var, est_pool *pool, char *piece)
 {

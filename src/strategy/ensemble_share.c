@@ -17,6 +17,7 @@
 #include "cluster/terms.h"
 #include "cluster/waits.h"
 #include "graph/graph.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/key_rows.h"
 #include "kernels/lazy_rows.h"
 #include "runtime/session.h"
@@ -299,6 +300,7 @@ static void choose_places(mover *m)
 static void note_overwritten(const mover *m, int i)
 {
     if (is_other(m, i) && m->beside == NULL && bytes_of(m, i) > 0) *m->torn = true;
+    if (!is_source(m) && m->moves[i].to == m->vars[i]->value.data) est_cow_keep_all(m->vars[i]);
 }
 
 static est_status broadcast(const mover *m, void *data, size_t bytes)
@@ -388,6 +390,7 @@ static est_status take_values(est_store *store, const mover *m)
 
         if (m->moves[i].to == data) continue;
         *m->torn = true;
+        est_cow_keep_all(m->vars[i]);
         memcpy(data, m->moves[i].to, bytes_of(m, i));
     }
     for (int i = 0; (set = est_store_keys(store, i)) != NULL; i++) {

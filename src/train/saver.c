@@ -546,9 +546,12 @@ static est_status write_parts(saving *s, const est_remote_list *list, const char
     bool            *wrote  = est_zalloc(n);
     char           **parts  = est_zalloc(n * sizeof *parts);
     est_remote_files files  = { .prefix = prefix, .entries = list->data, .n = list->n };
-    est_status       status;
+    est_status       status = wrote != NULL && parts != NULL ? EST_OK : est_no_memory();
 
-    status = wrote != NULL && parts != NULL ? remote->ops->save(remote, &files, wrote) : est_no_memory();
+    if (status == EST_OK) {
+        status = remote->ops->save(remote, &files, wrote);
+        if (status != EST_OK) status = est_fail_context(status, "checkpoint %s", s->prefix);
+    }
     if (status == EST_OK) status = merge_parts(s, prefix, wrote, parts);
     for (size_t i = 0; parts != NULL && i < n; i++) est_free(parts[i]);
     est_free(parts);

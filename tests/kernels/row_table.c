@@ -2,7 +2,8 @@
  *
  * Row tables: who is admitted, who leaves, whose row is given away, and that first values depend on the key alone. The
  * rules are checked against a plain list that is searched from end to end, the index against a million keys, and a rollback
- * against what was there before, bit by bit. */
+ * against what was there before, bit by bit, also by a snapshot that is read meanwhile. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/random.h"
+#include "kernels/copy_on_write.h"
 #include "ops/ops.h"
 #include "runtime/store.h"
 
@@ -372,6 +374,103 @@ static void test_rolled_back(void **state)
     close_table(&once);
 }
 
+/* --- beside the reader of a snapshot ------------------------------------------------------------------------------ */
+
+enum { SNAPSHOT_VARS = 16, SNAPSHOT_BYTES = 1 << 12 };
+
+typedef struct snapshot {
+    est_cow *cow;
+    est_var *vars[SNAPSHOT_VARS];
+    size_t   bytes[SNAPSHOT_VARS];
+    char     want[SNAPSHOT_VARS][SNAPSHOT_BYTES], got[SNAPSHOT_VARS][SNAPSHOT_BYTES];
+    int      n;
+} snapshot;
+
+static void list_set(const est_key_rows *set, snapshot *s)
+{
+    for (int i = 0; i < set->n_vars; i++, s->n++) {
+        est_view stored = est_var_stored(set->vars[i]);
+
+        assert_true(s->n < SNAPSHOT_VARS);
+        s->vars[s->n]  = set->vars[i];
+        s->bytes[s->n] = (size_t)stored.count * est_dtype_size(stored.dtype);
+        assert_true(s->bytes[s->n] <= SNAPSHOT_BYTES);
+        memcpy(s->want[s->n], stored.data, s->bytes[s->n]);
+    }
+}
+
+static void begin_snapshot(const est_row_table *table, snapshot *s)
+{
+    s->n = 0;
+    list_set(&table->rows, s);
+    list_set(&table->candidates, s);
+    ok(est_cow_begin(s->vars, s->n, &s->cow));
+}
+
+static void *read_snapshot(void *arg)
+{
+    snapshot *s = arg;
+
+    for (int i = 0; i < s->n; i++) ok(est_cow_read(s->cow, i, 0, s->bytes[i], s->got[i]));
+    return NULL;
+}
+
+static void end_snapshot(snapshot *s)
+{
+    for (int i = 0; i < s->n; i++) assert_memory_equal(s->got[i], s->want[i], s->bytes[i]);
+    est_cow_free(s->cow);
+}
+
+/* The keys of a step: by turns the key that was seen last, the candidate of the last row, none, for which old keys leave, and
+ * many. The shortest steps change least, and a rollback that announces nothing is not hidden by the locks of other changes. */
+static int64_t draw_keys(const est_row_table *table, int64_t step, int64_t keys[40])
+{
+    est_random random = { .key = 9 };
+
+    switch (step / 3 % 4) {
+    case 0: keys[0] = table->rows.n > 0 ? table->rows.keys[table->rows.newest] : 0; return 1;
+    case 1: keys[0] = table->candidates.n > 0 ? table->candidates.keys[table->candidates.n - 1] : 0; return 1;
+    case 2: return 0;
+    default: est_random_fill_int_i64(&random, step * 64, 40, 0, step % 2 == 0 ? 60 : 15, keys); return 40;
+    }
+}
+
+/* Two of three steps are rolled back while the snapshot of the commit before is read in another thread. */
+static void test_rolled_back_beside_a_snapshot(void **state)
+{
+    enum { STEPS = 1200 };
+    static snapshot s;
+    fixture         t       = table_of(20, 2, 6);
+    int64_t         evicted = 0, aged = 0;
+
+    (void)state;
+    for (int64_t step = 0; step < STEPS; step++) {
+        int64_t   keys[40], rows[40], n = draw_keys(t.table, step, keys);
+        pthread_t reader;
+
+        begin_snapshot(t.table, &s);
+        ok(est_row_table_train(t.table, keys, n, rows));
+        aged += n == 0 && t.table->log.bytes > 0;
+        evicted += n > 1 && t.table->log.bytes > 0;
+        assert_int_equal(pthread_create(&reader, NULL, read_snapshot, &s), 0);
+        if (step % 3 != 2) {
+            est_row_table_rollback(t.table);
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                if (rows[i] < 0) continue;
+                est_cow_keep_rows(t.weights, rows[i], 1);
+                weights_of(&t, rows[i])[0] = (float)step;
+            }
+            est_row_table_commit(t.table);
+        }
+        pthread_join(reader, NULL);
+        end_snapshot(&s);
+    }
+    assert_true(evicted > STEPS / 8);
+    assert_true(aged > 0);
+    close_table(&t);
+}
+
 /* --- many keys ---------------------------------------------------------------------------------------------------- */
 
 static void test_a_million_keys(void **state)
@@ -442,10 +541,30 @@ static void test_restored_or_refused(void **state)
     close_table(&t);
 }
 
+/* Keys without when they were seen are all as new, but not in a snapshot of before. */
+static void test_all_seen(void **state)
+{
+    static snapshot s;
+    fixture         t = table_of(10, 1, 0);
+
+    (void)state;
+    for (int64_t key = 1; key <= 4; key++) (void)train_one(&t, key);
+    (void)train_one(&t, 2);
+    begin_snapshot(t.table, &s);
+    est_key_rows_see_all(&t.table->rows, 4, 50);
+    ok(est_key_rows_restore(&t.table->rows, 4));
+    (void)read_snapshot(&s);
+    end_snapshot(&s);
+    assert_int_equal(t.table->rows.newest, 3);
+    for (int i = 0; i < 4; i++) assert_int_equal(t.table->rows.seen[i], 50);
+    close_table(&t);
+}
+
 /* Another session gets the keys and rows that this one has, if it has room. */
 static void test_copied(void **state)
 {
-    fixture t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
+    static snapshot s;
+    fixture         t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
 
     (void)state;
     for (int64_t key = 1; key <= 4; key++) {
@@ -455,7 +574,10 @@ static void test_copied(void **state)
     weights_of(&t, 1)[2] = 42;
     (void)train_one(&u, 8);
     (void)train_one(&u, 8); /* goes */
+    begin_snapshot(u.table, &s);
     ok(est_store_copy_rows(u.store, t.store));
+    (void)read_snapshot(&s);
+    end_snapshot(&s); /* the key 8 was there when it began */
     assert_int_equal(u.table->rows.n, 3);
     assert_int_equal(u.table->candidates.n, 1);
     assert_int_equal(find(&u, 8), -1);
@@ -517,8 +639,10 @@ int main(void)
         cmocka_unit_test(test_first_values_depend_on_the_key),
         cmocka_unit_test(test_against_a_list),
         cmocka_unit_test(test_rolled_back),
+        cmocka_unit_test(test_rolled_back_beside_a_snapshot),
         cmocka_unit_test(test_a_million_keys),
         cmocka_unit_test(test_restored_or_refused),
+        cmocka_unit_test(test_all_seen),
         cmocka_unit_test(test_copied),
         cmocka_unit_test(test_no_memory),
     };

@@ -71,51 +71,82 @@ static int read_all(est_session *session, est_tensor *out[16])
     return n;
 }
 
-/* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from others. */
-static void test_a_step_that_fails_admits_nothing(void **state)
-{
-    static const int64_t keys_of[2][4] = { { 1, 2, 3, 3 }, { 7, 8, 7, 8 } };
-    static const float   numbers[2][4] = { { 1, 2, 3, 4 }, { 1, INFINITY, 3, 4 } };
-    est_graph           *graph         = NULL;
-    est_session         *session       = NULL;
-    est_tensor          *keys[2], *x[2], *before[16], *after[16];
-    est_node             variable, key, number, found, update;
-    int                  n;
+/* A step with an infinite number fails, in front of the update of rows or behind it. */
+typedef struct failing {
+    est_graph   *graph;
+    est_session *session;
+    est_node     keys, number, found, update;
+} failing;
 
-    (void)state;
-    ok(est_graph_create(1, &graph));
-    variable = est_row_variable(graph, "w", EST_SHAPE(3, 1), &policy);
-    key      = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(4));
-    number   = est_placeholder(graph, "x", EST_F32, EST_SHAPE(4, 1));
-    found    = est_find_rows(variable, key);
-    update   = est_add(number, est_reshape(est_cast(found, EST_F32), EST_I64S(4, 1)));
-    update   = est_scatter_add(variable, found, est_check_numerics(update, "x"));
-    ok(est_session_create(graph, EST_SESSION(.threads = 1), &session));
-    ok(est_session_init(session));
-    for (int i = 0; i < 2; i++) {
-        ok(est_tensor_i64(EST_SHAPE(4), keys_of[i], &keys[i]));
-        ok(est_tensor_f32(EST_SHAPE(4, 1), numbers[i], &x[i]));
-    }
-    ok(est_session_run(session, EST_FEEDS({ key, keys[0] }, { number, x[0] }), EST_NO_NODES, EST_NODES(update), NULL));
-    n = read_all(session, before);
-    assert_int_equal(
-        est_session_run(session, EST_FEEDS({ key, keys[1] }, { number, x[1] }), EST_NO_NODES, EST_NODES(update), NULL),
-        EST_INVALID_ARGUMENT);
-    assert_int_equal(read_all(session, after), n);
+static failing open_failing(int64_t max_age, bool behind)
+{
+    est_row_policy ages = { .draw = { .a = 1 }, .admit_after = 1, .max_age = max_age };
+    est_node       variable, sum;
+    failing        f;
+
+    ok(est_graph_create(1, &f.graph));
+    variable = est_row_variable(f.graph, "w", EST_SHAPE(3, 1), &ages);
+    f.keys   = est_placeholder(f.graph, "keys", EST_I64, EST_SHAPE(4));
+    f.number = est_placeholder(f.graph, "x", EST_F32, EST_SHAPE(4, 1));
+    f.found  = est_find_rows(variable, f.keys);
+    sum      = est_add(f.number, est_reshape(est_cast(f.found, EST_F32), EST_I64S(4, 1)));
+    f.update = est_scatter_add(variable, f.found, behind ? sum : est_check_numerics(sum, "x"));
+    if (behind) f.update = est_after(est_check_numerics(sum, "x"), f.update);
+    ok(est_session_create(f.graph, EST_SESSION(.threads = 1), &f.session));
+    ok(est_session_init(f.session));
+    return f;
+}
+
+static est_status step(const failing *f, const int64_t given[4], float second)
+{
+    est_tensor *keys, *x;
+    est_status  status;
+
+    ok(est_tensor_i64(EST_SHAPE(4), given, &keys));
+    ok(est_tensor_f32(EST_SHAPE(4, 1), (const float[4]){ 1, second, 3, 4 }, &x));
+    status = est_session_run(f->session, EST_FEEDS({ f->keys, keys }, { f->number, x }), EST_NO_NODES,
+                             EST_NODES(f->update), NULL);
+    est_tensor_free(keys);
+    est_tensor_free(x);
+    return status;
+}
+
+static void expect_same(est_tensor *before[16], est_tensor *after[16], int n)
+{
     for (int i = 0; i < n; i++) {
         assert_int_equal(est_tensor_bytes(before[i]), est_tensor_bytes(after[i]));
         assert_memory_equal(est_tensor_data(before[i]), est_tensor_data(after[i]), est_tensor_bytes(before[i]));
         est_tensor_free(before[i]);
         est_tensor_free(after[i]);
     }
-    ok(est_session_run(session, EST_FEEDS({ key, keys[1] }, { number, x[0] }), EST_NO_NODES, EST_NODES(update), NULL));
-    expect_rows(session, key, found, EST_NO_NODES, (const int64_t[4]){ 1, 7, 8, 3 }, (const int64_t[4]){ -1, 0, 1, 2 });
-    for (int i = 0; i < 2; i++) {
-        est_tensor_free(keys[i]);
-        est_tensor_free(x[i]);
+}
+
+/* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from others, be it
+ * from keys that made room or from keys that left for their age, also after its update has written them. */
+static void test_a_step_that_fails_admits_nothing(void **state)
+{
+    static const int64_t first[4] = { 1, 2, 3, 3 }, second[4] = { 2, 2, 2, 2 }, third[4] = { 7, 8, 7, 8 };
+    static const int64_t sought[4] = { 1, 7, 8, 2 };
+
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        bool           aging = kind % 2 == 1;
+        failing        f     = open_failing(aging ? 1 : 0, kind >= 2);
+        const int64_t *rows  = aging ? (const int64_t[4]){ -1, 1, 2, 0 } : (const int64_t[4]){ -1, 0, 2, 1 };
+        est_tensor    *before[16], *after[16];
+        int            n;
+
+        ok(step(&f, first, 2));
+        ok(step(&f, second, 2));
+        n = read_all(f.session, before);
+        assert_int_equal(step(&f, third, INFINITY), EST_INVALID_ARGUMENT);
+        assert_int_equal(read_all(f.session, after), n);
+        expect_same(before, after, n);
+        ok(step(&f, third, 2));
+        expect_rows(f.session, f.keys, f.found, EST_NO_NODES, sought, rows);
+        est_session_free(f.session);
+        est_graph_free(f.graph);
     }
-    est_session_free(session);
-    est_graph_free(graph);
 }
 
 static void test_other_variables_have_no_rows(void **state)

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "estoc/feature_column.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/key_rows.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
@@ -377,11 +378,56 @@ static void test_torn(void **state)
     crew_free(&c);
 }
 
+/* A snapshot that a rank is saving has the values of before, not those that it gets meanwhile. */
+static void test_snapshot(void **state)
+{
+    crew       c;
+    breaking   b = { .s.steps = { 5, 3 } };
+    est_store *store;
+    est_var   *vars[3];
+    char       want[3][4096], got[4096];
+    size_t     bytes[3];
+    est_cow   *cow;
+    float      loss;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        b.s.models[i] = open_model(10 + (uint64_t)i, (recipe){ .rows = 10 });
+        for (int j = 0; j < 2; j++) assert_ok(train(&b.s.models[i], 100 * i, &loss));
+    }
+    assert_ok(est_session_store(b.s.models[1].session, &store));
+    vars[0] = est_store_find(store, "dense");
+    vars[1] = est_store_find(store, "bias");
+    vars[2] = est_store_keys(store, 0)->vars[0];
+    for (int i = 0; i < 3; i++) {
+        est_view stored = est_var_stored(vars[i]);
+
+        bytes[i] = (size_t)stored.count * est_dtype_size(stored.dtype);
+        assert_true(bytes[i] > 0 && bytes[i] <= sizeof got);
+        memcpy(want[i], stored.data, bytes[i]);
+    }
+    assert_ok(est_cow_begin(vars, 3, &cow));
+    crew_run(&c, CREW_ALL, only_meet, &b);
+    crew_run(&c, CREW_ALL, only_share, &b);
+    assert_same(&b.s.models[0], &b.s.models[1]);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(est_cow_read(cow, i, 0, bytes[i], got));
+        assert_memory_equal(got, want[i], bytes[i]);
+        assert_memory_not_equal(vars[i]->value.data, want[i], bytes[i]);
+    }
+    est_cow_free(cow);
+    for (int i = 0; i < 2; i++) close_model(&b.s.models[i]);
+    crew_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_share),     cmocka_unit_test(test_untouched),
                                         cmocka_unit_test(test_different), cmocka_unit_test(test_no_value),
-                                        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_torn) };
+                                        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_torn),
+                                        cmocka_unit_test(test_snapshot) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
