@@ -397,6 +397,7 @@ est_status est_export_check_model(est_estimator *estimator, const est_export_opt
     job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING, .checks = true };
     est_status         status;
 
+    EST_REQUIRE(estimator);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     status = make_models(&x);
