@@ -125,6 +125,14 @@ static est_status add_name(char ***names, size_t *n, const char *name)
     return est_no_memory();
 }
 
+/* Opening one would wait for another process. Not all file systems tell by d_type, and a link is what it leads to. */
+static bool is_pipe(DIR *handle, const char *name)
+{
+    struct stat info;
+
+    return fstatat(dirfd(handle), name, &info, 0) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
 est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char ***out)
 {
     char         **names  = est_zalloc(sizeof *names);
@@ -139,9 +147,7 @@ est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char
         status = est_no_memory();
     }
     while (status == EST_OK && (item = readdir(handle)) != NULL) {
-        if (item->d_type == DT_FIFO || item->d_type == DT_SOCK)
-            continue; /* opening one would wait for another process */
-        if (wanted(item->d_name)) status = add_name(&names, &n, item->d_name);
+        if (wanted(item->d_name) && !is_pipe(handle, item->d_name)) status = add_name(&names, &n, item->d_name);
     }
     if (handle != NULL) closedir(handle);
     if (status != EST_OK) {

@@ -24,12 +24,7 @@ static double secs(double value)
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
     est_exporter_options options_of = { .struct_size = EST_STRUCT_SIZE(est_exporter_options) };
-    const char          *name       = call->job.eval.name;
 
-    if (name != NULL) { /* where the best exporter finds earlier results */
-        options_of.event_file_pattern = est_arena_printf(call->arena, "eval_%s/*.tfevents.*", name);
-        if (options_of.event_file_pattern == NULL) return est_no_memory();
-    }
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {

@@ -17,8 +17,8 @@
  * a batch. Where the log goes to standard error a line there says that the signal was heard, since a step that waits for
  * its input waits on: a second signal, of either kind, ends the process at once, and the run goes on from its last
  * checkpoint. A signal that comes when nothing is left to stop changes nothing, and the call returns EST_OK: it ends the
- * next call, or is raised again when the call returns where the program has a handler of its own. Between two predictions
- * signals are the program's, as they always are with no_signals.
+ * next call, whenever that is, and a line in the log says so; where the program has a handler of its own it is raised again when the
+ * call returns instead. Between two predictions signals are the program's, as they always are with no_signals.
  *
  * Threading: one thread at a time for each estimator. */
 #ifndef ESTOC_ESTIMATOR_H

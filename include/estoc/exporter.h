@@ -132,7 +132,11 @@ typedef struct est_exporter_options {
     int            exports_to_keep;
     est_compare_fn compare; /* best: NULL: by `metric` */
     void          *compare_user;
-    const char    *event_file_pattern; /* best: where earlier results are; NULL: "eval/" "*.tfevents.*"; "": nowhere */
+
+    /* best: event files below model_dir, looked at when none of the exports there says what its evaluation was, because something
+     * else made them: the best result among them is taken to be that of an export. NULL: "eval/" "*.tfevents.*". "": what earlier
+     * processes exported does not count, whatever it says. */
+    const char *event_file_pattern;
 
     const char
         *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only that there is such a metric */
@@ -141,10 +145,10 @@ typedef struct est_exporter_options {
 #define EST_EXPORTER(...)                                                                                              \
     (&(const est_exporter_options){ .struct_size = EST_STRUCT_SIZE(est_exporter_options), __VA_ARGS__ })
 
-/* After every evaluation; at the end only; when the evaluation was better than all before, those of earlier processes,
- * too, that event_file_pattern finds. The best exporter also exports while its directory has no export, and compares
- * with that one then. TensorFlow's exports once in every process. Made on the heap; NULL and an error when an argument
- * is wrong or memory is out. */
+/* After every evaluation; at the end only; when the evaluation is better than those of all exports that are there. An export
+ * of the best exporter holds its evaluation in assets.extra/estoc_evaluation.txt, a line "<value> <name>" for each metric, so that
+ * the next process knows it; evaluations that were not exported do not count. TensorFlow's exports once in every process.
+ * Made on the heap; NULL and an error when an argument is wrong or memory is out. */
 EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);

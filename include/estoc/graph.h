@@ -89,7 +89,7 @@ typedef struct est_gradient {
 EST_API void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out);
 
 /* Tells the next builder calls of this thread which source line to blame, until it is called again or a graph is made;
- * <estoc/locate.h> calls it for you. */
+ * <estoc/locate.h> calls it for you. `file` is borrowed until then; NULL: none. */
 EST_API void est_here(const char *file, int line);
 
 #ifdef __cplusplus

@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 
 #define LINE_MAX_BYTES 2048 /* longer lines are cut */
+#define ESCAPED_MAX    6    /* bytes that one may become, as \u0007 */
 #define LIMIT_UNSET    (EST_LOG_TRACE + 1)
 #define STATUS_MAX     512
 #define ERASE_LINE     "\r\033[K"
@@ -97,17 +98,16 @@ static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
     time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
     char       stamp[32];
     struct tm  t;
-    est_strbuf shown = { 0 };
+    char       room[ESCAPED_MAX * LINE_MAX_BYTES]; /* lack of memory is logged, too */
+    est_strbuf shown = est_strbuf_in(room, sizeof room);
 
     localtime_r(&secs, &t);
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &t);
     est_strbuf_append_printable(&shown, line, strlen(line), "\t"); /* names of files and peers may hold anything */
-    if (shown.failed) est_strbuf_clear(&shown);
     pthread_mutex_lock(&terminal_lock);
     fprintf(stderr, "%s%s.%03d %s %s\n%s", drawn[0] != '\0' ? ERASE_LINE : "", stamp,
             (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), est_strbuf_text(&shown), drawn);
     pthread_mutex_unlock(&terminal_lock);
-    est_strbuf_clear(&shown);
 }
 
 void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const char *line)
@@ -115,17 +115,17 @@ void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const c
     time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
     char       stamp[32];
     struct tm  t;
-    est_strbuf text = { 0 };
+    char       room[ESCAPED_MAX * LINE_MAX_BYTES + 128]; /* 128: for the rest of the object */
+    est_strbuf text = est_strbuf_in(room, sizeof room);
 
     gmtime_r(&secs, &t);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &t);
     est_strbuf_printf(&text, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\", \"message\": ", stamp,
                       (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level));
     if (line == NULL) line = "";
-    est_strbuf_append_json(&text, line, strlen(line));
+    est_strbuf_append_json(&text, line, strnlen(line, LINE_MAX_BYTES));
     est_strbuf_append(&text, "}\n");
     fputs(est_strbuf_text(&text), user != NULL ? user : stderr);
-    est_strbuf_clear(&text);
 }
 
 static bool is_text_on_stderr(void)

@@ -89,6 +89,11 @@ void est_signals_catch(void)
     pthread_mutex_unlock(&lock);
 }
 
+static const char *name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "";
+}
+
 /* Whether the program has a handler of its own for the signal. */
 static bool has_handler(int number)
 {
@@ -113,6 +118,8 @@ void est_signals_release(est_status status)
         if (!own) kept = number;
     }
     pthread_mutex_unlock(&lock);
+    if (number != 0 && !own)
+        est_log_info("%s came too late to stop this call; the next one will be stopped", name(number));
     if (!own) return;
     if (status != EST_OK) est_log_error("%s: %s", est_status_name(status), est_error_message());
     raise(number);
@@ -130,9 +137,7 @@ int est_stop_signal(void)
 
 const char *est_stop_signal_name(void)
 {
-    int number = est_stop_signal();
-
-    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "";
+    return name(est_stop_signal());
 }
 
 est_status est_signals_check(const char *what)

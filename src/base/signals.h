@@ -16,9 +16,13 @@
  * that the program ignores stays ignored. `status` is what the call returns: EST_CANCELLED tells its caller of the signal.
  *
  * A signal that ended no call, because it came after the last look, is not lost: the last release raises it again where the program
- * has a handler of its own; otherwise it is kept, and the next call begins with it. So a program whose last call succeeded ends with
- * exit code 0, and one with more to do ends with the next call. Release last, when nothing is left to be closed. Before a signal is
- * raised an error is logged, since the handler may not return. */
+ * has a handler of its own; otherwise it is kept, with a line in the log, and the next call begins with it. So a program whose last
+ * call succeeded ends with exit code 0, and one with more to do ends with the next call. It is kept without a limit in time: whoever
+ * sent it wanted the process to end and was told that it stops, so a next call that runs would be wrong however late it comes. Raised
+ * again, it would turn the success of the last call into a death by signal; forgotten, a job of several calls would go on.
+ *
+ * Release last, when nothing is left to be closed. Before a signal is raised an error is logged, since the handler may not
+ * return. */
 void est_signals_catch(void);
 void est_signals_release(est_status status);
 

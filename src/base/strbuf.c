@@ -25,6 +25,10 @@ static bool strbuf_reserve(est_strbuf *buf, size_t more)
     }
     needed++;
     if (needed <= buf->capacity) return true;
+    if (buf->fixed) {
+        buf->failed = true;
+        return false;
+    }
     capacity = buf->capacity < CAPACITY_MIN ? CAPACITY_MIN : buf->capacity * 2;
     if (capacity < needed) capacity = needed;
     data = est_realloc(buf->data, capacity);
@@ -35,6 +39,12 @@ static bool strbuf_reserve(est_strbuf *buf, size_t more)
     buf->data     = data;
     buf->capacity = capacity;
     return true;
+}
+
+est_strbuf est_strbuf_in(char *room, size_t size)
+{
+    room[0] = '\0';
+    return (est_strbuf){ .data = room, .capacity = size, .fixed = true };
 }
 
 void est_strbuf_append(est_strbuf *buf, const char *text)
@@ -182,6 +192,6 @@ void est_strbuf_reset(est_strbuf *buf)
 
 void est_strbuf_clear(est_strbuf *buf)
 {
-    est_free(buf->data);
+    if (!buf->fixed) est_free(buf->data);
     *buf = (est_strbuf){ 0 };
 }

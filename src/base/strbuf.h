@@ -15,8 +15,12 @@ typedef struct est_strbuf {
     char  *data; /* terminated; NULL while nothing was appended */
     size_t size; /* without the terminator */
     size_t capacity;
+    bool   fixed;  /* data is the caller's: it is neither grown nor freed */
     bool   failed; /* memory was out */
 } est_strbuf;
+
+/* An empty string in memory of the caller, for where nothing may be allocated: it fails when that is full. Not to be taken. */
+est_strbuf est_strbuf_in(char *room, size_t size);
 
 void est_strbuf_append(est_strbuf *buf, const char *text);
 void est_strbuf_append_bytes(est_strbuf *buf, const void *bytes, size_t size);

@@ -387,7 +387,7 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
     est_checkpoint_close(there);
     if (status == EST_OK) { /* EST_NOT_FOUND from now on is a variable that it lacks */
         EST_TRY(est_estimator_blame_checkpoint(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored)));
-        est_log_info("Restoring parameters from %s", restored.path);
+        est_log_info("Restoring parameters from %s", est_pin_name(estimator->pin, restored.path));
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
         return EST_OK;
     }

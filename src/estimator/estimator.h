@@ -41,6 +41,7 @@ struct est_estimator {
     est_metric_extender  *extenders;
     est_rows              rows;  /* of the input seen last; exports are tried on them */
     const est_model      *known; /* while exporters are checked: has the variables of checkpoints; NULL: not known */
+    const est_pin        *pin;   /* while exporters are called: of what was evaluated; NULL: nothing is pinned */
     void                 *owned; /* freed with it; NULL: nothing */
     void (*free_owned)(void *owned);
 };

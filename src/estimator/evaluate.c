@@ -77,7 +77,9 @@ static est_status pin_and_restore(void *user, const char *prefix, bool *unusable
     const pinned_restore *r      = user;
     est_status            status = est_pin_take(r->pin, prefix);
 
-    if (status == EST_OK) status = est_saver_restore(NULL, r->session, EST_RESTORE(.path = r->pin->prefix), NULL);
+    if (status == EST_OK) {
+        status = est_pin_blame(r->pin, est_saver_restore(NULL, r->session, EST_RESTORE(.path = r->pin->prefix), NULL));
+    }
     *unusable = est_checkpoint_is_unusable(status);
     return status;
 }

@@ -41,6 +41,7 @@
 typedef struct job {
     est_estimator            *estimator;
     const est_export_options *options;
+    const char               *extra_name, *extra; /* one more file of EST_EXPORT_EXTRA and its text; NULL: none */
     est_export_model graphs[MODES]; /* [n_graphs]: of train, eval and predict those that are wanted, in this order */
     int              n_graphs;
     est_arena       *arena;
@@ -222,25 +223,31 @@ static bool is_inside(const char *name)
     return true;
 }
 
-static est_status copy_extra(const job *x, const char *name, const char *from)
+static est_status write_extra(const job *x, const char *name, const char *bytes, size_t size)
 {
-    char      *to = est_arena_printf(x->arena, "%s/assets.extra/%s", x->temp, name), *slash;
-    char      *bytes;
-    size_t     size;
-    est_status status;
+    char *to = est_arena_printf(x->arena, "%s/" EST_EXPORT_EXTRA "/%s", x->temp, name), *slash;
 
     if (to == NULL) return est_no_memory();
     slash  = strrchr(to, '/');
     *slash = '\0';
     EST_TRY(est_dir_create(to));
     *slash = '/';
+    return est_file_replace(to, bytes, size);
+}
+
+static est_status copy_extra(const job *x, const char *name, const char *from)
+{
+    char      *bytes;
+    size_t     size;
+    est_status status;
+
     EST_TRY(est_file_read(from, &bytes, &size));
-    status = est_file_replace(to, bytes, size);
+    status = write_extra(x, name, bytes, size);
     est_free(bytes);
     return status;
 }
 
-static est_status copy_extras(const job *x)
+static est_status write_extras(const job *x)
 {
     const est_export_options *o = x->options;
 
@@ -254,7 +261,7 @@ static est_status copy_extras(const job *x)
         }
         EST_TRY(copy_extra(x, name, from));
     }
-    return EST_OK;
+    return x->extra != NULL ? write_extra(x, x->extra_name, x->extra, strlen(x->extra)) : EST_OK;
 }
 
 /* --- the model ------------------------------------------------------------------------------------------------------- */
@@ -350,7 +357,7 @@ static est_status write_all(job *x, const char *base)
     if (status == EST_OK) status = est_export_copy_assets(&saved, x->temp);
     if (status == EST_OK) status = write_message(x, &w);
     if (status == EST_OK) status = check_all(x);
-    if (status == EST_OK) status = copy_extras(x);
+    if (status == EST_OK) status = write_extras(x);
     if (status == EST_OK && x->options->as_text) status = write_text(x, &w);
     if (status == EST_OK) status = est_signals_check("export"); /* what has been published stays */
     est_wire_writer_clear(&w);
@@ -390,6 +397,7 @@ est_status est_export_check_model(est_estimator *estimator, const est_export_opt
     job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING, .checks = true };
     est_status         status;
 
+    EST_REQUIRE(estimator);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     status = make_models(&x);
@@ -400,11 +408,17 @@ est_status est_export_check_model(est_estimator *estimator, const est_export_opt
 est_status est_export_saved_model(est_estimator *estimator, const char *base, const est_export_options *options,
                                   char path[EST_CHECKPOINT_PATH_MAX])
 {
-    est_export_options own;
-    job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING };
-    est_status         status;
-
     EST_REQUIRE(estimator);
+    return est_export_with(estimator, base, options, NULL, NULL, path);
+}
+
+est_status est_export_with(est_estimator *estimator, const char *base, const est_export_options *options,
+                           const char *name, const char *text, char path[EST_CHECKPOINT_PATH_MAX])
+{
+    est_export_options own;
+    job        x = { .estimator = estimator, .options = &own, .extra_name = name, .extra = text, .lock = LOCK_MISSING };
+    est_status status;
+
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     if (base == NULL || base[0] == '\0' || strlen(base) + 32 > EST_CHECKPOINT_PATH_MAX) {

@@ -12,6 +12,11 @@
 #include "format/saved_model.h"
 
 #define EST_SERVING_DEFAULT "serving_default"
+#define EST_EXPORT_EXTRA    "assets.extra" /* the directory of files that go with an export and are no part of the model */
+
+/* est_export_saved_model, with a file `name` of that text in EST_EXPORT_EXTRA; text NULL: without it. */
+EST_MUST_CHECK est_status est_export_with(est_estimator *estimator, const char *base, const est_export_options *options,
+                                          const char *name, const char *text, char path[EST_CHECKPOINT_PATH_MAX]);
 
 typedef struct est_export_signature {
     est_export_method     method;

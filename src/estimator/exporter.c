@@ -15,12 +15,13 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
-#include "estimator/receiver.h"
+#include "estimator/export.h"
 #include "train/eval_results.h"
 
 #define KEEP_DEFAULT    5
 #define PATTERN_DEFAULT "eval/*.tfevents.*"
-#define VERSION_DIGITS  10 /* of the seconds since 1970 from 2001 to 2286 */
+#define RECORD          "estoc_evaluation.txt" /* in assets.extra/ of an export of the best exporter: its evaluation */
+#define VERSION_DIGITS  10                     /* of the seconds since 1970 from 2001 to 2286 */
 
 /* An exporter of the library. */
 typedef struct made {
@@ -35,8 +36,8 @@ typedef struct made {
     bool               larger_is_better;
     const char        *pattern; /* "": none */
 
-    char        *model_dir; /* whose event files were read; NULL: none yet */
-    est_metrics *best;      /* NULL: none is known */
+    char        *base; /* whose exports `best` is of; NULL: none yet */
+    est_metrics *best; /* NULL: none is known */
 
     char last_path[EST_CHECKPOINT_PATH_MAX]; /* of its last export; "": none yet */
 } made;
@@ -188,7 +189,7 @@ static void free_made(est_exporter *exporter)
 
     for (int i = 0; i < x->n_defaults; i++) est_tensor_free(x->defaults[i]);
     est_metrics_free(x->best);
-    est_free(x->model_dir);
+    est_free(x->base);
     est_arena_free(x->arena);
     est_free(x);
 }
@@ -314,57 +315,142 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
-/* The best result of another step than `step`. Results from before the model had the metric do not count. */
-static est_status best_of(const made *x, const est_eval_results *results, double step, est_metrics **out)
+/* Keeps the better one of *best (NULL: none yet) and `candidate`, which it takes over. One without the metric does not count. */
+static est_status keep_better(const made *x, est_metrics *candidate, est_metrics **best)
 {
-    est_metrics *best = NULL;
+    bool       better = x->compare != NULL || has_metric(candidate, x->exporter.metric);
+    est_status status = EST_OK;
 
-    for (int i = 0; i < results->n; i++) {
-        est_metrics *candidate = NULL;
-        bool         better    = false, counts;
-        est_status   status;
+    if (better && *best != NULL) status = is_better(x, *best, candidate, &better);
+    if (status == EST_OK && better) {
+        est_metrics *worse = *best;
 
-        if ((double)results->data[i].step == step) continue;
-        status = metrics_of(&results->data[i], &candidate);
-        counts = status == EST_OK && (x->compare != NULL || has_metric(candidate, x->exporter.metric));
-        better = counts && best == NULL;
-        if (counts && best != NULL) status = is_better(x, best, candidate, &better);
-        if (status != EST_OK) {
-            est_metrics_free(candidate);
-            est_metrics_free(best);
-            return status;
-        }
-        est_metrics_free(better ? best : candidate);
-        if (better) best = candidate;
+        *best     = candidate;
+        candidate = worse;
     }
-    *out = best;
+    est_metrics_free(candidate);
+    return status;
+}
+
+/* The best result of the event files, of another step than `step`, whose result is among them. */
+static est_status best_evaluated(const made *x, const char *model_dir, double step, est_metrics **best)
+{
+    est_eval_results results = { 0 };
+    est_status       status  = est_eval_results_glob(&results, model_dir, x->pattern);
+
+    est_log_info("Loading best metric from event files.");
+    for (int i = 0; i < results.n && status == EST_OK; i++) {
+        est_metrics *candidate = NULL;
+
+        if ((double)results.data[i].step == step) continue;
+        status = metrics_of(&results.data[i], &candidate);
+        if (status == EST_OK) status = keep_better(x, candidate, best);
+    }
+    est_eval_results_clear(&results);
+    return status;
+}
+
+/* --- the evaluation of an export: lines "<value> <name>" --------------------------------------------------------------- */
+
+static est_status write_record(const est_metrics *metrics, est_strbuf *out)
+{
+    for (int i = 0; i < est_metrics_count(metrics); i++) {
+        est_strbuf_printf(out, "%.17g %s\n", est_metrics_value(metrics, i), est_metrics_name(metrics, i));
+    }
+    return est_strbuf_status(out);
+}
+
+/* Ends the lines of `text` with 0. */
+static est_status parse_record(char *text, est_metrics **out)
+{
+    est_metrics *metrics = NULL;
+    int          n       = 0;
+    est_status   status;
+
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) n++;
+    status = est_metrics_create(n, &metrics);
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        char  *end = strchr(text, '\n'), *name;
+        double value;
+
+        *end   = '\0';
+        value  = strtod(text, &name);
+        status = *name == ' ' ? est_metrics_set(metrics, i, name + 1, value)
+                              : est_fail(EST_DATA_LOSS, "\"%s\" found, a value and a name expected", text);
+        text   = end + 1;
+    }
+    if (status != EST_OK) {
+        est_metrics_free(metrics);
+        return status;
+    }
+    *out = metrics;
     return EST_OK;
 }
 
-/* The best of the evaluations before `current`, whose result is in the event files, too; NULL: there are none. */
-static est_status load_best(made *x, const char *model_dir, const est_metrics *current)
+/* EST_NOT_FOUND: the export has no record: another exporter, or another program, made it. */
+static est_status read_record(const char *base, const char *version, est_metrics **out)
 {
-    est_eval_results results = { 0 };
-    est_strbuf       pattern = { 0 };
-    est_metrics     *best    = NULL;
-    char            *dir     = est_strdup(model_dir);
-    est_status       status;
+    est_strbuf path = { 0 };
+    char      *text = NULL;
+    size_t     size;
+    est_status status;
 
-    est_log_info("Loading best metric from event files.");
-    est_strbuf_printf(&pattern, "%s/%s", model_dir, x->pattern);
-    status = dir == NULL ? est_no_memory() : est_strbuf_status(&pattern);
-    if (status == EST_OK) status = est_eval_results_glob(&results, est_strbuf_text(&pattern));
-    if (status == EST_OK) status = best_of(x, &results, est_metrics_get(current, "global_step"), &best);
-    est_eval_results_clear(&results);
-    est_strbuf_clear(&pattern);
+    est_strbuf_printf(&path, "%s/%s/" EST_EXPORT_EXTRA "/" RECORD, base, version);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) status = est_file_read(est_strbuf_text(&path), &text, &size);
+    if (status == EST_OK) {
+        status = parse_record(text, out);
+        if (status == EST_DATA_LOSS) status = est_fail_context(status, "%s", est_strbuf_text(&path));
+    }
+    est_free(text);
+    est_strbuf_clear(&path);
+    return status;
+}
+
+/* The best of the evaluations that the exports of `base` record; n_exports counts those without a record, too. */
+static est_status best_exported(const made *x, const char *base, est_metrics **best, int *n_exports)
+{
+    struct dirent **entries = NULL;
+    int             n       = scandir(base, &entries, is_version, NULL);
+    est_status      status  = EST_OK;
+
+    for (int i = 0; i < n; i++) {
+        est_metrics *candidate = NULL;
+
+        if (status == EST_OK) status = read_record(base, entries[i]->d_name, &candidate);
+        if (status == EST_OK) {
+            status = keep_better(x, candidate, best);
+        } else if (status == EST_DATA_LOSS || status == EST_NOT_FOUND) {
+            if (status == EST_DATA_LOSS) est_log_warn("an export does not count: %s", est_error_message());
+            status = EST_OK;
+        }
+        free(entries[i]); /* the C library's, as is the list */
+    }
+    free(entries);
+    *n_exports = n > 0 ? n : 0;
+    return status;
+}
+
+/* Of exports that record no evaluation, because something else made them, the best of the event files is taken to be one. */
+static est_status load_best(made *x, const char *model_dir, const char *base, const est_metrics *current)
+{
+    est_metrics *best      = NULL;
+    char        *base_copy = est_strdup(base);
+    int          n         = 0;
+    est_status   status    = base_copy != NULL ? best_exported(x, base, &best, &n) : est_no_memory();
+
+    if (status == EST_OK && best == NULL && n > 0) {
+        status = best_evaluated(x, model_dir, est_metrics_get(current, "global_step"), &best);
+    }
     if (status != EST_OK) {
-        est_free(dir);
+        est_metrics_free(best);
+        est_free(base_copy);
         return status;
     }
-    est_free(x->model_dir);
+    est_free(x->base);
     est_metrics_free(x->best);
-    x->model_dir = dir;
-    x->best      = best;
+    x->base = base_copy;
+    x->best = best;
     return EST_OK;
 }
 
@@ -379,15 +465,12 @@ static bool has_export(const char *base)
     return n > 0;
 }
 
-/* Whether an evaluation is to be followed by an export. The first of a directory is, even when it is worse than one
- * that was evaluated before: there would be none otherwise. */
+/* Whether an evaluation is followed by an export: it is when it is better than the best export, or there is none. */
 static est_status wants_best(made *x, const est_estimator *estimator, const char *base, const est_metrics *metrics,
                              bool *out)
 {
-    const char *model_dir = est_estimator_model_dir(estimator);
-
-    if (x->pattern[0] != '\0' && (x->model_dir == NULL || strcmp(x->model_dir, model_dir) != 0)) {
-        EST_TRY(load_best(x, model_dir, metrics));
+    if (x->pattern[0] != '\0' && (x->base == NULL || strcmp(x->base, base) != 0)) {
+        EST_TRY(load_best(x, est_estimator_model_dir(estimator), base, metrics));
     }
     *out = x->best == NULL || !has_export(base);
     return *out ? EST_OK : is_better(x, x->best, metrics, out);
@@ -395,13 +478,14 @@ static est_status wants_best(made *x, const est_estimator *estimator, const char
 
 /* --- exporting ------------------------------------------------------------------------------------------------------- */
 
+/* record: the text of RECORD; NULL: no such file. */
 static est_status export_now(made *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
-                             char path[EST_CHECKPOINT_PATH_MAX])
+                             const char *record, char path[EST_CHECKPOINT_PATH_MAX])
 {
     est_export_options options = x->saved_model;
 
     options.checkpoint_path = checkpoint_path;
-    EST_TRY(est_export_saved_model(estimator, base, &options, path));
+    EST_TRY(est_export_with(estimator, base, &options, RECORD, record, path));
     snprintf(x->last_path, sizeof x->last_path, "%s", path);
     return EST_OK;
 }
@@ -414,7 +498,7 @@ static est_status export_latest(est_exporter *exporter, est_estimator *estimator
 
     (void)metrics;
     (void)is_the_final_export;
-    EST_TRY(export_now(x, estimator, base, checkpoint_path, path));
+    EST_TRY(export_now(x, estimator, base, checkpoint_path, NULL, path));
     return collect_garbage(x, base, path);
 }
 
@@ -425,7 +509,7 @@ static est_status export_final(est_exporter *exporter, est_estimator *estimator,
     (void)metrics;
     if (!is_the_final_export) return EST_OK;
     est_log_info("Performing the final export in the end of training.");
-    return export_now(EST_CONTAINER_OF(exporter, made, exporter), estimator, base, checkpoint_path, path);
+    return export_now(EST_CONTAINER_OF(exporter, made, exporter), estimator, base, checkpoint_path, NULL, path);
 }
 
 static est_status export_best(est_exporter *exporter, est_estimator *estimator, const char *base,
@@ -434,6 +518,7 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
 {
     made        *x      = EST_CONTAINER_OF(exporter, made, exporter);
     est_metrics *best   = NULL;
+    est_strbuf   record = { 0 };
     bool         wanted = false;
     est_status   status;
 
@@ -445,7 +530,9 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
     if (!wanted) return EST_OK;
     est_log_info("Performing best model export.");
     EST_TRY(copy_metrics(metrics, &best));
-    status = export_now(x, estimator, base, checkpoint_path, path);
+    status = write_record(metrics, &record);
+    if (status == EST_OK) status = export_now(x, estimator, base, checkpoint_path, est_strbuf_text(&record), path);
+    est_strbuf_clear(&record);
     if (status != EST_OK) {
         est_metrics_free(best);
         return status;

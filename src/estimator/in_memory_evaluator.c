@@ -79,6 +79,7 @@ bool est_is_in_memory_evaluator(const est_hook *hook)
 
 static est_status check(const est_estimator *estimator, const est_in_memory_options *options)
 {
+    if (estimator == NULL) return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: estimator is NULL");
     if (options->input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: input_fn is required");
     if (options->steps < 0 || options->every_n_iter < 0) {
         return est_fail(

@@ -129,6 +129,7 @@ static est_status export_all(evaluator *e, bool final)
     est_status status = EST_OK;
 
     e->exported_final = final;
+    e->estimator->pin = &e->pin;
     for (int i = 0; i < e->eval->exporters.n && status == EST_OK; i++) {
         est_exporter *exporter = e->eval->exporters.data[i];
         char          written[EST_CHECKPOINT_PATH_MAX];
@@ -151,8 +152,11 @@ static est_status export_all(evaluator *e, bool final)
         if (status == EST_OK && written[0] != '\0') {
             status = est_metrics_set_export(e->metrics, i, e->eval->exporters.n, written);
         }
-        if (status != EST_OK) status = est_fail_context(status, "exporter %s", est_exporter_name(exporter));
+        if (status != EST_OK) {
+            status = est_fail_context(est_pin_blame(&e->pin, status), "exporter %s", est_exporter_name(exporter));
+        }
     }
+    e->estimator->pin = NULL;
     est_strbuf_clear(&path);
     return status;
 }

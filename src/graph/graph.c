@@ -18,7 +18,7 @@ static _Thread_local int         here_line = 0;
 
 void est_here(const char *file, int line)
 {
-    here_file = file;
+    here_file = file != NULL ? file : "";
     here_line = line;
 }
 

@@ -245,13 +245,20 @@ static est_status fill(const canned_class *class, est_canned *canned)
     return copy_lists(canned);
 }
 
-/* What is wrong with a canned model is the fault of the line that made it: nothing else of the program builds its graph. */
+/* Errors of a canned model blame the line that made it: nothing else of the program builds its graph. The line noted before is
+ * noted again, as `file` lives no longer than the estimator. */
 static est_status canned_model_fn(est_model *model, est_mode mode, const void *params)
 {
     const est_canned *canned = params;
+    const char       *file;
+    int               line;
+    est_status        status;
 
+    est_graph_where(&file, &line);
     est_here(canned->file, canned->line);
-    return canned->model_fn(model, mode, params);
+    status = canned->model_fn(model, mode, params);
+    est_here(file, line);
+    return status;
 }
 
 static est_status create(const canned_class *class, const est_canned_options *options, est_estimator **out)

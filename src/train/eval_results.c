@@ -127,15 +127,30 @@ est_status est_eval_results_read(est_eval_results *results, const char *dir)
     return status;
 }
 
-est_status est_eval_results_glob(est_eval_results *results, const char *pattern)
+static est_status list(const char *dir, const char *pattern, glob_t *found)
+{
+    est_strbuf whole = { 0 };
+    est_status status;
+    int        error;
+
+    for (; *dir != '\0'; dir++) est_strbuf_printf(&whole, "%s%c", strchr("*?[\\", *dir) != NULL ? "\\" : "", *dir);
+    est_strbuf_printf(&whole, "/%s", pattern);
+    status = est_strbuf_status(&whole);
+    error  = status == EST_OK ? glob(est_strbuf_text(&whole), 0, NULL, found) : 0; /* by name: in the order of time */
+    if (error == GLOB_NOSPACE) status = est_no_memory();
+    if (error != 0 && error != GLOB_NOSPACE && error != GLOB_NOMATCH) {
+        status = est_fail(EST_UNKNOWN, "%s: the files cannot be listed", est_strbuf_text(&whole));
+    }
+    est_strbuf_clear(&whole);
+    return status;
+}
+
+est_status est_eval_results_glob(est_eval_results *results, const char *dir, const char *pattern)
 {
     glob_t     found  = { 0 };
-    int        error  = glob(pattern, 0, NULL, &found); /* in the order of names: that of time */
-    est_status status = EST_OK;
+    est_status status = list(dir, pattern, &found);
 
-    if (error == GLOB_NOMATCH) return EST_OK;
-    if (error == GLOB_NOSPACE) return est_no_memory();
-    if (error != 0) return est_fail(EST_UNKNOWN, "%s: the files cannot be listed", pattern);
+    EST_TRY(status);
     if (results->arena == NULL) results->arena = est_arena_create();
     if (results->arena == NULL) status = est_no_memory();
     for (size_t i = 0; i < found.gl_pathc && status == EST_OK; i++) {

@@ -36,8 +36,8 @@ typedef struct est_eval_results {
  * there. A directory that does not exist has no results. */
 EST_MUST_CHECK est_status est_eval_results_read(est_eval_results *results, const char *dir);
 
-/* The same for the files that a pattern of the shell names ("runs/x/eval/" and "*.tfevents.*"). */
-EST_MUST_CHECK est_status est_eval_results_glob(est_eval_results *results, const char *pattern);
+/* The same for the files of `dir` that a pattern of the shell names ("eval/" and "*.tfevents.*"); `dir` itself is no pattern. */
+EST_MUST_CHECK est_status est_eval_results_glob(est_eval_results *results, const char *dir, const char *pattern);
 void                      est_eval_results_clear(est_eval_results *results);
 
 /* The metric of that name; NULL: the result has none. */

@@ -141,6 +141,29 @@ est_status est_pin_take(est_pin *pin, const char *prefix)
     return est_checkpoint_put_path(prefix, pin->of);
 }
 
+const char *est_pin_name(const est_pin *pin, const char *path)
+{
+    return pin != NULL && pin->of[0] != '\0' && strcmp(path, pin->prefix) == 0 ? pin->of : path;
+}
+
+est_status est_pin_blame(const est_pin *pin, est_status status)
+{
+    est_strbuf  named = { 0 };
+    const char *text, *at;
+    est_error   error;
+
+    if (status == EST_OK || pin == NULL || pin->of[0] == '\0') return status;
+    est_error_take(status, &error);
+    for (text = error.message; (at = strstr(text, pin->prefix)) != NULL; text = at + strlen(pin->prefix)) {
+        est_strbuf_append_bytes(&named, text, (size_t)(at - text));
+        est_strbuf_append(&named, pin->of);
+    }
+    est_strbuf_append(&named, text);
+    if (!named.failed) snprintf(error.message, sizeof error.message, "%s", est_strbuf_text(&named));
+    est_strbuf_clear(&named);
+    return est_error_raise(&error);
+}
+
 void est_pin_drop(est_pin *pin)
 {
     est_error error;

@@ -27,6 +27,11 @@ EST_MUST_CHECK est_status est_pin_open(est_pin *pin, const char *dir);
 /* Pins a checkpoint in place of the one before. EST_NOT_FOUND: it has been removed, or saved anew, meanwhile. */
 EST_MUST_CHECK est_status est_pin_take(est_pin *pin, const char *prefix);
 
+/* The checkpoint in place of its links, which are gone when a log or an error is read: the name for what is read from `path`, and
+ * in the error at hand; that returns `status`. pin NULL: nothing is pinned. */
+const char *est_pin_name(const est_pin *pin, const char *path);
+est_status  est_pin_blame(const est_pin *pin, est_status status);
+
 /* Lets go of the checkpoint; and of the directory, too, as a zeroed pin has none. */
 void est_pin_drop(est_pin *pin);
 void est_pin_close(est_pin *pin);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 
 typedef struct heard {
@@ -135,6 +136,9 @@ static void test_standard_error(void **state)
     est_log_warn("worker %d is late", 2);
     est_log_warn("no file \033[2J%s", "a\nb \xc3\xa4"); /* what others named shows itself, and stays one line */
     est_log_info("unheard");
+    est_fault_arm_alloc(1); /* a line is not lost when memory is out */
+    est_log_warn("no memory: %s", "\033");
+    est_fault_arm_alloc(0);
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);
@@ -145,6 +149,8 @@ static void test_standard_error(void **state)
     assert_string_equal(line, "1970-01-02 00:00:00.007 warn worker 2 is late\n");
     assert_non_null(fgets(line, sizeof line, file));
     assert_string_equal(line, "1970-01-02 00:00:00.007 warn no file \\x1b[2Ja\\x0ab \xc3\xa4\n");
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_string_equal(line, "1970-01-02 00:00:00.007 warn no memory: \\x1b\n");
     assert_null(fgets(line, sizeof line, file));
     fclose(file);
 }
@@ -186,7 +192,9 @@ static void test_json(void **state)
 
     (void)state;
     assert_non_null(file);
+    est_fault_arm_alloc(1); /* needs none */
     est_log_json_sink(file, EST_LOG_WARN, INT64_C(1700000000) * EST_NS_PER_SEC + 5000000, "a \"quoted\"\tword");
+    est_fault_arm_alloc(0);
     fclose(file);
     assert_string_equal(text, "{\"time\": \"2023-11-14T22:13:20.005Z\", \"level\": \"warn\", "
                               "\"message\": \"a \\\"quoted\\\"\\tword\"}\n");

@@ -167,16 +167,28 @@ static void test_memory_out(void **state)
     est_fault_arm_alloc(0);
 }
 
+/* In memory of the caller: what does not fit is left out, and nothing is allocated or freed. */
+static void test_fixed(void **state)
+{
+    char       room[8];
+    est_strbuf buf = est_strbuf_in(room, sizeof room);
+
+    (void)state;
+    assert_string_equal(est_strbuf_text(&buf), "");
+    est_strbuf_append(&buf, "1234");
+    est_strbuf_append_printable(&buf, "5\033", 2, "");
+    assert_string_equal(room, "12345");
+    assert_true(buf.failed);
+    est_strbuf_clear(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),
-        cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_json_escapes),
-        cmocka_unit_test(test_json_utf8),
-        cmocka_unit_test(test_json_of_any_bytes),
-        cmocka_unit_test(test_printable),
-        cmocka_unit_test(test_memory_out),
+        cmocka_unit_test(test_fixed),     cmocka_unit_test(test_append),
+        cmocka_unit_test(test_growth),    cmocka_unit_test(test_json_escapes),
+        cmocka_unit_test(test_json_utf8), cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_printable), cmocka_unit_test(test_memory_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,6 +233,7 @@ static void test_pipes(void **state)
     TOOL_OUT(1, "", "is a named pipe", "train", tool_path("pipe.tfrecord"));
     assert_int_equal(mkdir(tool_path("piped"), 0700), 0);
     assert_int_equal(mkfifo(tool_path("piped/events.out.tfevents.1.a"), 0600), 0);
+    assert_int_equal(symlink("events.out.tfevents.1.a", tool_path("piped/events.out.tfevents.2.a")), 0);
     TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("piped"));
     assert_true(in >= 0 && dup2(in, STDIN_FILENO) == STDIN_FILENO);
     run = TOOL(0, "inspect", "--as", "tfrecord", "/dev/stdin");

@@ -592,16 +592,23 @@ static est_status export_late(est_exporter *exporter, est_estimator *estimator, 
     return est_export_saved_model(estimator, base, EST_EXPORT(SERVED, .checkpoint_path = checkpoint), path);
 }
 
-/* Leaves a file when the line about a checkpoint that is not exported comes. */
-static void note_skipped(void *user, est_log_level level, int64_t wall_ns, const char *line)
+static void leave_file(const char *dir, const char *name)
 {
     char path[128];
 
-    (void)wall_ns;
-    if (level != EST_LOG_WARN || strstr(line, "model.ckpt-10 is not exported: the trainer removed it") == NULL) return;
-    snprintf(path, sizeof path, "%s/%s", (const char *)user,
-             strstr(line, "latest") != NULL ? "skipped" : "skipped-slow");
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     if (est_file_replace(path, "", 0) != EST_OK) _exit(99);
+}
+
+/* Leaves a file when the line about a checkpoint that is not exported comes, when one is restored, and when a line names links,
+ * which are gone when it is read. */
+static void note_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)wall_ns;
+    if (strstr(line, "/pinned/") != NULL) leave_file(user, "named-links");
+    if (strstr(line, "Restoring parameters from ") != NULL) leave_file(user, "restored");
+    if (level != EST_LOG_WARN || strstr(line, "model.ckpt-10 is not exported: the trainer removed it") == NULL) return;
+    leave_file(user, strstr(line, "latest") != NULL ? "skipped" : "skipped-slow");
 }
 
 static pid_t start_exporting(const char *dir, bool never)
@@ -614,8 +621,8 @@ static pid_t start_exporting(const char *dir, bool never)
 
     assert_true(pid >= 0);
     if (pid != 0) return pid;
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(note_skipped, (void *)(uintptr_t)dir);
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(note_line, (void *)(uintptr_t)dir);
     e      = make(dir, 10, EVALUATOR);
     latest = est_latest_exporter("latest", EST_EXPORTER(.saved_model = { SERVED }, .exports_to_keep = EST_OFF));
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 80),
@@ -693,6 +700,7 @@ static void test_exported_is_what_was_evaluated(void **state)
     assert_memory_equal(slow, evaluated, sizeof slow);
     assert_memory_equal(latest, evaluated, sizeof latest);
     assert_steps(dir, (int64_t[]){ 10, 80 }, 2);
+    assert_true(is_there(dir, "restored") && !is_there(dir, "named-links"));
     assert_false(is_there(dir, "eval/pinned")); /* what kept the checkpoint is gone, too */
     assert_false(is_there(dir, "eval/evaluator.lock"));
     est_test_dir_remove(dir);

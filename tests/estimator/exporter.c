@@ -234,8 +234,43 @@ static double evaluate(fixture *f)
     return loss;
 }
 
-/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. */
+static est_exporter *restarted(est_exporter *exporter, const est_exporter_options *options)
+{
+    est_exporter_free(exporter);
+    exporter = est_best_exporter("it", options);
+    assert_non_null(exporter);
+    return exporter;
+}
+
+/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is needed for
+ * that: the export says what it was worth. */
 static void best_after_a_restart(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = restarted(NULL, OPTIONS(.exports_to_keep = 1));
+    after_step(&f, exporter, 7, 3, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
+    exporter = restarted(exporter, OPTIONS(.exports_to_keep = 1));
+    after_step(&f, exporter, 8, 4, false);
+    after_step(&f, exporter, 7, 5, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
+    assert_string_equal(est_exporter_last_path(exporter), ""); /* of this process */
+    after_step(&f, exporter, 6, 6, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000003 ");
+    exporter = restarted(exporter, OPTIONS(.event_file_pattern = "")); /* looks nowhere */
+    after_step(&f, exporter, 8, 7, false);
+    exporter = restarted(exporter, OPTIONS(0)); /* of several exports the best counts, not the newest */
+    after_step(&f, exporter, 7, 8, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000003 1700000004 ");
+    tear_down(&f, exporter);
+}
+
+/* A process that is killed in an export has written the result of the evaluation, as has an evaluation by hand. */
+static void best_of_what_was_exported(void **state)
 {
     est_exporter *exporter;
     double        loss;
@@ -243,20 +278,46 @@ static void best_after_a_restart(void **state)
 
     (void)state;
     set_up(&f);
-    loss     = evaluate(&f);
-    exporter = est_best_exporter("it", OPTIONS(.exports_to_keep = 1));
-    assert_non_null(exporter);
-    after_step(&f, exporter, loss, 3, false); /* its own result is in the event files, too, and is none before it */
-    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
-    est_exporter_free(exporter);
-    exporter = est_best_exporter("it", OPTIONS(.exports_to_keep = 1));
-    assert_non_null(exporter);
+    exporter = restarted(NULL, OPTIONS(0));
+    after_step(&f, exporter, 1e6, 2, false);
+    loss     = evaluate(&f); /* of step 3, better, and not exported */
+    exporter = restarted(exporter, OPTIONS(0));
     after_step(&f, exporter, loss + 1, 4, false);
     after_step(&f, exporter, loss + 2, 5, false);
-    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
-    assert_string_equal(est_exporter_last_path(exporter), ""); /* of this process */
-    after_step(&f, exporter, loss - 1, 6, false);
-    assert_string_equal(shop_list(f.base, f.list), "1700000003 ");
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000001 ");
+    tear_down(&f, exporter);
+}
+
+/* An export as TensorFlow leaves it does not say what it was worth. */
+static void make_plain_export(fixture *f)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/1500000000", f->base);
+    ok(est_dir_create(path));
+}
+
+/* A name of the shell's patterns is a directory's like any other. */
+static void best_in_a_directory_with_brackets(void **state)
+{
+    shop_params   plain = { .plain = true };
+    char          dir[128];
+    est_exporter *exporter;
+    double        loss;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    est_estimator_free(f.estimator);
+    snprintf(dir, sizeof dir, "%s/hr[E]*\\", f.dir);
+    f.estimator = shop_trained(dir, &plain);
+    loss        = evaluate(&f);
+    make_plain_export(&f);
+    exporter = restarted(NULL, OPTIONS(0));
+    after_step(&f, exporter, loss + 1, 4, false);
+    assert_string_equal(shop_list(f.base, f.list), "1500000000 ");
+    after_step(&f, exporter, loss - 1, 5, false);
+    assert_string_equal(shop_list(f.base, f.list), "1500000000 1700000001 ");
     tear_down(&f, exporter);
 }
 
@@ -329,13 +390,15 @@ static void best_reads_event_files(void **state)
     exporter = est_best_exporter(
         "it", OPTIONS(.compare = larger_mae, .compare_user = &a, .event_file_pattern = "eval_x/*.tfevents.*"));
     assert_non_null(exporter);
-    after_step(&f, exporter, 0.5, 8, false);
-    assert_int_equal(a.n, 1); /* the two results against each other; the first export asks nothing */
+    make_plain_export(&f);
+    after_step(&f, exporter, 1e6, 8, false);
+    assert_int_equal(a.n, 2); /* the two results against each other, the better one against this one */
     assert_true((float)est_metrics_get(first, "loss") == (float)a.best[0]);
     assert_true((float)est_metrics_get(second, "loss") == (float)a.current[0]);
+    assert_true(a.current[1] == 1e6);
     after_step(&f, exporter, 0.25, 9, false);
-    assert_int_equal(a.n, 2);
-    assert_true(a.best[1] == 0.5 && a.current[1] == 0.25);
+    assert_int_equal(a.n, 3);
+    assert_true(a.best[2] == 1e6 && a.current[2] == 0.25);
     est_metrics_free(first);
     est_metrics_free(second);
     tear_down(&f, exporter);
@@ -360,6 +423,7 @@ static void best_does_not_see_named_evaluations(void **state)
     }
     exporter = est_best_exporter("it", OPTIONS(.compare = larger_mae, .compare_user = &a));
     assert_non_null(exporter);
+    make_plain_export(&f);
     after(&f, exporter, 0.5, false);
     assert_int_equal(a.n, 0);
     tear_down(&f, exporter);
@@ -417,6 +481,7 @@ static void best_by_another_metric(void **state)
     after_mae(&f, small, 3, false);
     after_mae(&f, small, NAN, false);
     after_mae(&f, small, 1, true);
+    snprintf(f.base, sizeof f.base, "%s/export/large", f.dir);
     after_mae(&f, large, 2, true);
     after_mae(&f, large, 1, false);
     after_mae(&f, large, 3, true);
@@ -498,6 +563,8 @@ int main(void)
         cmocka_unit_test(one_of_your_own),
         cmocka_unit_test(best_exports_what_is_better),
         cmocka_unit_test(best_after_a_restart),
+        cmocka_unit_test(best_of_what_was_exported),
+        cmocka_unit_test(best_in_a_directory_with_brackets),
         cmocka_unit_test(best_of_an_empty_directory),
         cmocka_unit_test(best_after_nan),
         cmocka_unit_test(best_reads_event_files),

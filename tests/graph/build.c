@@ -38,6 +38,20 @@ static void the_first_error_wins_and_says_it_all(void **state)
     nn_end(&t);
 }
 
+/* A line without a file is no line. */
+static void a_line_of_no_file(void **state)
+{
+    nn_test t = nn_begin(1);
+
+    (void)state;
+    est_node bad = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2, 3));
+    est_here(NULL, 1);
+    (void)(est_reshape)(bad, EST_I64S(4));
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    assert_null(strstr(est_error_message(), ":1: "));
+    nn_end(&t);
+}
+
 static void poison_passes_through_every_kind_of_builder(void **state)
 {
     nn_test      t = nn_begin(1);
@@ -263,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_says_it_all),
+        cmocka_unit_test(a_line_of_no_file),
         cmocka_unit_test(poison_passes_through_every_kind_of_builder),
         cmocka_unit_test(nodes_of_another_graph_are_refused),
         cmocka_unit_test(missing_inputs_are_refused),

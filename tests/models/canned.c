@@ -13,6 +13,7 @@
 #include "estimator/estimator.h"
 #include "format/meta_graph_def.h"
 #include "format/saved_model.h"
+#include "graph/graph.h"
 #include "models/canned.h"
 #include "support/estimator_test.h"
 #include "support/nn_test.h"
@@ -920,9 +921,10 @@ static void test_line_of_a_model(void **state)
     const est_column *size  = est_numeric_column(own, "size", NULL);
     est_estimator    *e     = NULL;
     est_graph        *graph = NULL;
+    const char       *file  = NULL;
     char              dir[64];
     est_status        status;
-    int               line;
+    int               line, noted = -1;
 
     (void)state;
     est_test_dir(dir);
@@ -935,6 +937,9 @@ static void test_line_of_a_model(void **state)
     assert_blamed(
         status, line,
         "column \"size\" reads the feature \"size\", and there is no such feature; there are: age, kind, label");
+    est_graph_where(&file, &noted);
+    assert_string_equal(file, ""); /* the noted line is the estimator's own string: it must not outlive it */
+    assert_int_equal(noted, 0);
     est_estimator_free(e);
     est_columns_free(own);
     est_test_dir_remove(dir);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,9 @@
 #include "support/estimator_test.h"
 #include "train/loop.h"
 
+/* What a child ends with. A sanitizer that ends it takes 1 or 23. */
+enum { ALL_WELL = 0, TAKEN_AS_GOOD = 40, NOT_NAMED, NO_ARGUMENT, NO_DIRECTORY, REFUSED_AS_CONTROL, END_MAX };
+
 /* --- good arguments -------------------------------------------------------------------------------------------------- */
 
 /* Ends the process when an argument cannot be made. */
@@ -33,7 +37,7 @@ static void need(est_status status, const char *what)
 {
     if (status == EST_OK) return;
     (void)fprintf(stderr, "%s: %s\n", what, est_error_message());
-    _exit(3);
+    _exit(NO_ARGUMENT);
 }
 
 #define MADE(type, ...)                                                                                                \
@@ -351,7 +355,9 @@ static est_saver *some_est_saver(void)
 
 static est_exporter *some_est_exporter(void)
 {
-    return est_latest_exporter("exporter", NULL);
+    static const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
+
+    return est_latest_exporter("exporter", EST_EXPORTER(.saved_model = { .input = { .raw = &x, .n_raw = 1 } }));
 }
 
 static est_tfrecord_reader *some_est_tfrecord_reader(void)
@@ -450,9 +456,11 @@ VALUES(VALUE_NEUTRAL)
 /* --- the calls ------------------------------------------------------------------------------------------------------- */
 
 typedef enum demand {
-    ANY,       /* it comes back */
-    REFUSED,   /* with nothing or an error */
-    WRONG_KIND /* with an error that names the struct found */
+    CONTROL,       /* nothing is wrong: it comes back; its error is not that of a refusal below */
+    ANY,           /* it comes back */
+    REFUSED,       /* with nothing or an error, another than the control's */
+    REFUSED_ALIKE, /* with nothing or an error */
+    WRONG_KIND     /* with an error that names the struct found */
 } demand;
 
 typedef struct misuse {
@@ -464,7 +472,10 @@ typedef struct misuse {
 
 #include "misuse_calls.h"
 
-/* In a child: 0 when all is well. */
+/* Of the last control, "" when it was taken; shared with the children. */
+static char *control_error;
+
+/* In a child. */
 static int answer(const misuse *m)
 {
     bool neutral;
@@ -476,38 +487,54 @@ static int answer(const misuse *m)
     est_log_set_level(EST_LOG_OFF);
     est_error_clear();
     neutral = m->call(m->wrong);
-    if (m->demand == REFUSED) return neutral ? 0 : 1;
+    if (m->demand == CONTROL) {
+        (void)snprintf(control_error, sizeof((est_error *)NULL)->message, "%s", est_error_message());
+        return ALL_WELL;
+    }
+    if ((m->demand == REFUSED || m->demand == REFUSED_ALIKE) && !neutral) return TAKEN_AS_GOOD;
+    if (m->demand == REFUSED && control_error[0] != '\0' && strcmp(control_error, est_error_message()) == 0) {
+        (void)fprintf(stderr, "%s: the error is \"%s\"\n", m->name, est_error_message());
+        return REFUSED_AS_CONTROL;
+    }
     if (m->demand == WRONG_KIND && strstr(est_error_message(), "est_timeline_options of 16 bytes found") == NULL &&
         strstr(est_error_message(), "est_task_rules of 16 bytes found") == NULL) {
         (void)fprintf(stderr, "%s: the error is \"%s\"\n", m->name, est_error_message());
-        return 2;
+        return NOT_NAMED;
     }
-    return 0;
+    return ALL_WELL;
 }
 
 static void test_misuse(void **state)
 {
-    static const char *const said[] = { "", "was taken as good", "was not named", "needs another argument" };
+    static const char *const said[] = { "was taken as good", "was not named", "needs another argument", "no directory",
+                                        "was refused for something else" };
     const size_t             n      = sizeof misuses / sizeof misuses[0];
     int                      failed = 0;
     char                     dir[64];
 
     (void)state;
     est_test_dir(dir);
+    control_error = mmap(NULL, sizeof((est_error *)NULL)->message, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                         -1, 0);
+    assert_ptr_not_equal(control_error, MAP_FAILED);
     for (size_t i = 0; i < n; i++) {
         int   status = 0;
         pid_t child;
 
         (void)fflush(NULL);
+        if (misuses[i].demand == CONTROL) control_error[0] = '\0';
         child = fork();
-        if (child == 0) _exit(chdir(dir) == 0 ? answer(&misuses[i]) : 4);
+        if (child == 0) _exit(chdir(dir) == 0 ? answer(&misuses[i]) : NO_DIRECTORY);
         assert_int_equal(waitpid(child, &status, 0), child);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == ALL_WELL) continue;
         failed++;
         if (WIFSIGNALED(status)) {
             print_error("%s: ended by signal %d\n", misuses[i].name, WTERMSIG(status));
         } else {
-            print_error("%s: %s\n", misuses[i].name, WEXITSTATUS(status) < 4 ? said[WEXITSTATUS(status)] : "ended");
+            int code = WEXITSTATUS(status);
+
+            print_error("%s: %s (exit code %d)\n", misuses[i].name,
+                        code >= TAKEN_AS_GOOD && code < END_MAX ? said[code - TAKEN_AS_GOOD] : "crashed", code);
         }
     }
     est_test_dir_remove(dir);

@@ -92,6 +92,32 @@ static void test_stays(void **state)
     est_test_dir_remove(f.dir);
 }
 
+/* Errors name the checkpoint, as the links are gone when somebody reads them. */
+static void test_blame(void **state)
+{
+    est_pin pin = { 0 };
+    char    want[512];
+    fixture f;
+
+    (void)state;
+    set_up(&f);
+    assert_int_equal(est_pin_blame(NULL, est_fail(EST_DATA_LOSS, "as it was")), EST_DATA_LOSS);
+    assert_int_equal(est_pin_blame(&pin, est_fail(EST_DATA_LOSS, "as it was")), EST_DATA_LOSS);
+    assert_string_equal(est_error_message(), "as it was");
+    assert_string_equal(est_pin_name(&pin, "other"), "other");
+    assert_string_equal(est_pin_name(NULL, "other"), "other");
+    assert_int_equal(est_pin_open(&pin, f.pins), EST_OK);
+    assert_int_equal(est_pin_take(&pin, f.prefix), EST_OK);
+    assert_string_equal(est_pin_name(&pin, pin.prefix), f.prefix);
+    assert_int_equal(est_pin_blame(&pin, est_fail(EST_DATA_LOSS, "%s.index: bad (%s)", pin.prefix, pin.prefix)),
+                     EST_DATA_LOSS);
+    snprintf(want, sizeof want, "%s.index: bad (%s)", f.prefix, f.prefix);
+    assert_string_equal(est_error_message(), want);
+    assert_int_equal(est_pin_blame(&pin, EST_OK), EST_OK);
+    est_pin_close(&pin);
+    est_test_dir_remove(f.dir);
+}
+
 /* What a process that was killed has left is removed by the next, and one pin takes the place of the other. */
 static void test_left(void **state)
 {
@@ -145,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stays),
+        cmocka_unit_test(test_blame),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_without_links),
     };
