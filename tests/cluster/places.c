@@ -553,6 +553,49 @@ static void test_new_process_of_a_task(void **state)
     servers_stop(&s);
 }
 
+/* --- a task that takes long --------------------------------------------------------------------------------------------------- */
+
+static void *run_step(void *arg)
+{
+    trainer *t = arg;
+
+    return est_step_run(t->run, NULL) == EST_OK ? NULL : t;
+}
+
+/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked for again, and
+ * made once. */
+static void test_run_that_expires(void **state)
+{
+    servers   s     = servers_start(1, 1, "tcp");
+    trainer   t     = make_trainer(s.worker[0],
+                                   EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .answer_secs = 2));
+    int64_t   until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
+    bool      asked = false;
+    pthread_t thread;
+    void     *failed;
+
+    (void)state;
+    make_step(&t);
+    pthread_mutex_lock(&s.ps[0]->host_lock);
+    assert_int_equal(pthread_create(&thread, NULL, run_step, &t), 0);
+    while (!asked && est_now_ns() < until) { /* the executor has the first, and the second is behind it */
+        pthread_mutex_lock(&s.ps[0]->lock);
+        asked = s.ps[0]->busy && s.ps[0]->first != NULL;
+        pthread_mutex_unlock(&s.ps[0]->lock);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    pthread_mutex_unlock(&s.ps[0]->host_lock);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_true(asked);
+    expect_a(s.ps[0], 2);
+    pthread_mutex_lock(&s.ps[0]->lock);
+    assert_true(find(s.ps[0], "worker:0")->repeats > 0);
+    pthread_mutex_unlock(&s.ps[0]->lock);
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_clients_are_forgotten),
         cmocka_unit_test(test_answers_are_forgotten),
         cmocka_unit_test(test_new_process_of_a_task),
+        cmocka_unit_test(test_run_that_expires),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
