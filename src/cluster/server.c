@@ -100,13 +100,41 @@ bool est_server_is_held(const est_server *s)
     return est_gate_is_held(s->gate) && is_at_rest(s);
 }
 
+/* Whether the chief that has declared the variables ready is here: its terms count. Those of one that is gone may be of a program that
+ * all others are started anew without, and the next chief has still to say which are. */
+static bool is_declarer_here(const est_server *s)
+{
+    for (int i = 0; i < s->n_clients; i++) {
+        if (s->clients[i]->link != NULL && s->clients[i]->who.incarnation == s->declarer) return true;
+    }
+    return false;
+}
+
+/* Tasks that train differently would spoil each other's work without a word. */
+static est_status compare_terms(const est_server *s, const est_request *request)
+{
+    est_str terms = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+
+    if (terms.data == NULL || s->terms == NULL) return EST_OK;
+    return est_terms_same(terms, est_link_peer(est_request_link(request))->task, est_terms_text(s->terms),
+                          est_server_chief(s, NULL));
+}
+
+/* A task that awaits variables and has other terms than a chief that is gone waits for the next one. */
+static bool may_compare(const est_server *s, const est_request *request)
+{
+    if (is_declarer_here(s) || compare_terms(s, request) == EST_OK) return true;
+    est_error_clear();
+    return false;
+}
+
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
     case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
     case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
-    default: return s->ready || s->done;
+    default: return s->done || (s->ready && may_compare(s, parked->request));
     }
 }
 
@@ -124,16 +152,14 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
     return EST_OK;
 }
 
-/* Tasks that train differently would spoil each other's work without a word. */
 static est_status check_terms(est_server *s, const est_request *request)
 {
-    est_link   *link   = est_request_link(request);
-    est_client *client = est_server_client(s, link);
-    est_str     terms  = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_client *client = est_server_client(s, est_request_link(request));
 
-    if (terms.data == NULL || s->terms == NULL) return EST_OK;
-    EST_TRY(est_terms_same(terms, est_link_peer(link)->task, est_terms_text(s->terms), est_server_chief(s, NULL)));
-    if (client != NULL) client->agreed = s->n_terms;
+    EST_TRY(compare_terms(s, request));
+    if (client != NULL && est_head_bytes(est_request_message(request), EST_FIELD_BYTES).data != NULL) {
+        client->agreed = s->n_terms;
+    }
     return EST_OK;
 }
 
