@@ -124,7 +124,8 @@ typedef struct est_writing {
     char               *prefix;
     char                task[EST_NET_NAME_MAX]; /* that asked */
     int64_t             since_ns;
-    bool                told; /* that the end waits for it */
+    bool                told;  /* that the end waits for it */
+    bool                ended; /* it was given up: no update waits for it, whenever the disk lets its thread go */
 } est_writing;
 
 /* What a layer above does with requests of its own; see est_server_extend. */

@@ -210,7 +210,7 @@ static bool take_inline(est_server *s, est_request *request)
         bytes += size;
     }
     pthread_mutex_lock(&s->lock);
-    idle = s->first == NULL && !s->busy && s->writing == NULL; /* a run may wait for a writer */
+    idle = s->first == NULL && !s->busy && !est_service_may_pause(s);
     pthread_mutex_unlock(&s->lock);
     if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
     if (est_service_is_short(s, part)) return true;
