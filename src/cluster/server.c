@@ -496,6 +496,14 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
+/* The log may be on the disk that hangs: nobody is to wait for it meanwhile. `lock` is held, and given up meanwhile. */
+static void report_unlocked(est_server *s, est_waiting *w, const char *detail)
+{
+    pthread_mutex_unlock(&s->lock);
+    est_wait_report(w, detail);
+    pthread_mutex_lock(&s->lock);
+}
+
 /* Whoever writes ends with its file, or is given up. Without a signal it is for the disk to say how long that takes. Under `lock`. */
 static void await_written(est_server *s)
 {
@@ -503,8 +511,14 @@ static void await_written(est_server *s)
 
     while (!has_written(s)) {
         if (s->stop_ns != 0) w.limit_secs = (double)WRITE_SECS;
-        est_wait_report(&w, s->writing->prefix);
-        est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+        if (est_wait_is_due(&w)) {
+            char prefix[PATH_MAX];
+
+            snprintf(prefix, sizeof prefix, "%s", s->writing->prefix);
+            report_unlocked(s, &w, prefix);
+        } else {
+            est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+        }
     }
     est_wait_end(&w);
     est_service_end_saves(s, NULL);
@@ -655,19 +669,25 @@ static const char *awaited_of_chief(const est_server *s)
                             : "it is gone, and has to save the last steps and to end the job";
 }
 
-/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody talks to gives up. */
-static void await_chief(const est_server *s, est_waiting *w, const char *why)
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody has talked to since
+ * `here_ns` gives up. It is one wait, whoever of the others comes and goes meanwhile. */
+static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t here_ns)
 {
     const char *address, *name = est_server_chief(s, &address);
-    double      limit_secs = n_present(s) > 0 ? INFINITY : s->lonely_secs;
 
-    if (w->why != why || w->limit_secs != limit_secs) {
+    if (why == NULL) {
         if (w->why != NULL) est_wait_end(w);
-        *w = (est_waiting){ .limit_secs = limit_secs };
-        if (why != NULL) *w = est_wait_begin(s->task, name, why, limit_secs);
+        *w = (est_waiting){ 0 };
+        return;
+    }
+    if (w->why == NULL) {
+        *w             = est_wait_begin(s->task, name, why, s->lonely_secs);
         w->report_secs = fmin(w->report_secs, s->silence_secs);
     }
-    if (why != NULL) est_wait_report(w, address);
+    if (w->why != why) est_wait_set_why(w, why);
+    w->limit_secs = INFINITY;
+    if (n_present(s) == 0) w->limit_secs = round(s->lonely_secs + (double)(here_ns - w->since_ns) / 1e9);
+    if (est_wait_is_due(w)) report_unlocked(s, w, address);
 }
 
 est_status est_server_join(est_server *s)
@@ -681,8 +701,8 @@ est_status est_server_join(est_server *s)
     for (;;) {
         int64_t now = est_now_ns();
 
-        await_chief(s, &wait, awaited_of_chief(s));
         if (n_present(s) > 0) here_ns = now;
+        await_chief(s, &wait, awaited_of_chief(s), here_ns);
         if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
             bool over;
 
@@ -710,7 +730,7 @@ est_status est_server_join(est_server *s)
         est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
-    await_chief(s, &wait, NULL);
+    await_chief(s, &wait, NULL, here_ns);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
     return status;
