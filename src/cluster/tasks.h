@@ -47,6 +47,7 @@ typedef struct est_tasks {
     est_partitioner    partitioner;
     char              *terms;     /* of the program (est_remote_set_terms); NULL: none */
     int                placed;    /* the task after the last that was given a variable */
+    bool               declared;  /* this chief has said that variables have values: steps may have been made since */
     bool               has_turn;  /* given with the answer to the last step */
     est_peer          *held;      /* the clock, which is found by a variable, of the last hold; NULL: none */
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */

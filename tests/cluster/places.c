@@ -543,10 +543,14 @@ static void test_new_process_of_a_task(void **state)
     int64_t until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
     (void)state;
+    assert_false(est_remote_has_begun(t.remote));
+    assert_ok(est_remote_declare_ready(t.remote));
     est_server_free(s.ps[0]);
     assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.ps[0]));
     while (!est_link_is_lost(peer_of(&t)->link) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
     assert_ok(est_peer_reach(est_tasks_of(t.remote), peer_of(&t), DEADLINE_SECS));
+    assert_ok(est_peer_list_variables(peer_of(&t)));
+    assert_true(est_remote_has_begun(t.remote)); /* the new process knows nothing of it, but the chief does */
     assert_int_equal(est_step_run(t.run, NULL), EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "was started anew"));
     close_trainer(&t);
