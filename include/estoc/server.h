@@ -73,11 +73,12 @@ typedef struct est_remote_options {
     const char *type;     /* NULL: "ps"; the job whose tasks have the variables; "*": all tasks but this one, and the ps
                                 * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief; /* gives variables their values; others wait until it has */
-    double      connect_secs;  /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
-    double      answer_secs;   /* 0: 600; how long one part of a step may take there; after a signal a save, too */
-    int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers together */
-    int64_t     max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
-    int sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and
+    double      connect_secs; /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
+    double
+            answer_secs; /* 0: 600; after which a part of a step is asked for again (made once); after a signal a save has as long */
+    int64_t step_limit;    /* 0: none; the global step at which training ends, for all workers together */
+    int64_t max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
+    int     sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and
                                   what others push for it later is dropped */
     const struct est_partitioner *partitioner; /* NULL: no variable is spread (estoc/strategy.h); copied */
     bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */

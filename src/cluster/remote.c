@@ -322,6 +322,7 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
 
 bool est_remote_has_begun(const est_remote *remote)
 {
+    if (est_tasks_of(remote)->declared) return true;
     for (int i = 0; i < remote->n_tasks; i++) {
         if (est_tasks_of(remote)->peers[i].ready) return true;
     }

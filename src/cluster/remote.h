@@ -14,7 +14,7 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
  * EST_FAILED_PRECONDITION when it makes a session. Before the first session; copied. */
 EST_MUST_CHECK est_status est_remote_set_terms(est_remote *remote, const char *terms);
 
-/* Whether a chief, this one or one before it, has declared a task ready that is still there, as far as was known when variables were
+/* Whether this chief has declared the job ready, or one before it a task that is still there, as far as was known when variables were
  * last listed: steps may have been made since. */
 bool est_remote_has_begun(const est_remote *remote);
 

@@ -134,11 +134,13 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
  * been given up for less. */
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs, est_message **answer)
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, const char *then, double stop_secs,
+                          est_message **answer)
 {
     est_waiting w = est_wait_begin(p->server->task, p->name, why, est_ask_limit_secs(ask));
     est_status  status;
 
+    w.then        = then;
     w.report_secs = fmin(w.report_secs, p->server->silence_secs);
     status        = est_wait_answer(&w, ask, stop_secs, answer);
     est_wait_end(&w);
@@ -157,7 +159,7 @@ est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_met
         est_status   own;
 
         if (asks[task] == NULL) continue;
-        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), stop_secs, &answer);
+        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), NULL, stop_secs, &answer);
         if (own == EST_CANCELLED) stop_secs = 0;
         if (own == EST_OK && out != NULL) {
             out[task] = answer;
@@ -178,7 +180,7 @@ est_status est_peer_ask(const est_peer *p, est_method method, const est_packing 
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_peer_await(p, ask, est_method_text(method), INFINITY, answer);
+    return est_peer_await(p, ask, est_method_text(method), NULL, INFINITY, answer);
 }
 
 /* The same when the answer is of no interest. */

@@ -2,9 +2,10 @@
  *
  * Segments at other tasks.
  *
- * A run that is asked for and not answered because the link broke is asked for again over a new link with the same sequence
- * number, as long as the task is the same process: it answers from memory what it has done already (cluster/server.h). A task
- * that was started anew has lost its variables, which is the session's business: EST_UNAVAILABLE. */
+ * A run that is asked for and not answered, because the link broke or because the task took longer than answer_secs, is asked for
+ * again with the same sequence number, as long as the task is the same process: it answers from memory what it has done already
+ * (cluster/server.h), so that the run is applied once, however often it is asked for. A task that was started anew has lost its
+ * variables, which is the session's business: EST_UNAVAILABLE. */
 #include "cluster/tasks.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include "base/signals.h"
 #include "cluster/status.h"
 
-#define BREAKS_MAX 5 /* of links in a row while one run is asked for */
+#define REPEATS_MAX 5 /* of one run: links that broke in a row, or times that the task did not answer */
 
 /* --- segments ------------------------------------------------------------------------------------------------------------------- */
 
@@ -77,8 +78,8 @@ static void drop_ask(est_remote_call *call)
     est_status   status;
 
     if (call->ask == NULL) return;
-    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", EST_STOP_SECS,
-                            &answer);
+    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", NULL,
+                            EST_STOP_SECS, &answer);
     if (status == EST_OK) est_message_free(answer);
     call->ask = NULL;
 }
@@ -185,7 +186,7 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
     return EST_OK;
 }
 
-/* Over a new link to the same process, which may have done it already. */
+/* Over a new link, if the other is lost, to the same process, which may have done it already. */
 static est_status ask_again(est_remote_call *call)
 {
     est_tasks *r = call->remote;
@@ -195,6 +196,7 @@ static est_status ask_again(est_remote_call *call)
     return send(call);
 }
 
+/* EST_UNAVAILABLE: it is to be asked for again. */
 static est_status await_answer(est_remote_call *call)
 {
     est_server *server = call->remote->server;
@@ -202,8 +204,13 @@ static est_status await_answer(est_remote_call *call)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", call->phase);
-    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, EST_STOP_SECS, &call->answer);
+    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, "asks again", EST_STOP_SECS,
+                               &call->answer);
     call->ask = NULL;
+    if (status == EST_DEADLINE_EXCEEDED) {
+        est_log_warn("%s: %s", server->task, est_error_message());
+        status = est_fail_context(EST_UNAVAILABLE, "asked up to %d times", REPEATS_MAX + 1);
+    }
     pthread_mutex_lock(&server->lock);
     est_server_sample(server);
     pthread_mutex_unlock(&server->lock);
@@ -219,7 +226,7 @@ est_status est_call_finish(est_remote_call *call, const est_view **out)
     call->started = false;
     status        = EST_UNAVAILABLE;
     if (call->ask != NULL) status = await_answer(call);
-    for (int breaks = 0; status == EST_UNAVAILABLE && breaks < BREAKS_MAX; breaks++) {
+    for (int i = 0; status == EST_UNAVAILABLE && i < REPEATS_MAX; i++) {
         status = ask_again(call);
         if (status == EST_DEADLINE_EXCEEDED) return est_fail_context(EST_UNAVAILABLE, "%s is lost", p->name);
         EST_TRY(status);

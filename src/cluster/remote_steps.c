@@ -229,6 +229,7 @@ est_status est_remote_declare_ready(est_remote *remote)
         status = tell_ready(r, &terms, &era);
     }
     est_packing_clear(&terms);
+    r->declared = r->declared || status == EST_OK;
     return status;
 }
 

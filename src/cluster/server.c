@@ -100,13 +100,41 @@ bool est_server_is_held(const est_server *s)
     return est_gate_is_held(s->gate) && is_at_rest(s);
 }
 
+/* Whether the chief that has declared the variables ready is here: its terms count. Those of one that is gone may be of a program that
+ * all others are started anew without, and the next chief has still to say which are. */
+static bool is_declarer_here(const est_server *s)
+{
+    for (int i = 0; i < s->n_clients; i++) {
+        if (s->clients[i]->link != NULL && s->clients[i]->who.incarnation == s->declarer) return true;
+    }
+    return false;
+}
+
+/* Tasks that train differently would spoil each other's work without a word. */
+static est_status compare_terms(const est_server *s, const est_request *request)
+{
+    est_str terms = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+
+    if (terms.data == NULL || s->terms == NULL) return EST_OK;
+    return est_terms_same(terms, est_link_peer(est_request_link(request))->task, est_terms_text(s->terms),
+                          est_server_chief(s, NULL));
+}
+
+/* A task that awaits variables and has other terms than a chief that is gone waits for the next one. */
+static bool may_compare(const est_server *s, const est_request *request)
+{
+    if (is_declarer_here(s) || compare_terms(s, request) == EST_OK) return true;
+    est_error_clear();
+    return false;
+}
+
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
     case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
     case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
-    default: return s->ready || s->done;
+    default: return s->done || (s->ready && may_compare(s, parked->request));
     }
 }
 
@@ -124,16 +152,14 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
     return EST_OK;
 }
 
-/* Tasks that train differently would spoil each other's work without a word. */
 static est_status check_terms(est_server *s, const est_request *request)
 {
-    est_link   *link   = est_request_link(request);
-    est_client *client = est_server_client(s, link);
-    est_str     terms  = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_client *client = est_server_client(s, est_request_link(request));
 
-    if (terms.data == NULL || s->terms == NULL) return EST_OK;
-    EST_TRY(est_terms_same(terms, est_link_peer(link)->task, est_terms_text(s->terms), est_server_chief(s, NULL)));
-    if (client != NULL) client->agreed = s->n_terms;
+    EST_TRY(compare_terms(s, request));
+    if (client != NULL && est_head_bytes(est_request_message(request), EST_FIELD_BYTES).data != NULL) {
+        client->agreed = s->n_terms;
+    }
     return EST_OK;
 }
 
@@ -470,6 +496,14 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
+/* The log may be on the disk that hangs: nobody is to wait for it meanwhile. `lock` is held, and given up meanwhile. */
+static void report_unlocked(est_server *s, est_waiting *w, const char *detail)
+{
+    pthread_mutex_unlock(&s->lock);
+    est_wait_report(w, detail);
+    pthread_mutex_lock(&s->lock);
+}
+
 /* Whoever writes ends with its file, or is given up. Without a signal it is for the disk to say how long that takes. Under `lock`. */
 static void await_written(est_server *s)
 {
@@ -477,8 +511,14 @@ static void await_written(est_server *s)
 
     while (!has_written(s)) {
         if (s->stop_ns != 0) w.limit_secs = (double)WRITE_SECS;
-        est_wait_report(&w, s->writing->prefix);
-        est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+        if (est_wait_is_due(&w)) {
+            char prefix[PATH_MAX];
+
+            snprintf(prefix, sizeof prefix, "%s", s->writing->prefix);
+            report_unlocked(s, &w, prefix);
+        } else {
+            est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+        }
     }
     est_wait_end(&w);
     est_service_end_saves(s, NULL);
@@ -629,19 +669,25 @@ static const char *awaited_of_chief(const est_server *s)
                             : "it is gone, and has to save the last steps and to end the job";
 }
 
-/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody talks to gives up. */
-static void await_chief(const est_server *s, est_waiting *w, const char *why)
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody has talked to since
+ * `here_ns` gives up. It is one wait, whoever of the others comes and goes meanwhile. */
+static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t here_ns)
 {
     const char *address, *name = est_server_chief(s, &address);
-    double      limit_secs = n_present(s) > 0 ? INFINITY : s->lonely_secs;
 
-    if (w->why != why || w->limit_secs != limit_secs) {
+    if (why == NULL) {
         if (w->why != NULL) est_wait_end(w);
-        *w = (est_waiting){ .limit_secs = limit_secs };
-        if (why != NULL) *w = est_wait_begin(s->task, name, why, limit_secs);
+        *w = (est_waiting){ 0 };
+        return;
+    }
+    if (w->why == NULL) {
+        *w             = est_wait_begin(s->task, name, why, s->lonely_secs);
         w->report_secs = fmin(w->report_secs, s->silence_secs);
     }
-    if (why != NULL) est_wait_report(w, address);
+    if (w->why != why) est_wait_set_why(w, why);
+    w->limit_secs = INFINITY;
+    if (n_present(s) == 0) w->limit_secs = round(s->lonely_secs + (double)(here_ns - w->since_ns) / 1e9);
+    if (est_wait_is_due(w)) report_unlocked(s, w, address);
 }
 
 est_status est_server_join(est_server *s)
@@ -655,8 +701,8 @@ est_status est_server_join(est_server *s)
     for (;;) {
         int64_t now = est_now_ns();
 
-        await_chief(s, &wait, awaited_of_chief(s));
         if (n_present(s) > 0) here_ns = now;
+        await_chief(s, &wait, awaited_of_chief(s), here_ns);
         if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
             bool over;
 
@@ -684,7 +730,7 @@ est_status est_server_join(est_server *s)
         est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
-    await_chief(s, &wait, NULL);
+    await_chief(s, &wait, NULL, here_ns);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
     return status;

@@ -124,7 +124,8 @@ typedef struct est_writing {
     char               *prefix;
     char                task[EST_NET_NAME_MAX]; /* that asked */
     int64_t             since_ns;
-    bool                told; /* that the end waits for it */
+    bool                told;  /* that the end waits for it */
+    bool                ended; /* it was given up: no update waits for it, whenever the disk lets its thread go */
 } est_writing;
 
 /* What a layer above does with requests of its own; see est_server_extend. */
@@ -169,10 +170,11 @@ struct est_server {
     int             n_parked, max_parked;
     char           *root;     /* est_server_root */
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
-    void   *over_user;
-    char   *terms;   /* of the chief, which all others must have, too (cluster/terms.h); NULL: nobody has said */
-    int     n_terms; /* how many different ones chiefs have had: a chief may be started anew with another program */
-    bool    ready, done, stopping;
+    void    *over_user;
+    char    *terms;    /* of the chief, which all others must have, too (cluster/terms.h); NULL: nobody has said */
+    uint64_t declarer; /* incarnation of the chief that declared the variables ready, and said those */
+    int      n_terms;  /* how many different ones chiefs have had: a chief may be started anew with another program */
+    bool     ready, done, stopping;
     bool    enough_made; /* the chief lets nobody begin another step; not the end of the job, which it may begin anew */
     int64_t step;        /* the global step here, -1: it is not here */
     uint64_t       era;  /* of it */

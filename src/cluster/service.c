@@ -210,7 +210,7 @@ static bool take_inline(est_server *s, est_request *request)
         bytes += size;
     }
     pthread_mutex_lock(&s->lock);
-    idle = s->first == NULL && !s->busy && s->writing == NULL; /* a run may wait for a writer */
+    idle = s->first == NULL && !s->busy && !est_service_may_pause(s);
     pthread_mutex_unlock(&s->lock);
     if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
     if (est_service_is_short(s, part)) return true;
@@ -300,6 +300,7 @@ static est_status declare_ready(est_server *s, est_request *request)
     if (terms.data != NULL) EST_TRY(est_server_set_terms(s, terms));
     s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
     if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+    s->declarer    = est_link_peer(est_request_link(request))->incarnation;
     s->ready       = true;
     s->enough_made = false;
     est_gate_finish(s->gate, s->done);

@@ -168,8 +168,18 @@ void est_service_save(est_server *server, est_request *request)
 void est_service_end_saves(est_server *server, const est_link *link)
 {
     for (est_writing *w = server->writing; w != NULL; w = w->next) {
-        if (link == NULL || w->link == link) est_snapshot_end(w->snapshot);
+        if (link != NULL && w->link != link) continue;
+        est_snapshot_end(w->snapshot);
+        w->ended = true;
     }
+}
+
+bool est_service_may_pause(const est_server *server)
+{
+    for (const est_writing *w = server->writing; w != NULL; w = w->next) {
+        if (!w->ended) return true;
+    }
+    return false;
 }
 
 /* --- the others ------------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,9 @@ void est_service_save(est_server *server, est_request *request);
 /* Whoever asked over the link (NULL: anybody) does not want what is still being written: it is given up. Under `lock`. */
 void est_service_end_saves(est_server *server, const est_link *link);
 
+/* Whether a run may have to wait for a snapshot to be written. Under `lock`. */
+bool est_service_may_pause(const est_server *server);
+
 /* The others, answered here. Under host_lock. */
 void est_service_files(est_server *server, est_request *request);
 

@@ -47,6 +47,7 @@ typedef struct est_tasks {
     est_partitioner    partitioner;
     char              *terms;     /* of the program (est_remote_set_terms); NULL: none */
     int                placed;    /* the task after the last that was given a variable */
+    bool               declared;  /* this chief has said that variables have values: steps may have been made since */
     bool               has_turn;  /* given with the answer to the last step */
     est_peer          *held;      /* the clock, which is found by a variable, of the last hold; NULL: none */
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
@@ -90,10 +91,11 @@ EST_MUST_CHECK est_status est_peer_ask(const est_peer *p, est_method method, con
                                        est_message **answer);
 EST_MUST_CHECK est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs);
 
-/* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long. A signal
- * ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it does not. */
-EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs,
-                                         est_message **answer);
+/* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long, and
+ * what the caller does `then`, when it expires (NULL: it gives up). A signal ends it with EST_CANCELLED, `stop_secs` later;
+ * INFINITY: it does not. */
+EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, const char *then,
+                                         double stop_secs, est_message **answer);
 
 /* The same for what was asked of several tasks, asks[n_tasks], NULL where nothing was: all are waited for, and the first failure
  * counts. `out` (may be NULL) gets an answer a task, to be freed. */

@@ -56,6 +56,15 @@ est_waiting est_wait_begin(const char *who, const char *for_whom, const char *wh
     return w;
 }
 
+void est_wait_set_why(est_waiting *w, const char *why)
+{
+    w->why = why;
+    if (w->place < 0) return;
+    pthread_mutex_lock(&lock);
+    put(table[w->place].why, sizeof table[w->place].why, why);
+    pthread_mutex_unlock(&lock);
+}
+
 void est_wait_end(const est_waiting *w)
 {
     if (w->place < 0) return;

@@ -37,6 +37,7 @@ typedef struct est_waiting {
 
 /* `who` waits for `for_whom` from now on until est_wait_end, for `limit_secs` at most. */
 est_waiting est_wait_begin(const char *who, const char *for_whom, const char *why, double limit_secs);
+void        est_wait_set_why(est_waiting *w, const char *why); /* it goes on for another reason */
 void        est_wait_end(const est_waiting *w);
 
 /* The same of a wait that is not in the table: for the log alone. */

@@ -425,12 +425,11 @@ static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
     est_wait_end(&wait);
 }
 
-/* Tells the log, without the lock, that the group is not complete. */
+/* Tells the log, without the lock, that the group is not complete. The caller looks again: the last rank may have joined meanwhile. */
 static void report_missing(est_rank_group *g, est_waiting *w)
 {
     char why[64], name[EST_NET_NAME_MAX + 32];
 
-    if (!est_wait_is_due(w)) return;
     snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
     w->for_whom = est_peer_name(g, find_missing(g), name);
     w->why      = why;
@@ -464,9 +463,10 @@ static est_status come_together(est_rank_group *g, double secs)
         int    rank = find_unconnected(g, next);
         double left = (double)(until - est_machine_ns()) / 1e9;
 
-        report_missing(g, &wait);
         if (left <= 0) {
             status = fail_missing(g, secs);
+        } else if (est_wait_is_due(&wait)) {
+            report_missing(g, &wait);
         } else if (rank < 0) {
             wait_for(g, find_missing(g), until);
         } else {

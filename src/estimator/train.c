@@ -237,41 +237,53 @@ static est_status compare_rates(const est_graph *graph, est_session *session, co
 }
 
 /* After the loss of a ps task nobody should think that all go back. */
-static void log_restored(const char *tasks, const char *path)
+static void log_restored(const char *tasks, const char *path, int64_t had_step)
 {
+    const char *dash = strrchr(path, '-');
+    char       *end  = NULL;
+    int64_t     step = dash != NULL ? strtoll(dash + 1, &end, 10) : had_step;
+
     if (tasks[0] == '\0') {
         est_log_info("Restoring parameters from %s", path);
     } else {
         est_log_info("Restoring the variables of %s from %s; all others keep the values they have.", tasks, path);
     }
+    if (step >= had_step || end == dash + 1 || *end != '\0') return;
+    est_log_warn("training had come to step %" PRId64 ", and %s%s go back to step %" PRId64
+                 ", the last checkpoint; save more often (save_checkpoints_steps) to lose less",
+                 had_step, tasks[0] != '\0' ? "the variables of " : "all variables", tasks, step);
 }
 
-/* The step that training has come to, as far as this task can know; *known false: it has begun, and the task that counts its steps is
- * lost. `all`: no variable has a value. */
-static est_status find_step(const est_training *t, est_loop *loop, bool all, int64_t *out, bool *known)
+/* The step that training had come to, as far as this task can know. */
+typedef struct reached {
+    int64_t step;
+    bool    known; /* false: it has begun, and the task that counts its steps is lost */
+} reached;
+
+/* `all`: no variable has a value. */
+static est_status find_step(const est_training *t, est_loop *loop, bool all, reached *out)
 {
     int64_t    at = 0, step = est_loop_global_step(loop); /* of the session before, if there was one */
-    est_status status = EST_OK;
+    bool       counted = t->cluster.remote == NULL;
+    est_status status;
 
     if (t->together.ensemble != NULL && t->together.meeting.step > step) step = t->together.meeting.step;
-    if (t->cluster.remote != NULL && !all) status = read_step(loop, &at);
-    *known = status != EST_FAILED_PRECONDITION;
-    if (*known) EST_TRY(status);
-    *known = *known || !est_remote_has_begun(t->cluster.remote);
-    *out   = at > step ? at : step;
+    if (t->cluster.remote != NULL && !all) {
+        status  = read_step(loop, &at);
+        counted = status != EST_FAILED_PRECONDITION;
+        if (counted) EST_TRY(status);
+    }
+    *out = (reached){ .step = at > step ? at : step, .known = counted || !est_remote_has_begun(t->cluster.remote) };
     return EST_OK;
 }
 
 /* There is no checkpoint: variables get their first values, but not in the middle of a training. */
-static est_status check_beginning(const est_training *t, est_loop *loop, const char *tasks, bool all)
+static est_status check_beginning(const est_training *t, reached had, const char *tasks)
 {
-    char    at[64] = "training had begun";
-    int64_t step;
-    bool    known;
+    char at[64] = "training had begun";
 
-    EST_TRY(find_step(t, loop, all, &step, &known));
-    if (known && step <= 0) return EST_OK;
-    if (step > 0) snprintf(at, sizeof at, "training had come to step %" PRId64, step);
+    if (had.known && had.step <= 0) return EST_OK;
+    if (had.step > 0) snprintf(at, sizeof at, "training had come to step %" PRId64, had.step);
     return est_fail(EST_DATA_LOSS,
                     "%s, the variables%s%s are lost, and model_dir %s has no checkpoint to restore them from; bring "
                     "its checkpoint files back and start this task again, or restart all tasks with an empty model_dir "
@@ -287,11 +299,13 @@ est_status est_training_restore(est_training *t, est_loop *loop)
     est_tensor  *position = NULL, *runs = NULL;
     est_strbuf   tasks    = { 0 };
     est_restored restored = { 0 };
+    reached      had      = { 0 };
     bool         all      = true;
     est_status   status   = EST_OK;
     const char  *where    = t->together.ensemble != NULL ? EST_EXTRA_POSITIONS : EST_EXTRA_INPUT;
 
     if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks, &all);
+    if (status == EST_OK) status = find_step(t, loop, all, &had);
     if (status == EST_OK) {
         status = est_saver_restore(
             t->saver, session,
@@ -303,12 +317,12 @@ est_status est_training_restore(est_training *t, est_loop *loop)
     if (status == EST_OK && restored.path[0] == '\0') {
         est_log_info("All variables have values already: going on with them.");
     } else if (status == EST_OK) {
-        log_restored(all ? "" : est_strbuf_text(&tasks), restored.path);
+        log_restored(all ? "" : est_strbuf_text(&tasks), restored.path, had.step);
         if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
         if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
-        status = check_beginning(t, loop, est_strbuf_text(&tasks), all);
+        status = check_beginning(t, had, est_strbuf_text(&tasks));
         if (status == EST_OK) status = est_session_init(session);
         if (status == EST_OK && t->estimator->warm_start != NULL) {
             status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);

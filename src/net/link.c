@@ -147,7 +147,7 @@ static bool drop_unfinished(est_net *net)
 
     if (entry == NULL) return false;
     est_link_lose(EST_CONTAINER_OF(entry, est_link, unfinished), EST_RESOURCE_EXHAUSTED,
-                  "too many connections have not said who they are, and it was the oldest of those from its address");
+                  "too many connections were not let in yet, and it was the oldest of those from its address");
     return true;
 }
 
@@ -253,7 +253,8 @@ static void on_judged(uv_work_t *work, int cancelled)
 {
     judgement *j = EST_CONTAINER_OF(work, judgement, work);
 
-    (void)cancelled; /* nobody does */
+    (void)cancelled; /* the link is lost then */
+    j->link->judging = NULL;
     if (j->link->state == EST_LINK_HELLO && j->admission == EST_ADMITTED) {
         let_in(j->link, &j->peer);
     } else if (j->link->state == EST_LINK_HELLO) { /* it may not have waited */
@@ -271,9 +272,8 @@ static void begin_to_judge(est_link *link, const est_task_id *peer)
         est_link_lose(link, EST_RESOURCE_EXHAUSTED, "no memory for a hello");
         return;
     }
-    *j           = (judgement){ .net = link->net, .link = est_link_ref(link), .peer = *peer };
-    link->judged = true;
-    est_unfinished_remove(&link->net->unfinished, &link->unfinished);  /* it has said who it is */
+    *j            = (judgement){ .net = link->net, .link = est_link_ref(link), .peer = *peer };
+    link->judging = &j->work; /* and it stays unfinished until it is let in: anyone can say a name */
     (void)uv_queue_work(&link->net->loop, &j->work, judge, on_judged); /* fails without a function only */
 }
 
@@ -319,7 +319,7 @@ static void on_hello_frame(est_link *link, const est_frame *frame, est_message *
     size_t      size;
     const void *head = est_message_head(message, &size);
 
-    if (link->judged) {
+    if (link->judging != NULL) {
         status = est_fail(EST_DATA_LOSS, "it sends before it was let in");
     } else if (frame->kind == EST_FRAME_HELLO) {
         status = est_hello_decode(head, size, &hello);
@@ -461,6 +461,8 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     if (link->state == EST_LINK_LOST) return;
     if (link->accepted && !link->met) {
         est_unfinished_remove(&net->unfinished, &link->unfinished);
+        net->n_strangers++;
+        if (link->judging != NULL) (void)uv_cancel((uv_req_t *)link->judging); /* unless a thread is at it */
         /* One that went without a word was somebody looking whether the port is open. */
         if (link->state < EST_LINK_CLOSING && (status != EST_UNAVAILABLE || link->counters.bytes_in > 0)) {
             est_net_warn(net, link->address, why);

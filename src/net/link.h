@@ -71,7 +71,7 @@ struct est_link {
     est_link            *next, *previous;
     est_unfinished_entry unfinished;
     bool                 listed, met, held;
-    bool                 judged;   /* another thread finds out whether the peer is let in */
+    uv_work_t           *judging;  /* another thread finds out whether the peer is let in; NULL: none does */
     uint64_t             sequence; /* of the frame that comes next */
     int64_t              close_by_ns;
     bool                 half_closed;
@@ -109,8 +109,10 @@ struct est_net {
 
     /* The network thread's. */
     est_link      *links;
-    est_unfinished unfinished; /* links accepted whose peers have not said who they are */
-    int64_t        trim_ns;    /* not before then again */
+    est_unfinished unfinished;  /* links accepted whose peers were not let in yet */
+    int            n_strangers; /* links that ended before that, since memory was last given back */
+    uv_work_t      trim;        /* gives it back */
+    int64_t        trim_ns;     /* not before then again; INT64_MAX: under way */
     int64_t        ticked_ns;
     struct {
         char    host[EST_ADDRESS_MAX];

@@ -24,7 +24,7 @@
 #define LOOK_NS        (EST_NS_PER_SEC / 2)
 #define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)
 #define ADDRESSES_MAX  8
-#define FLOOD_MIN      32 /* connections at the same time that said nothing: a flood, which takes memory */
+#define FLOOD_MIN      32 /* connections that were never let in: a flood, which takes memory */
 #define TRIM_NS        (10 * EST_NS_PER_SEC)
 
 /* --- the network thread ---------------------------------------------------------------------------------------------- */
@@ -115,15 +115,26 @@ static void on_wake(uv_async_t *wake)
     look_at_flagged(net);
 }
 
-/* Gives the memory of a flood back when it is over. */
+/* In a thread of the loop's pool, since it takes milliseconds. */
+static void trim(uv_work_t *work)
+{
+    (void)work;
+    est_alloc_trim();
+}
+
+static void on_trimmed(uv_work_t *work, int cancelled)
+{
+    (void)cancelled; /* nobody does */
+    EST_CONTAINER_OF(work, est_net, trim)->trim_ns = est_machine_ns() + TRIM_NS;
+}
+
+/* Gives the memory of a flood back when it is over. Tasks that all come at the same time, and are let in, are none. */
 static void trim_after_flood(est_net *net, int64_t now_ns)
 {
-    est_unfinished *u = &net->unfinished;
-
-    if (u->peak < FLOOD_MIN || u->n > u->peak / 4 || now_ns < net->trim_ns) return;
-    u->peak      = u->n;
-    net->trim_ns = now_ns + TRIM_NS;
-    est_alloc_trim();
+    if (net->n_strangers < FLOOD_MIN || net->unfinished.n >= FLOOD_MIN || now_ns < net->trim_ns) return;
+    net->n_strangers = 0;
+    net->trim_ns     = INT64_MAX;
+    (void)uv_queue_work(&net->loop, &net->trim, trim, on_trimmed); /* fails without a function only */
 }
 
 static void on_tick(uv_timer_t *tick)

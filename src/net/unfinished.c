@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections that have not said who they are: a queue for each source. */
+ * Connections whose peers were not let in yet: a queue for each source. */
 #include "net/unfinished.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,6 @@ void est_unfinished_add(est_unfinished *all, est_unfinished_entry *entry, const 
     all->sources[i].newest = entry;
     all->sources[i].n++;
     all->n++;
-    if (all->n > all->peak) all->peak = all->n;
 }
 
 void est_unfinished_remove(est_unfinished *all, est_unfinished_entry *entry)

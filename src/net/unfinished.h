@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections that were accepted and have not said who they are: strangers, until they have. Anyone can make them, so they are
+ * Connections that were accepted and whose peers were not let in yet: strangers, until they are. Anyone can make them, so they are
  * few: when one more comes than there is room for, another has to go. It is the oldest of the source that has most of them, so
  * that a flood displaces its own connections, and a task that connects meanwhile gets in: from another address always, from the
  * same one unless its whole handshake takes longer than the flood needs to fill all the room.
@@ -24,7 +24,6 @@ typedef struct est_unfinished_entry {
 
 typedef struct est_unfinished {
     int      n, n_max;
-    int      peak; /* the most at the same time, since it was last set to 0 */
     uint64_t n_added;
     struct {
         est_unfinished_entry *oldest, *newest;

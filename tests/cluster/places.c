@@ -543,12 +543,152 @@ static void test_new_process_of_a_task(void **state)
     int64_t until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
     (void)state;
+    assert_false(est_remote_has_begun(t.remote));
+    assert_ok(est_remote_declare_ready(t.remote));
     est_server_free(s.ps[0]);
     assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.ps[0]));
     while (!est_link_is_lost(peer_of(&t)->link) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
     assert_ok(est_peer_reach(est_tasks_of(t.remote), peer_of(&t), DEADLINE_SECS));
+    assert_ok(est_peer_list_variables(peer_of(&t)));
+    assert_true(est_remote_has_begun(t.remote)); /* the new process knows nothing of it, but the chief does */
     assert_int_equal(est_step_run(t.run, NULL), EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "was started anew"));
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+/* --- a program that was changed ------------------------------------------------------------------------------------------------ */
+
+/* All but the ps are started anew with other terms, and a worker is there before the chief. */
+typedef struct comer {
+    est_remote  *remote;
+    est_session *session;
+    est_graph   *graph;
+    est_status   status;
+} comer;
+
+static void *come(void *arg)
+{
+    comer *c = arg;
+
+    c->status = est_session_create(c->graph, EST_SESSION(.threads = 1, .remote = c->remote), &c->session);
+    if (c->status != EST_OK) fprintf(stderr, "%s\n", est_error_message());
+    return NULL;
+}
+
+static comer make_comer(est_server *server, bool is_chief, const char *terms)
+{
+    comer c = { 0 };
+
+    assert_ok(est_graph_create(5, &c.graph));
+    (void)est_weight(c.graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_zeros()));
+    assert_ok(est_remote_create(server, EST_REMOTE(.is_chief = is_chief, .connect_secs = DEADLINE_SECS), &c.remote));
+    assert_ok(est_remote_set_terms(c.remote, terms));
+    return c;
+}
+
+static void free_comer(comer *c)
+{
+    est_session_free(c->session);
+    est_remote_free(c->remote);
+    est_graph_free(c->graph);
+}
+
+static void declare(est_server *server, const char *terms)
+{
+    comer c = make_comer(server, true, terms);
+
+    (void)come(&c);
+    assert_ok(c.status);
+    assert_ok(est_session_init(c.session));
+    assert_ok(est_remote_declare_ready(c.remote));
+    free_comer(&c);
+}
+
+static bool is_parked(est_server *ps)
+{
+    return ps->n_parked == 1;
+}
+
+static bool is_answered(est_server *ps)
+{
+    return ps->n_parked == 0;
+}
+
+static void test_terms_of_a_chief_that_is_gone(void **state)
+{
+    servers   s = servers_start(1, 2, "tcp");
+    comer     chief, same, other;
+    pthread_t thread;
+
+    (void)state;
+    declare(s.worker[0], "max_steps=100\n");
+    est_server_free(s.worker[0]); /* it is gone */
+    await(s.ps[0], is_lost);
+    same = make_comer(s.worker[1], false, "max_steps=100\n"); /* goes on without it */
+    (void)come(&same);
+    assert_ok(same.status);
+    free_comer(&same);
+    other = make_comer(s.worker[1], false, "max_steps=200\n");
+    assert_int_equal(pthread_create(&thread, NULL, come, &other), 0);
+    await(s.ps[0], is_parked);
+    assert_ok(est_server_create(s.cluster, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.worker[0]));
+    chief = make_comer(s.worker[0], true, "max_steps=200\n");
+    (void)come(&chief);
+    assert_ok(chief.status);
+    await(s.ps[0], is_parked); /* it has come, and has not said its terms */
+    assert_ok(est_remote_declare_ready(chief.remote));
+    pthread_join(thread, NULL);
+    assert_ok(other.status);
+    await(s.ps[0], is_answered);
+    free_comer(&other);
+    other = make_comer(s.worker[1], false, "max_steps=300\n"); /* a chief that is here decides at once */
+    (void)come(&other);
+    assert_int_equal(other.status, EST_FAILED_PRECONDITION);
+    free_comer(&other);
+    free_comer(&chief);
+    servers_stop(&s);
+}
+
+/* --- a task that takes long --------------------------------------------------------------------------------------------------- */
+
+static void *run_step(void *arg)
+{
+    trainer *t = arg;
+
+    return est_step_run(t->run, NULL) == EST_OK ? NULL : t;
+}
+
+/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked for again, and
+ * made once. */
+static void test_run_that_expires(void **state)
+{
+    servers   s     = servers_start(1, 1, "tcp");
+    trainer   t     = make_trainer(s.worker[0],
+                                   EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .answer_secs = 2));
+    int64_t   until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
+    bool      asked = false;
+    pthread_t thread;
+    void     *failed;
+
+    (void)state;
+    make_step(&t);
+    pthread_mutex_lock(&s.ps[0]->host_lock);
+    assert_int_equal(pthread_create(&thread, NULL, run_step, &t), 0);
+    while (!asked && est_now_ns() < until) { /* the executor has the first, and the second is behind it */
+        pthread_mutex_lock(&s.ps[0]->lock);
+        asked = s.ps[0]->busy && s.ps[0]->first != NULL;
+        pthread_mutex_unlock(&s.ps[0]->lock);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    pthread_mutex_unlock(&s.ps[0]->host_lock);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_true(asked);
+    expect_a(s.ps[0], 2);
+    pthread_mutex_lock(&s.ps[0]->lock);
+    assert_true(find(s.ps[0], "worker:0")->repeats > 0);
+    pthread_mutex_unlock(&s.ps[0]->lock);
     close_trainer(&t);
     servers_stop(&s);
 }
@@ -566,6 +706,8 @@ int main(void)
         cmocka_unit_test(test_clients_are_forgotten),
         cmocka_unit_test(test_answers_are_forgotten),
         cmocka_unit_test(test_new_process_of_a_task),
+        cmocka_unit_test(test_terms_of_a_chief_that_is_gone),
+        cmocka_unit_test(test_run_that_expires),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

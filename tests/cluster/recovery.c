@@ -171,6 +171,29 @@ static void test_ps_without_checkpoint(void **state)
     }
 }
 
+/* A ps that is restored from a checkpoint long ago, the only one: both steps are told, and what to do about it. */
+static void test_ps_goes_back(void **state)
+{
+    cluster       c     = cluster_make(1, 1, 2, 0);
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    c.args[0] = "enough=1";
+    c.args[1] = "save=1000000";
+    c.args[2] = "log=10";
+    cluster_start_all(&c);
+    cluster_wait_log(&c, chief, "step = ", 30);
+    kill_and_restart(&c, "ps", 1);
+    cluster_wait_log(&c, chief,
+                     ", and the variables of ps:1 go back to step 0, the last checkpoint; save more often "
+                     "(save_checkpoints_steps) to lose less",
+                     30);
+    assert_int_equal(cluster_count_log(chief, "training had come to step 0,"), 0);
+    cluster_enough(&c);
+    cluster_wait_all(&c, 60);
+    cluster_free(&c);
+}
+
 static int64_t counted_steps(const char *model_dir, const char *name)
 {
     est_checkpoint *checkpoint = NULL;
@@ -231,6 +254,7 @@ int main(int argc, char **argv)
                                         cmocka_unit_test(test_evaluator),
                                         cmocka_unit_test(test_two_at_once),
                                         cmocka_unit_test(test_ps_without_checkpoint),
+                                        cmocka_unit_test(test_ps_goes_back),
                                         cmocka_unit_test(test_keys) };
 
     cluster_task_main(argc, argv, cluster_job_task);

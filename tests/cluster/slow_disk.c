@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/service_files.h"
 #include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
@@ -254,6 +255,9 @@ static void begin_update(job *j)
     assert_int_equal(pthread_create(&j->worker.thread, NULL, update, &j->worker), 0);
     while (paused_ns(j->servers.ps[0]) == 0 && est_machine_ns() < j->until) est_sleep_ns(EST_NS_PER_SEC / 1000);
     assert_true(paused_ns(j->servers.ps[0]) > 0);
+    pthread_mutex_lock(&j->servers.ps[0]->lock);
+    assert_true(est_service_may_pause(j->servers.ps[0]));
+    pthread_mutex_unlock(&j->servers.ps[0]->lock);
 }
 
 static void *serve(void *server)
@@ -327,6 +331,11 @@ static void test_chief_is_lost(void **state)
     assert_int_equal(j.chief.status, EST_UNAVAILABLE);
     pthread_join(j.worker.thread, NULL); /* while the disk hangs */
     assert_ok(j.worker.status);
+    pthread_mutex_lock(
+        &j.servers.ps[0]->lock); /* no run waits for the thread that hangs: short ones need no executor again */
+    assert_non_null(j.servers.ps[0]->writing);
+    assert_false(est_service_may_pause(j.servers.ps[0]));
+    pthread_mutex_unlock(&j.servers.ps[0]->lock);
     set_hanging(NOWHERE);
     end_job(&j);
 }

@@ -18,6 +18,7 @@
 #include "runtime/store.h"
 #include "support/nn_test.h"
 #include "support/port_test.h"
+#include "support/servers_test.h"
 
 #define WORKERS       2
 #define DEADLINE_SECS 20 /* for what should be at once, on a busy machine */
@@ -907,6 +908,63 @@ static void test_reports(void **state)
     est_clock_set(NULL);
 }
 
+static void *join_server(void *server)
+{
+    return est_server_join(server) == EST_OK ? NULL : server;
+}
+
+static bool has_clients(est_server *ps, int n)
+{
+    int64_t until = est_machine_ns() + DEADLINE_SECS * SEC;
+    int     found = -1;
+
+    while (found != n && est_machine_ns() < until) {
+        pthread_mutex_lock(&ps->lock);
+        found = 0;
+        for (int i = 0; i < ps->n_clients; i++) found += ps->clients[i]->link != NULL;
+        pthread_mutex_unlock(&ps->lock);
+    }
+    return found == n;
+}
+
+/* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will changes. */
+static void test_wait_for_chief(void **state)
+{
+    wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    servers    s;
+    est_link  *link = NULL;
+    est_thread thread;
+
+    (void)state;
+    est_manual_clock_init(&manual, 1000 * SEC, 0);
+    est_clock_set(&manual.clock);
+    s = servers_start(1, 2, "tcp");
+    assert_ok(est_server_set_root(s.ps[0], "/none"));
+    est_log_set_sink(note_wait, &told);
+    assert_ok(est_thread_start(&thread, "ps", join_server, s.ps[0]));
+    est_json_free(await_wait(s.ps[0], "ps:0", true));
+    est_manual_clock_advance(&manual, 12 * SEC);
+    await_told(&told, 1, "ps:0 waits for worker:0 since 12 s: it has not come; ");
+    assert_non_null(strstr(told.last, "; gives up after 7200 s"));
+    assert_ok(est_net_connect(est_server_net(s.worker[1]), est_cluster_address(s.cluster, "ps", 0), "ps:0",
+                              DEADLINE_SECS, &link));
+    assert_true(has_clients(s.ps[0], 1));
+    est_manual_clock_advance(&manual, 20 * SEC);
+    await_told(&told, 2, "ps:0 waits for worker:0 since 32 s: it has not come; ");
+    assert_non_null(strstr(told.last, "; without a limit"));
+    est_link_close(link, "done");
+    est_link_free(link);
+    assert_true(has_clients(s.ps[0], 0));
+    est_manual_clock_advance(&manual, 30 * SEC);
+    await_told(&told, 3, "ps:0 waits for worker:0 since 62 s: it has not come; ");
+    assert_non_null(strstr(told.last, "; gives up after 7232 s"));
+    est_manual_clock_advance(&manual, 7200 * SEC);
+    est_thread_join(&thread);
+    est_log_set_sink(NULL, NULL);
+    servers_stop(&s);
+    est_clock_set(NULL);
+}
+
 /* One wait more than there is room for is not shown, and does no harm. */
 static void test_table_of_waits(void **state)
 {
@@ -949,6 +1007,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_ask_all),
         cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_wait_for_chief),
         cmocka_unit_test(test_table_of_waits),
     };
 

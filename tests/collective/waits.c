@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "cluster/waits.h"
 #include "collective/work.h"
@@ -85,6 +86,55 @@ static void test_join(void **state)
     collective_stop(&t);
 }
 
+static est_mark reached;
+
+/* While rank 0 tells the log whom it waits for, the last rank joins. */
+static collective_rank *reporting;
+
+static void join_meanwhile(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    int64_t until = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
+    bool    here  = false;
+
+    (void)user;
+    (void)level;
+    (void)wall_ns;
+    if (strstr(line, "to join generation 3") == NULL) return;
+    est_mark_set(&reached, 1);
+    while (!here && est_machine_ns() < until) {
+        pthread_mutex_lock(&reporting->mailbox->lock);
+        for (est_rank_group *g = reporting->mailbox->groups; g != NULL; g = g->next_group) here |= g->peers[1].joined;
+        pthread_mutex_unlock(&reporting->mailbox->lock);
+        (void)sched_yield();
+    }
+    if (!here) collective_fail(reporting, "rank 1 has not joined");
+}
+
+static void join_during_report(collective_rank *r)
+{
+    est_group_options options = collective_options(r, &(est_group_options){ .generation = 3 });
+    int64_t           until   = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
+
+    if (r->rank == 0) reporting = r;
+    options.join_secs = r->rank == 0 ? 4 : NET_TEST_SECS; /* a report after a quarter */
+    while (r->rank == 1 && est_mark_get(&reached) == 0 && est_machine_ns() < until) (void)sched_yield();
+    collective_check(r, est_group_create(r->mailbox, r->net, &options, &r->group));
+}
+
+static void test_join_during_report(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    est_mark_set(&reached, 0);
+    est_log_set_sink(join_meanwhile, NULL);
+    collective_start(&t, "tcp", 2);
+    collective_run(&t, join_during_report, NULL);
+    est_log_set_sink(NULL, NULL);
+    expect_none(2);
+    collective_stop(&t);
+}
+
 static void reduce_lost(collective_rank *r)
 {
     float     data[] = { 1 };
@@ -115,8 +165,6 @@ static void test_abort(void **state)
     }
 }
 
-static est_mark about_to_sleep;
-
 /* Rank 0 has looked whether rank 1 is ready, and has not gone to sleep yet, when that rings: it must look again. */
 static void bell_between(collective_rank *r)
 {
@@ -126,7 +174,7 @@ static void bell_between(collective_rank *r)
     est_work                    *work   = NULL;
     bool                         again  = false;
 
-    while (r->rank == 1 && est_mark_get(&about_to_sleep) == 0 && est_machine_ns() < until) (void)sched_yield();
+    while (r->rank == 1 && est_mark_get(&reached) == 0 && est_machine_ns() < until) (void)sched_yield();
     collective_check(r, est_all_reduce(r->group, data, 3, EST_F32, EST_REDUCE_OP_SUM, &shared, &work));
     if (work == NULL) return;
     if (r->rank == 0) {
@@ -134,7 +182,7 @@ static void bell_between(collective_rank *r)
         work->awaited = work->running = true;
         work->again                   = false;
         pthread_mutex_unlock(&r->group->mailbox->lock);
-        est_mark_set(&about_to_sleep, 1);
+        est_mark_set(&reached, 1);
         while (!again && est_machine_ns() < until) {
             pthread_mutex_lock(&r->group->mailbox->lock);
             again = work->again;
@@ -165,7 +213,8 @@ static void test_bell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_operation), cmocka_unit_test(test_join),
-                                        cmocka_unit_test(test_abort), cmocka_unit_test(test_bell) };
+                                        cmocka_unit_test(test_join_during_report), cmocka_unit_test(test_abort),
+                                        cmocka_unit_test(test_bell) };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
 }
