@@ -537,6 +537,43 @@ static void test_dynamic(void **state)
     }
 }
 
+/* At another task a step looks an embedding up once; in this process as often as it likes. */
+static void test_dynamic_looked_up_twice(void **state)
+{
+    est_row_policy policy = { .draw = { .a = 1 }, .admit_after = 1 };
+    est_remote    *remote = memory_remote_create(1);
+    est_graph     *graph;
+    est_node       table, key, sums[2];
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    table = est_row_variable(graph, "table", EST_SHAPE(10, 2), &policy);
+    key   = est_const_i64(graph, EST_SHAPE(2), (const int64_t[]){ 5, 6 });
+    for (int i = 0; i < 2; i++) {
+        est_node rows = est_named(est_find_rows(table, key), i == 0 ? "first" : "second");
+
+        sums[i] = est_reduce_sum(est_resource_gather(table, rows), EST_I64S(0, 1), false);
+    }
+    for (int is_remote = 0; is_remote < 2; is_remote++) {
+        est_session *session = NULL;
+        est_step    *step    = NULL;
+        est_status   status;
+
+        assert_ok(est_session_create(graph, EST_SESSION(.remote = is_remote ? remote : NULL), &session));
+        assert_ok(est_session_init(session));
+        assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(sums[0]), EST_NO_NODES, &step));
+        status = est_session_prepare(session, EST_NO_NODES, EST_NODES(sums[0], sums[1]), EST_NO_NODES, &step);
+        assert_int_equal(status, is_remote ? EST_UNIMPLEMENTED : EST_OK);
+        if (is_remote) {
+            assert_non_null(strstr(est_error_message(), "'first' and 'second' look up keys of the dynamic embedding "
+                                                        "'table' in one step"));
+        }
+        est_session_free(session);
+    }
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
 /* --- where things go ----------------------------------------------------------------------------------------------------- */
 
 /* The table and its slots on one task, everything else on the other: as even as it gets. */
@@ -676,13 +713,21 @@ static void test_constant_after(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
-        cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_rows_travel),
-        cmocka_unit_test(test_pieces_and_reads),  cmocka_unit_test(test_old_value_in_later_phase),
-        cmocka_unit_test(test_pulled_in_place),   cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_same_numbers),
+        cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_dynamic_looked_up_twice),
+        cmocka_unit_test(test_pieces_same_numbers),
+        cmocka_unit_test(test_pieces_overlap),
+        cmocka_unit_test(test_rows_travel),
+        cmocka_unit_test(test_pieces_and_reads),
+        cmocka_unit_test(test_old_value_in_later_phase),
+        cmocka_unit_test(test_pulled_in_place),
+        cmocka_unit_test(test_pieces_without_memory),
         cmocka_unit_test(test_constant_after),
     };
 
