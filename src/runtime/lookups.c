@@ -33,11 +33,12 @@ typedef struct lookup {
     est_node distinct, place, rows;
 } lookup;
 
-/* A dynamic embedding of the step. */
+/* A lookup of keys of a dynamic embedding. */
 typedef struct pull {
-    const char *finder; /* the operation that was rewritten; NULL: none so far */
-    bool        trained;
-    est_node    keys, distinct, values;
+    struct pull *next;   /* of the same embedding, which the step does not train; NULL: the last */
+    const char  *finder; /* the operation that was rewritten; NULL: none so far */
+    bool         trained;
+    est_node     keys, distinct, values;
 } pull;
 
 typedef struct lookups {
@@ -168,6 +169,51 @@ static est_status list_pulls(lookups *l, int32_t n)
     return EST_OK;
 }
 
+/* One more lookup of an embedding that was looked up. */
+static pull *add_pull(lookups *l, pull *first)
+{
+    pull *p = &l->pulls[l->n_pulls++];
+
+    *p          = (pull){ .next = first->next };
+    first->next = p;
+    return p;
+}
+
+static const pull *pull_with(const pull *p, int32_t node)
+{
+    while (p != NULL && p->values.id != node && p->distinct.id != node) p = p->next;
+    return p;
+}
+
+/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was pulled. */
+static est_status find_source(const lookups *l, const pull *first, int32_t ids, const pull **out)
+{
+    size_t     size  = (size_t)est_graph_size(l->graph) + 1;
+    bool      *seen  = est_zalloc(size);
+    int32_t   *stack = est_alloc(sizeof *stack * size), depth = 0;
+    est_status status = seen != NULL && stack != NULL ? EST_OK : est_no_memory();
+
+    *out = NULL;
+    if (status == EST_OK) stack[depth++] = ids;
+    while (depth > 0 && status == EST_OK) {
+        const est_node_def *def   = est_graph_node(l->graph, stack[--depth]);
+        const pull         *found = pull_with(first, def->id);
+
+        if (found != NULL && *out != NULL && found != *out) {
+            status = est_fail(EST_UNIMPLEMENTED, "rows that '%s' and '%s' have found are looked up together",
+                              (*out)->finder, found->finder);
+        }
+        if (found != NULL) *out = found;
+        for (int32_t i = 0; i < def->n_in && found == NULL; i++) {
+            if (!seen[def->in[i].node]) stack[depth++] = def->in[i].node;
+            seen[def->in[i].node] = true;
+        }
+    }
+    est_free(seen);
+    est_free(stack);
+    return status;
+}
+
 static est_status rewrite_find(lookups *l, int32_t id)
 {
     const est_node_def *def   = est_graph_node(l->graph, id);
@@ -177,12 +223,13 @@ static est_status rewrite_find(lookups *l, int32_t id)
 
     if (def->op != &est_op_find_rows || !is_row_table(l, def->in[0].node)) return EST_OK;
     p = find_pull(l, def->in[0].node);
-    if (p->finder != NULL) {
+    if (p->finder != NULL && p->trained) {
         return est_fail(EST_UNIMPLEMENTED,
-                        "'%s' and '%s' look up keys of the dynamic embedding '%s' in one step, which parameter servers "
-                        "do not do: concatenate the keys and look them up once",
+                        "'%s' and '%s' look up keys of the dynamic embedding '%s' in a step that trains it, which "
+                        "parameter servers do not do: concatenate the keys and look them up once",
                         p->finder, def->name, table_name(l, def->in[0].node));
     }
+    if (p->finder != NULL) p = add_pull(l, p);
     p->finder   = def->name;
     keys        = as_node(l, def->in[1]);
     p->keys     = est_node_shape(keys)->rank == 1 ? keys : est_reshape(keys, EST_I64S(-1));
@@ -253,6 +300,8 @@ static est_status rewrite_pulled(lookups *l, int32_t id, int at)
                         "'%s' looks up rows of the dynamic embedding '%s' otherwise than by its keys", def->name,
                         table_name(l, def->in[at].node));
     }
+    if (p->next != NULL) EST_TRY(find_source(l, p, def->in[at + 1].node, &p));
+    if (p == NULL) return est_fail(EST_UNIMPLEMENTED, "'%s' looks up rows that no key was looked up for", def->name);
     result = rebuild(l, def, at, &(const lookup){ .place = as_node(l, def->in[at + 1]), .rows = p->values });
     EST_TRY(est_graph_status(l->graph));
     adopt(l, first, def);

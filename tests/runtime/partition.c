@@ -537,39 +537,43 @@ static void test_dynamic(void **state)
     }
 }
 
-/* At another task a step looks an embedding up once; in this process as often as it likes. */
+/* At another task a step that trains an embedding looks it up once, all others as often as they like. */
 static void test_dynamic_looked_up_twice(void **state)
 {
-    est_row_policy policy = { .draw = { .a = 1 }, .admit_after = 1 };
-    est_remote    *remote = memory_remote_create(1);
+    est_row_policy policy  = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 }, .admit_after = 1 };
+    est_remote    *remote  = memory_remote_create(1);
+    est_session   *session = NULL;
     est_graph     *graph;
-    est_node       table, key, sums[2];
+    est_node       table, rows[2], values[2], train;
+    est_step      *step = NULL;
+    est_tensor    *one = NULL, *out[2] = { NULL, NULL };
 
     (void)state;
     assert_ok(est_graph_create(1, &graph));
     table = est_row_variable(graph, "table", EST_SHAPE(10, 2), &policy);
-    key   = est_const_i64(graph, EST_SHAPE(2), (const int64_t[]){ 5, 6 });
     for (int i = 0; i < 2; i++) {
-        est_node rows = est_named(est_find_rows(table, key), i == 0 ? "first" : "second");
+        est_node key = est_const_i64(graph, EST_SHAPE(3),
+                                     i == 0 ? (const int64_t[]){ 5, 6, 7 } : (const int64_t[]){ 7, 7, 5 });
 
-        sums[i] = est_reduce_sum(est_resource_gather(table, rows), EST_I64S(0, 1), false);
+        rows[i]   = est_named(est_find_rows(table, key), i == 0 ? "first" : "second");
+        values[i] = est_resource_gather(table, rows[i]);
     }
-    for (int is_remote = 0; is_remote < 2; is_remote++) {
-        est_session *session = NULL;
-        est_step    *step    = NULL;
-        est_status   status;
-
-        assert_ok(est_session_create(graph, EST_SESSION(.remote = is_remote ? remote : NULL), &session));
-        assert_ok(est_session_init(session));
-        assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(sums[0]), EST_NO_NODES, &step));
-        status = est_session_prepare(session, EST_NO_NODES, EST_NODES(sums[0], sums[1]), EST_NO_NODES, &step);
-        assert_int_equal(status, is_remote ? EST_UNIMPLEMENTED : EST_OK);
-        if (is_remote) {
-            assert_non_null(strstr(est_error_message(), "'first' and 'second' look up keys of the dynamic embedding "
-                                                        "'table' in one step"));
-        }
-        est_session_free(session);
-    }
+    train = est_scatter_add(table, rows[0],
+                            est_const_f32(graph, EST_SHAPE(3, 2), (const float[6]){ 1, 2, 3, 4, 5, 6 }));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(values[1]), EST_NO_NODES, &one));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(values[0], values[1]), EST_NO_NODES, out));
+    assert_memory_equal(est_tensor_data(out[1]), est_tensor_data(one), est_tensor_bytes(one));
+    assert_memory_equal(est_tensor_data(out[1]), (const float *)est_tensor_data(out[0]) + 4, 2 * sizeof(float));
+    assert_memory_equal((const float *)est_tensor_data(out[1]) + 4, est_tensor_data(out[0]), 2 * sizeof(float));
+    assert_int_equal(est_session_prepare(session, EST_NO_NODES, EST_NODES(values[1]), EST_NODES(train), &step),
+                     EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "'first' and 'second' look up keys of the dynamic embedding 'table'"));
+    est_tensor_free(one);
+    for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    est_session_free(session);
     memory_remote_free(remote);
     est_graph_free(graph);
 }
