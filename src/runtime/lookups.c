@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "graph/signature.h"
 #include "ops/ops.h"
 #include "runtime/remote.h"
@@ -32,10 +33,12 @@ typedef struct lookup {
     est_node distinct, place, rows;
 } lookup;
 
-/* A dynamic embedding of the step. */
+/* A lookup of keys of a dynamic embedding. */
 typedef struct pull {
-    const char *table;
-    est_node    keys, distinct, values;
+    struct pull *next;   /* of the same embedding, which the step does not train; NULL: the last */
+    const char  *finder; /* the operation that was rewritten; NULL: none so far */
+    bool         trained;
+    est_node     keys, distinct, values;
 } pull;
 
 typedef struct lookups {
@@ -46,6 +49,7 @@ typedef struct lookups {
     int32_t          n;
     pull            *pulls;
     int32_t          n_pulls;
+    est_map          pull_of; /* by the name of the embedding */
 } lookups;
 
 /* Which input the table is, and where its ids are; -1: not such an operation. */
@@ -137,12 +141,9 @@ static const char *table_name(const lookups *l, int32_t id)
     return est_node_string(est_graph_node(l->graph, id), "shared_name");
 }
 
-static const pull *find_pull(const lookups *l, int32_t table)
+static pull *find_pull(const lookups *l, int32_t table)
 {
-    for (int32_t i = 0; i < l->n_pulls; i++) {
-        if (strcmp(l->pulls[i].table, table_name(l, table)) == 0) return &l->pulls[i];
-    }
-    return NULL;
+    return est_map_get(&l->pull_of, table_name(l, table));
 }
 
 /* Whether the node updates rows of a dynamic embedding. */
@@ -151,14 +152,66 @@ static bool is_row_update(const lookups *l, const est_node_def *def)
     return (def->op->writes & 1u << 0) != 0 && def->op != &est_op_find_rows && is_row_table(l, def->in[0].node);
 }
 
-static bool is_trained(const lookups *l, const char *table)
+/* Lists the dynamic embeddings of other tasks, and which of them the step trains. */
+static est_status list_pulls(lookups *l, int32_t n)
 {
-    for (int32_t id = 0; id < est_graph_size(l->graph); id++) {
+    for (int32_t id = 0; id < n; id++) {
         const est_node_def *def = est_graph_node(l->graph, id);
+        pull               *p   = &l->pulls[l->n_pulls];
 
-        if (is_row_update(l, def) && strcmp(table_name(l, def->in[0].node), table) == 0) return true;
+        if (is_row_table(l, id) && find_pull(l, id) == NULL) {
+            *p = (pull){ 0 };
+            EST_TRY(est_map_put(&l->pull_of, table_name(l, id), p));
+            l->n_pulls++;
+        }
+        if (is_row_update(l, def)) find_pull(l, def->in[0].node)->trained = true;
     }
-    return false;
+    return EST_OK;
+}
+
+/* One more lookup of an embedding that was looked up. */
+static pull *add_pull(lookups *l, pull *first)
+{
+    pull *p = &l->pulls[l->n_pulls++];
+
+    *p          = (pull){ .next = first->next };
+    first->next = p;
+    return p;
+}
+
+static const pull *pull_with(const pull *p, int32_t node)
+{
+    while (p != NULL && p->values.id != node && p->distinct.id != node) p = p->next;
+    return p;
+}
+
+/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was pulled. */
+static est_status find_source(const lookups *l, const pull *first, int32_t ids, const pull **out)
+{
+    size_t     size  = (size_t)est_graph_size(l->graph) + 1;
+    bool      *seen  = est_zalloc(size);
+    int32_t   *stack = est_alloc(sizeof *stack * size), depth = 0;
+    est_status status = seen != NULL && stack != NULL ? EST_OK : est_no_memory();
+
+    *out = NULL;
+    if (status == EST_OK) stack[depth++] = ids;
+    while (depth > 0 && status == EST_OK) {
+        const est_node_def *def   = est_graph_node(l->graph, stack[--depth]);
+        const pull         *found = pull_with(first, def->id);
+
+        if (found != NULL && *out != NULL && found != *out) {
+            status = est_fail(EST_UNIMPLEMENTED, "rows that '%s' and '%s' have found are looked up together",
+                              (*out)->finder, found->finder);
+        }
+        if (found != NULL) *out = found;
+        for (int32_t i = 0; i < def->n_in && found == NULL; i++) {
+            if (!seen[def->in[i].node]) stack[depth++] = def->in[i].node;
+            seen[def->in[i].node] = true;
+        }
+    }
+    est_free(seen);
+    est_free(stack);
+    return status;
 }
 
 static est_status rewrite_find(lookups *l, int32_t id)
@@ -166,28 +219,28 @@ static est_status rewrite_find(lookups *l, int32_t id)
     const est_node_def *def   = est_graph_node(l->graph, id);
     int32_t             first = est_graph_size(l->graph);
     est_node            keys, place, pulled, found, ids;
-    pull               *p = &l->pulls[l->n_pulls];
+    pull               *p;
 
     if (def->op != &est_op_find_rows || !is_row_table(l, def->in[0].node)) return EST_OK;
-    if (find_pull(l, def->in[0].node) != NULL) {
-        return est_fail(
-            EST_UNIMPLEMENTED,
-            "the dynamic embedding '%s' is at a parameter server and is looked up twice in a step; look up all "
-            "keys at once",
-            table_name(l, def->in[0].node));
+    p = find_pull(l, def->in[0].node);
+    if (p->finder != NULL && p->trained) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "'%s' and '%s' look up keys of the dynamic embedding '%s' in a step that trains it, which "
+                        "parameter servers do not do: concatenate the keys and look them up once",
+                        p->finder, def->name, table_name(l, def->in[0].node));
     }
-    *p          = (pull){ .table = table_name(l, def->in[0].node) };
+    if (p->finder != NULL) p = add_pull(l, p);
+    p->finder   = def->name;
     keys        = as_node(l, def->in[1]);
     p->keys     = est_node_shape(keys)->rank == 1 ? keys : est_reshape(keys, EST_I64S(-1));
     p->distinct = est_build1(&est_op_unique, p->keys, EST_ATTRS(est_attr_type("out_idx", EST_I64)));
     place       = est_output(p->distinct, 1);
     pulled      = est_build3(&est_op_pull_rows, as_node(l, def->in[0]), p->keys, p->distinct,
-                             EST_ATTRS(est_attr_bool("trains", is_trained(l, p->table))));
+                             EST_ATTRS(est_attr_bool("trains", p->trained)));
     p->values   = pulled;
     found       = est_output(pulled, 1);
     ids         = est_select(est_less(found, est_scalar(l->graph, EST_I64, 0)), found, place);
     if (est_node_shape(keys)->rank != 1) ids = est_reshape_to(ids, est_shape_of(keys));
-    l->n_pulls++;
     EST_TRY(est_graph_status(l->graph));
     adopt(l, first, def);
     EST_TRY(est_rewriter_replace(&l->rewriter, (est_edge){ id, 0 }, (est_edge){ ids.id, ids.output }));
@@ -217,7 +270,7 @@ static est_status rewrite_update(lookups *l, int32_t id)
     grad    = find_argument(&signature, "grad");
     if (grad < 0) grad = find_argument(&signature, "updates");
     p = find_pull(l, def->in[0].node);
-    if (indices < 0 || grad < 0 || p == NULL) {
+    if (indices < 0 || grad < 0 || p->finder == NULL) {
         return est_fail(EST_UNIMPLEMENTED, "'%s' updates the dynamic embedding '%s' otherwise than by rows of its keys",
                         def->name, table_name(l, def->in[0].node));
     }
@@ -242,11 +295,13 @@ static est_status rewrite_pulled(lookups *l, int32_t id, int at)
     const pull   *p     = find_pull(l, def->in[at].node);
     est_node      result;
 
-    if (p == NULL) {
+    if (p->finder == NULL) {
         return est_fail(EST_UNIMPLEMENTED,
                         "'%s' looks up rows of the dynamic embedding '%s' otherwise than by its keys", def->name,
                         table_name(l, def->in[at].node));
     }
+    if (p->next != NULL) EST_TRY(find_source(l, p, def->in[at + 1].node, &p));
+    if (p == NULL) return est_fail(EST_UNIMPLEMENTED, "'%s' looks up rows that no key was looked up for", def->name);
     result = rebuild(l, def, at, &(const lookup){ .place = as_node(l, def->in[at + 1]), .rows = p->values });
     EST_TRY(est_graph_status(l->graph));
     adopt(l, first, def);
@@ -282,6 +337,7 @@ static est_status rewrite(lookups *l, int32_t id)
 
 static est_status rewrite_all(lookups *l, int32_t n)
 {
+    EST_TRY(list_pulls(l, n));
     for (int32_t id = 0; id < n; id++) EST_TRY(rewrite_find(l, id));
     for (int32_t id = 0; id < n; id++) EST_TRY(rewrite(l, id));
     for (int32_t id = 0; id < n; id++) EST_TRY(rewrite_update(l, id));
@@ -298,6 +354,7 @@ est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store
     l.pulls = est_alloc(sizeof *l.pulls * ((size_t)n + 1));
     status  = l.made != NULL && l.pulls != NULL ? rewrite_all(&l, n) : est_no_memory();
     est_rewriter_clear(&l.rewriter);
+    est_map_clear(&l.pull_of);
     est_free(l.made);
     est_free(l.pulls);
     return status;

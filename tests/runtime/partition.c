@@ -537,6 +537,47 @@ static void test_dynamic(void **state)
     }
 }
 
+/* At another task a step that trains an embedding looks it up once, all others as often as they like. */
+static void test_dynamic_looked_up_twice(void **state)
+{
+    est_row_policy policy  = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 }, .admit_after = 1 };
+    est_remote    *remote  = memory_remote_create(1);
+    est_session   *session = NULL;
+    est_graph     *graph;
+    est_node       table, rows[2], values[2], train;
+    est_step      *step = NULL;
+    est_tensor    *one = NULL, *out[2] = { NULL, NULL };
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    table = est_row_variable(graph, "table", EST_SHAPE(10, 2), &policy);
+    for (int i = 0; i < 2; i++) {
+        est_node key = est_const_i64(graph, EST_SHAPE(3),
+                                     i == 0 ? (const int64_t[]){ 5, 6, 7 } : (const int64_t[]){ 7, 7, 5 });
+
+        rows[i]   = est_named(est_find_rows(table, key), i == 0 ? "first" : "second");
+        values[i] = est_resource_gather(table, rows[i]);
+    }
+    train = est_scatter_add(table, rows[0],
+                            est_const_f32(graph, EST_SHAPE(3, 2), (const float[6]){ 1, 2, 3, 4, 5, 6 }));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(values[1]), EST_NO_NODES, &one));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(values[0], values[1]), EST_NO_NODES, out));
+    assert_memory_equal(est_tensor_data(out[1]), est_tensor_data(one), est_tensor_bytes(one));
+    assert_memory_equal(est_tensor_data(out[1]), (const float *)est_tensor_data(out[0]) + 4, 2 * sizeof(float));
+    assert_memory_equal((const float *)est_tensor_data(out[1]) + 4, est_tensor_data(out[0]), 2 * sizeof(float));
+    assert_int_equal(est_session_prepare(session, EST_NO_NODES, EST_NODES(values[1]), EST_NODES(train), &step),
+                     EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "'first' and 'second' look up keys of the dynamic embedding 'table'"));
+    est_tensor_free(one);
+    for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
 /* --- where things go ----------------------------------------------------------------------------------------------------- */
 
 /* The table and its slots on one task, everything else on the other: as even as it gets. */
@@ -676,13 +717,21 @@ static void test_constant_after(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
-        cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_rows_travel),
-        cmocka_unit_test(test_pieces_and_reads),  cmocka_unit_test(test_old_value_in_later_phase),
-        cmocka_unit_test(test_pulled_in_place),   cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_same_numbers),
+        cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_dynamic_looked_up_twice),
+        cmocka_unit_test(test_pieces_same_numbers),
+        cmocka_unit_test(test_pieces_overlap),
+        cmocka_unit_test(test_rows_travel),
+        cmocka_unit_test(test_pieces_and_reads),
+        cmocka_unit_test(test_old_value_in_later_phase),
+        cmocka_unit_test(test_pulled_in_place),
+        cmocka_unit_test(test_pieces_without_memory),
         cmocka_unit_test(test_constant_after),
     };
 
