@@ -228,7 +228,14 @@ static est_status check_input(preflight *p)
     if ((status != EST_NOT_FOUND && status != EST_PERMISSION_DENIED) || evaluates_here(p)) {
         return est_fail_context(status, "eval spec");
     }
-    est_log_info("The input of evaluations is not checked here, the evaluator reads it: %s", est_error_message());
+    if (est_has_evaluator(p->estimator, p->eval)) {
+        est_log_info("The input of evaluations is not checked here, the evaluator reads it: %s", est_error_message());
+    } else {
+        est_log_warn(
+            "The final evaluation will fail when the training has ended, unless an evaluator is started or the "
+            "input of evaluations is there by then: %s",
+            est_error_message());
+    }
     return EST_OK;
 }
 

@@ -86,11 +86,11 @@ static void warn_rarely(int64_t *last_ns, const char *text)
 }
 
 /* Where evaluations leave their results. */
-static est_status results_dir(const evaluator *e, est_strbuf *out)
+static est_status results_dir(const est_estimator *estimator, const est_eval_spec *eval, est_strbuf *out)
 {
-    const char *name = e->eval->name != NULL ? e->eval->name : "";
+    const char *name = eval->name != NULL ? eval->name : "";
 
-    est_strbuf_printf(out, "%s/eval%s%s", e->estimator->model_dir, name[0] != '\0' ? "_" : "", name);
+    est_strbuf_printf(out, "%s/eval%s%s", estimator->model_dir, name[0] != '\0' ? "_" : "", name);
     return est_strbuf_status(out);
 }
 
@@ -432,7 +432,7 @@ static void hold(evaluator *e)
 
     if (e->lock != NULL) return;
     if (mkdir(e->estimator->model_dir, 0777) != 0 && errno == ENOENT) return; /* nor is there what it would be in */
-    status = results_dir(e, &dir);
+    status = results_dir(e->estimator, e->eval, &dir);
     if (status == EST_OK) status = est_dir_create(est_strbuf_text(&dir));
     if (status == EST_OK) status = est_dir_lock_take_as(EVALUATOR, est_strbuf_text(&dir), &e->lock);
     if (status == EST_OK) {
@@ -652,16 +652,15 @@ bool est_evaluates_together(const est_estimator *estimator)
     return est_trains_together(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
 }
 
-/* Whether an evaluator is at work on the same results. */
-static bool has_evaluator(const evaluator *e)
+bool est_has_evaluator(const est_estimator *estimator, const est_eval_spec *eval)
 {
     char       holder[EST_LOCK_HOLDER_MAX] = "";
     est_strbuf dir                         = { 0 };
-    est_status status                      = results_dir(e, &dir);
+    est_status status                      = results_dir(estimator, eval, &dir);
 
     if (status == EST_OK) status = est_dir_lock_holder_as(EVALUATOR, est_strbuf_text(&dir), holder, sizeof holder);
     est_strbuf_clear(&dir);
-    return status == EST_OK && holder[0] != '\0';
+    return lists_evaluator(estimator) || (status == EST_OK && holder[0] != '\0');
 }
 
 static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
@@ -671,7 +670,7 @@ static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
 
     (void)loop;
     if (e->met_evaluator || now < e->look_ns) return EST_OK;
-    e->met_evaluator = has_evaluator(e);
+    e->met_evaluator = est_has_evaluator(e->estimator, e->eval);
     e->look_ns       = now + est_secs_to_ns(LOOK_AGAIN_SECS);
     return EST_OK;
 }
@@ -700,7 +699,7 @@ static est_status finish(void *user, bool done)
 
     if (est_evaluates_together(e->estimator)) return evaluate_last(e);
     if (done) return EST_OK;
-    if (e->met_evaluator || has_evaluator(e)) {
+    if (e->met_evaluator || est_has_evaluator(e->estimator, e->eval)) {
         est_log_info("The final evaluation is left to the evaluator.");
         return EST_OK;
     }
@@ -717,7 +716,7 @@ static est_status finish(void *user, bool done)
  * files that this task has not, can still be started. */
 static void announce_finish(evaluator *e)
 {
-    if (!e->estimator->task->is_chief || has_evaluator(e)) return;
+    if (!e->estimator->task->is_chief || est_has_evaluator(e->estimator, e->eval)) return;
     est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
                  "training has ended; start an evaluator task to evaluate during the training.");
 }

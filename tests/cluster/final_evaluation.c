@@ -60,13 +60,15 @@ static bool has_word(int argc, char **argv, const char *word)
 }
 
 /* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
- * the training; "kill", "term": what happens in the evaluation; "first": to the first worker alone. */
+ * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation; "first":
+ * to the first worker alone. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
     bool           kills = has_word(argc, argv, "kill") && !other, terms = has_word(argc, argv, "term");
     bool           ends      = has_word(argc, argv, "passes");
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
+    int64_t        max_steps = ends && !has_word(argc, argv, "limit") ? 0 : STEPS;
     sender         sends     = { { .after_run = send_once }, argv[0], kills ? SIGKILL : terms ? SIGTERM : 0 };
     est_exporter   exporter  = { .name = "teller", .export_model = tell };
     est_strategy  *strategy  = NULL;
@@ -91,7 +93,7 @@ static int run_task(int argc, char **argv)
     }
     if (status == EST_OK) {
         status = est_train_and_evaluate(
-            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = ends ? 0 : STEPS),
+            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = max_steps),
             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = EST_OFF,
                           .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&exporter)),
             &metrics);
@@ -193,6 +195,7 @@ static void test_chief_killed(void **state)
     (void)state;
     c.args[0] = "kill";
     c.args[1] = "passes";
+    c.args[2] = "limit";
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -294,6 +297,55 @@ static void test_evaluator_there(void **state)
     cluster_free(&c);
 }
 
+/* --- a chief alone --------------------------------------------------------------------------------------------------- */
+
+#define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
+
+/* Whether the files of evaluations are missing. */
+static est_status lost_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const bool *missing = user;
+
+    if (*missing) return est_fail(EST_NOT_FOUND, "the files of evaluations are missing");
+    return est_test_input(context, NULL, out);
+}
+
+static est_status train_chief(const char *dir, int64_t max_steps, bool missing, est_metrics **out)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    assert_int_equal(est_estimator_create(
+                         est_test_model,
+                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                .cluster_json = CHIEF, .save_checkpoints_steps = 20)),
+                         &e),
+                     EST_OK);
+    status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
+                                    EST_EVAL_SPEC(.input_fn = lost_input, .input_user = &missing), out);
+    est_estimator_free(e);
+    return status;
+}
+
+/* A final evaluation that is due does not keep a chief from training on to a larger max_steps. */
+static void test_trains_on(void **state)
+{
+    est_metrics *metrics = NULL;
+    cluster      c       = { 0 };
+
+    (void)state;
+    est_test_dir(c.model);
+    assert_int_equal(train_chief(c.model, 20, true, NULL), EST_NOT_FOUND);
+    assert_int_equal(cluster_saved_step(&c), 20);
+    assert_int_equal(train_chief(c.model, 40, true, NULL), EST_NOT_FOUND);
+    assert_int_equal(cluster_saved_step(&c), 40);
+    assert_int_equal(train_chief(c.model, 60, false, &metrics), EST_OK);
+    assert_int_equal(cluster_saved_step(&c), 60);
+    assert_int_equal(est_metrics_global_step(metrics), 60);
+    est_metrics_free(metrics);
+    est_test_dir_remove(c.model);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_together_killed),
         cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
+        cmocka_unit_test(test_trains_on),
     };
 
     cluster_task_main(argc, argv, run_task);

@@ -10,6 +10,10 @@
 
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 
+#define CHIEF_AND_EVALUATOR                                                                                            \
+    "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"], \"evaluator\": [\"127.0.0.1:2\"]}, "                                 \
+    "\"task\": {\"type\": \"chief\", \"index\": 0}}"
+
 /* --- what is trained, and what must not be --------------------------------------------------------------------------- */
 
 static int steps; /* that were made */
@@ -223,19 +227,42 @@ static est_status column_model(est_model *model, est_mode mode, const void *para
     return est_model_status(model);
 }
 
-/* A chief may run where only the evaluator's files are missing; what it can read must be right. */
+static char warnings[2000];
+
+static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    size_t size = strlen(warnings);
+
+    (void)user;
+    (void)wall_ns;
+    if (level == EST_LOG_WARN) snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
+}
+
+static void expect_warning(const char *text)
+{
+    if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
+}
+
+/* A chief whose machine has no files of evaluations trains, as an evaluator may be started meanwhile, and is warned of
+ * the final evaluation, which fails without one; what it can read must be right. */
 static void test_files(void **state)
 {
     char dir[64], path[96];
 
     (void)state;
+    warnings[0] = '\0';
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/eval.csv", dir);
     assert_int_equal(train(column_model, "{}", EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     est_test_error_has("eval spec: no file matches ");
     assert_int_equal(train(column_model, EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
-    assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
+    assert_string_equal(warnings, "");
+    assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     assert_int_equal(steps, 3);
+    expect_warning("The final evaluation will fail when the training has ended, unless an evaluator is started");
+    warnings[0] = '\0';
+    assert_int_equal(train(column_model, CHIEF_AND_EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
+    assert_string_equal(warnings, "");
     assert_int_equal(est_file_replace(path, "x,y\n", 4), EST_OK);
     refused(column_model, EVAL_OF(file_input, .input_user = path), NULL, "eval.csv has no row");
     assert_int_equal(est_file_replace(path, "x,z\n1,2\n", 8), EST_OK);
@@ -330,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_files_in_the_way),
     };
 
-    est_log_set_level(EST_LOG_ERROR);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(keep_warnings, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
