@@ -42,11 +42,38 @@ static est_status send_once(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+static const char *gate; /* a file that some things in this process wait for; NULL: none */
+
+static void await_gate(void)
+{
+    int64_t until = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (gate != NULL && !est_file_exists(gate) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 100);
+}
+
+static void open_gate(const cluster *c)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s.gate", c->model);
+    assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+}
+
+/* A hook of the training. */
+static est_status pause_training(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_global_step(loop) >= STEPS / 2) await_gate();
+    return EST_OK;
+}
+
 static est_status tell(est_exporter *exporter, est_estimator *estimator, const char *path, const char *checkpoint,
                        const est_metrics *metrics, bool is_final, char *out)
 {
     (void)exporter, (void)estimator, (void)path, (void)checkpoint;
     out[0] = '\0';
+    printf("exporter at work\n");
+    await_gate();
     printf("%s at %lld\n", is_final ? "last export" : "export", (long long)est_metrics_global_step(metrics));
     return EST_OK;
 }
@@ -61,7 +88,7 @@ static bool has_word(int argc, char **argv, const char *word)
 
 /* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
  * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation; "first":
- * to the first worker alone. */
+ * to the first worker alone; "pause": the training, "slow": the exporter waits for the gate. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
@@ -70,6 +97,8 @@ static int run_task(int argc, char **argv)
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
     int64_t        max_steps = ends && !has_word(argc, argv, "limit") ? 0 : STEPS;
     sender         sends     = { { .after_run = send_once }, argv[0], kills ? SIGKILL : terms ? SIGTERM : 0 };
+    est_hook       pauses    = { .after_run = has_word(argc, argv, "pause") ? pause_training : NULL };
+    char           path[160];
     est_exporter   exporter  = { .name = "teller", .export_model = tell };
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;
@@ -77,6 +106,8 @@ static int run_task(int argc, char **argv)
     est_status     status    = EST_OK;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    snprintf(path, sizeof path, "%s.gate", argv[0]);
+    if (has_word(argc, argv, "pause") || has_word(argc, argv, "slow")) gate = path;
     if (has_word(argc, argv, "mirrored")) {
         status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 1), &strategy);
     }
@@ -92,11 +123,13 @@ static int run_task(int argc, char **argv)
             &estimator);
     }
     if (status == EST_OK) {
-        status = est_train_and_evaluate(
-            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = max_steps),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = EST_OFF,
-                          .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&exporter)),
-            &metrics);
+        status = est_train_and_evaluate(estimator,
+                                        EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes,
+                                                       .max_steps = max_steps, .hooks = EST_HOOKS(&pauses)),
+                                        EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                      .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&sends.hook),
+                                                      .exporters = EST_EXPORTERS(&exporter)),
+                                        &metrics);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     if (metrics != NULL) printf("metrics of step %lld\n", (long long)est_metrics_global_step(metrics));
@@ -293,8 +326,104 @@ static void test_evaluator_there(void **state)
     assert_int_equal(cluster_count_log(evaluator, "metrics of step 100\n"), 1);
     assert_int_equal(cluster_count_log(chief, "metrics of step"), 0);
     assert_int_equal(cluster_count_log(chief, "No evaluator is there yet"), 0);
-    assert_int_equal(cluster_count_log(chief, "The final evaluation is left to the evaluator."), 1);
+    assert_int_equal(cluster_count_log(chief, "The final evaluation is left to the evaluator.") +
+                         cluster_count_log(chief, "The evaluator has made the final evaluation."),
+                     1);
     cluster_free(&c);
+}
+
+/* An evaluator that was there and is lost during the training, without a chance to say so or in good order, has made no
+ * final evaluation: the chief does. */
+static void evaluator_is_lost(int signal)
+{
+    cluster       c         = cluster_make(1, 0, 1, 1);
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
+
+    c.args[0] = "pause";
+    assert_int_equal(est_dir_create(c.model), EST_OK);
+    cluster_start(&c, evaluator);
+    cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
+    cluster_start(&c, chief);
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_step(&c, STEPS / 5, 60);
+    cluster_signal(evaluator, signal);
+    cluster_wait(&c, evaluator, 60);
+    open_gate(&c);
+    cluster_wait_code(&c, chief, 0, 60);
+    cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 60);
+    assert_int_equal(cluster_count_log(evaluator, "last export at "), 0);
+    assert_int_equal(cluster_count_log(chief, "last export at 100\n"), 1);
+    assert_int_equal(cluster_count_log(chief, "metrics of step 100\n"), 1);
+    cluster_free(&c);
+}
+
+static void test_evaluator_lost(void **state)
+{
+    (void)state;
+    evaluator_is_lost(SIGKILL);
+    evaluator_is_lost(SIGTERM);
+}
+
+#define WAITS "This evaluator waits, and evaluates nothing meanwhile: "
+
+/* An evaluator that is started while the chief exports does not write to the same directories, and has nothing left to
+ * do after that. */
+static void test_evaluator_late(void **state)
+{
+    cluster       c         = cluster_make(1, 0, 1, 1);
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    c.args[0] = "slow";
+    cluster_start(&c, chief);
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_log(&c, chief, "exporter at work", 60);
+    cluster_start(&c, evaluator);
+    cluster_wait_log(&c, evaluator, WAITS, 60);
+    open_gate(&c);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(chief, "last export at 100\n"), 1);
+    assert_int_equal(cluster_count_log(evaluator, "exporter at work"), 0);
+    cluster_free(&c);
+}
+
+/* Of two evaluators the second waits. It takes over when the first is killed, and not when that has done all. */
+static void two_evaluators(bool killed)
+{
+    cluster       c     = cluster_make(1, 0, 1, 1);
+    cluster_task *first = cluster_find(&c, "evaluator", 0), *second = cluster_add_twin(&c, "evaluator", 0);
+
+    c.args[0] = "slow";
+    assert_int_equal(est_dir_create(c.model), EST_OK);
+    cluster_start(&c, first);
+    cluster_wait_log(&c, first, "Estimator is not trained yet", 30);
+    cluster_start(&c, second);
+    cluster_wait_log(&c, second, WAITS, 60);
+    assert_int_equal(cluster_count_log(second, "is in use by another evaluator: "), 1);
+    cluster_start(&c, cluster_find(&c, "chief", 0));
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_log(&c, first, "exporter at work", 60);
+    cluster_wait_code(&c, cluster_find(&c, "chief", 0), 0, 60); /* it leaves the final evaluation to the first */
+    assert_int_equal(cluster_count_log(second, "exporter at work"), 0);
+    if (killed) {
+        cluster_signal(first, SIGKILL);
+        cluster_wait(&c, first, 60);
+    }
+    open_gate(&c);
+    for (int i = 0; i < c.n; i++) {
+        if (!killed || &c.tasks[i] != first) cluster_wait_code(&c, &c.tasks[i], 0, 60);
+    }
+    assert_int_equal(cluster_count_log(first, "last export at 100\n"), !killed);
+    assert_int_equal(cluster_count_log(second, "exporter at work") > 0, killed);
+    assert_int_equal(cluster_count_log(second, "last export at 100\n"), killed);
+    cluster_free(&c);
+}
+
+static void test_two_evaluators(void **state)
+{
+    (void)state;
+    two_evaluators(true);
+    two_evaluators(false);
 }
 
 /* --- a chief alone --------------------------------------------------------------------------------------------------- */
@@ -357,6 +486,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_together_killed),
         cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
+        cmocka_unit_test(test_evaluator_lost),
+        cmocka_unit_test(test_evaluator_late),
+        cmocka_unit_test(test_two_evaluators),
         cmocka_unit_test(test_trains_on),
     };
 
