@@ -298,6 +298,26 @@ static void test_receivers(void **state)
     est_exporter_free(c);
 }
 
+/* The graph to train has the optimizer's slots, which an evaluator's model has not. */
+static void test_train_graph(void **state)
+{
+    static const est_component xy[]     = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) },
+                                            { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
+    est_exporter              *exporter = est_final_exporter(
+                     "all",
+                     EST_EXPORTER(.saved_model = { .input = { .raw = xy, .n_raw = 1 }, .train_input = { .raw = xy, .n_raw = 2 } }));
+    est_estimator *e;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_preflight_evaluator(e, (est_hooks){ 0 }, EVAL(.exporters = EST_EXPORTERS(exporter))), EST_OK);
+    est_exporter_free(exporter);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* What an exporter of one's own can ask, at any time. */
 static void test_check_model(void **state)
 {
@@ -315,6 +335,17 @@ static void test_check_model(void **state)
     est_test_error_has("export: the graph to serve: ");
     assert_int_equal(est_export_check_model(e, EST_EXPORT(.as_text = true)), EST_INVALID_ARGUMENT);
     est_test_error_has("there is no serving input");
+    assert_int_equal(est_export_check_model(NULL, EST_EXPORT(.input = { .raw = &right, .n_raw = 1 })),
+                     EST_INVALID_ARGUMENT);
+    for (int i = 0; i < 2; i++) {
+        const char *extra[2] = { i == 0 ? "words.txt" : "../words.txt", i == 0 ? "/no/such/file" : dir };
+
+        assert_int_not_equal(est_export_check_model(e, EST_EXPORT(.input        = { .raw = &right, .n_raw = 1 },
+                                                                  .assets_extra = extra, .n_assets_extra = 1)),
+                             EST_OK);
+        est_test_error_has(i == 0 ? "assets_extra 0: there is no file /no/such/file"
+                                  : "is no name below assets.extra/");
+    }
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -353,8 +384,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_of_metrics), cmocka_unit_test(test_train_alone),
         cmocka_unit_test(test_models),           cmocka_unit_test(test_files),
-        cmocka_unit_test(test_receivers),        cmocka_unit_test(test_check_model),
-        cmocka_unit_test(test_files_in_the_way),
+        cmocka_unit_test(test_receivers),        cmocka_unit_test(test_train_graph),
+        cmocka_unit_test(test_check_model),      cmocka_unit_test(test_files_in_the_way),
     };
 
     est_log_set_level(EST_LOG_WARN);
