@@ -273,11 +273,15 @@ static void clear(preflight *p)
 
 /* --- what others call ------------------------------------------------------------------------------------------------ */
 
-/* est_train has no input for evaluations; that of the training mostly has all that they need. */
+/* est_train has no input for evaluations; that of the training mostly has all that they need. The process that evaluates
+ * may have more metrics, so that a name that is not known here is no error. */
 static est_status check_hooks(preflight *p, const est_dataset *input)
 {
-    if (check_model(p, input) == EST_OK) return check_stop_names(p);
-    est_log_debug("the names of metrics are not checked: %s", est_error_message());
+    if (check_model(p, input) != EST_OK) {
+        est_log_info("The metrics of early stopping are not checked: %s", est_error_message());
+    } else if (check_stop_names(p) != EST_OK) {
+        est_log_warn("%s; ignore this if another process adds that metric", est_error_message());
+    }
     return EST_OK;
 }
 
