@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step; a
- * second one says that the final evaluation is still due. train.c says which task writes and removes it. */
+ * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step. While
+ * the final evaluation is due a second line says so, and a third one has the max_steps of that training. train.c says
+ * which task writes and removes it. */
 #ifndef EST_ESTIMATOR_DONE_MARK_H
 #define EST_ESTIMATOR_DONE_MARK_H
 
@@ -9,8 +10,9 @@
 
 typedef struct est_done_mark {
     bool    there;
-    bool    due;  /* what follows the training has not come to its end */
-    int64_t step; /* the last */
+    bool    due;       /* what follows the training has not come to its end */
+    int64_t step;      /* the last */
+    int64_t max_steps; /* of that training; 0: none, or the evaluation is not due */
 } est_done_mark;
 
 /* A directory without the file has a mark that is not there. */

@@ -252,6 +252,14 @@ static est_status write_extras(const job *x)
     const est_export_options *o = x->options;
 
     for (int i = 0; i < o->n_assets_extra; i++) {
+        EST_TRY(copy_extra(x, o->assets_extra[2 * i], o->assets_extra[2 * i + 1]));
+    }
+    return EST_OK;
+}
+
+static est_status check_extras(const est_export_options *o)
+{
+    for (int i = 0; i < o->n_assets_extra; i++) {
         const char *name = o->assets_extra[2 * i], *from = o->assets_extra[2 * i + 1];
 
         if (!is_inside(name) || from == NULL) {
@@ -259,7 +267,7 @@ static est_status write_extras(const job *x)
                             "assets_extra %d: \"%s\" is no name below assets.extra/; it takes pairs of name and file",
                             i, name != NULL ? name : "");
         }
-        EST_TRY(copy_extra(x, name, from));
+        if (!est_file_exists(from)) return est_fail(EST_NOT_FOUND, "assets_extra %d: there is no file %s", i, from);
     }
     return x->extra != NULL ? write_extra(x, x->extra_name, x->extra, strlen(x->extra)) : EST_OK;
 }
@@ -278,7 +286,9 @@ static est_status make_model(const job *x, est_mode mode, const est_serving_inpu
     EST_TRY(est_receiver_name(&e->receiver, e->model));
     EST_TRY(est_export_signatures(e));
     if (!x->checks) est_export_log_signatures(e);
-    if (estimator->known != NULL) EST_TRY(est_preflight_variables(e->model, estimator->known));
+    if (estimator->known != NULL && (mode != EST_TRAIN || estimator->known->mode == EST_TRAIN)) {
+        EST_TRY(est_preflight_variables(e->model, estimator->known)); /* a model that does not train has no slots */
+    }
     return est_export_tables(e);
 }
 
@@ -400,7 +410,8 @@ est_status est_export_check_model(est_estimator *estimator, const est_export_opt
     EST_REQUIRE(estimator);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
-    status = make_models(&x);
+    status = check_extras(&own);
+    if (status == EST_OK) status = make_models(&x);
     free_models(&x);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");
 }
@@ -428,6 +439,7 @@ est_status est_export_with(est_estimator *estimator, const char *base, const est
     if (!estimator->config.no_signals) est_signals_catch();
     x.arena = est_arena_create();
     status  = x.arena == NULL ? est_no_memory() : est_dir_check(base);
+    if (status == EST_OK) status = check_extras(&own);
     if (status == EST_OK) status = make_models(&x);
     if (status == EST_OK) status = restore_models(&x);
     if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */

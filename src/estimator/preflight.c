@@ -228,7 +228,14 @@ static est_status check_input(preflight *p)
     if ((status != EST_NOT_FOUND && status != EST_PERMISSION_DENIED) || evaluates_here(p)) {
         return est_fail_context(status, "eval spec");
     }
-    est_log_info("The input of evaluations is not checked here, the evaluator reads it: %s", est_error_message());
+    if (est_has_evaluator(p->estimator, p->eval)) {
+        est_log_info("The input of evaluations is not checked here, the evaluator reads it: %s", est_error_message());
+    } else {
+        est_log_warn(
+            "The final evaluation will fail when the training has ended, unless an evaluator is started or the "
+            "input of evaluations is there by then: %s",
+            est_error_message());
+    }
     return EST_OK;
 }
 
@@ -266,11 +273,15 @@ static void clear(preflight *p)
 
 /* --- what others call ------------------------------------------------------------------------------------------------ */
 
-/* est_train has no input for evaluations; that of the training mostly has all that they need. */
+/* est_train has no input for evaluations; that of the training mostly has all that they need. The process that evaluates
+ * may have more metrics, so that a name that is not known here is no error. */
 static est_status check_hooks(preflight *p, const est_dataset *input)
 {
-    if (check_model(p, input) == EST_OK) return check_stop_names(p);
-    est_log_debug("the names of metrics are not checked: %s", est_error_message());
+    if (check_model(p, input) != EST_OK) {
+        est_log_info("The metrics of early stopping are not checked: %s", est_error_message());
+    } else if (check_stop_names(p) != EST_OK) {
+        est_log_warn("%s; ignore this if another process adds that metric", est_error_message());
+    }
     return EST_OK;
 }
 

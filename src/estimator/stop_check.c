@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -26,10 +27,16 @@ typedef struct schedule {
 
 bool est_stop_reads_own(const est_estimator *estimator, const est_stop_rule *rule)
 {
-    size_t size = strlen(estimator->model_dir);
+    size_t      size = strlen(estimator->model_dir);
+    const char *rest;
 
     if (rule->eval_dir == NULL) return true;
-    return strncmp(rule->eval_dir, estimator->model_dir, size) == 0 && strncmp(rule->eval_dir + size, "/eval", 5) == 0;
+    while (size > 0 && estimator->model_dir[size - 1] == '/') size--;
+    if (strncmp(rule->eval_dir, estimator->model_dir, size) != 0) return false;
+    rest = rule->eval_dir + size;
+    if (rest[0] != '/') return false;
+    rest += strspn(rest, "/");
+    return strncmp(rest, "eval", 4) == 0 && (rest[4] == '\0' || rest[4] == '/' || rest[4] == '_');
 }
 
 bool est_any_stop_rule(est_hooks hooks)
@@ -57,6 +64,23 @@ static bool evaluates_in_memory(est_hooks hooks)
     return false;
 }
 
+/* Whether two paths name one directory: the same text but for doubled and trailing slashes, or one that is there. */
+static bool is_same_dir(const char *a, const char *b)
+{
+    struct stat infos[2];
+
+    if (stat(a, &infos[0]) == 0 && stat(b, &infos[1]) == 0) {
+        return infos[0].st_dev == infos[1].st_dev && infos[0].st_ino == infos[1].st_ino;
+    }
+    while (*a != '\0' && *a == *b) {
+        size_t skip[2] = { *a == '/' ? strspn(a, "/") : 1, *b == '/' ? strspn(b, "/") : 1 };
+
+        a += skip[0];
+        b += skip[1];
+    }
+    return a[strspn(a, "/")] == '\0' && b[strspn(b, "/")] == '\0';
+}
+
 /* Whether nobody evaluates before the end, or somewhere else, which has been said then. */
 static bool nobody_evaluates(const est_training *t, const schedule *s, const est_stop_rule *rule)
 {
@@ -71,7 +95,7 @@ static bool nobody_evaluates(const est_training *t, const schedule *s, const est
             "est_train does not evaluate, and there is no evaluation in %s yet; use est_train_and_evaluate "
             "or est_in_memory_evaluator_hook, or evaluate in another process",
             s->dir);
-    } else if (strcmp(est_strbuf_text(&own), s->dir) != 0) {
+    } else if (!is_same_dir(est_strbuf_text(&own), s->dir)) {
         est_strbuf_printf(&text, "it reads %s, and evaluations go to %s; set eval_dir to that", s->dir,
                           est_strbuf_text(&own));
     } else if (!est_evaluates_itself(t->estimator->task) && est_evaluates_together(t->estimator)) {

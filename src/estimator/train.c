@@ -12,7 +12,8 @@
  *
  * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have
  * left: they need not wait for it. Until it has come to its end the mark says that it is due. A leader that is killed
- * in it finds that when it is started again, and does it without the others. */
+ * in it finds that when it is started again, and does it without the others; unless it has a larger max_steps now, which
+ * is a training of its own, with a final evaluation of its own. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,9 +91,14 @@ est_status est_training_find_done(est_training *t)
     return EST_OK;
 }
 
+/* An evaluation that is due belongs to the training before. This one has nothing to add to that when it has the same
+ * end, though an early stop or the end of the input may have come first, or one that is reached. */
 bool est_training_is_trained(const est_training *t)
 {
+    int64_t max_steps = t->options->max_steps;
+
     if (t->call.finish == NULL || !t->mark.due) return false;
+    if (max_steps > 0 && max_steps != t->mark.max_steps && max_steps > t->mark.step) return false;
     est_log_info("Training had ended at step %" PRId64
                  ", and its final evaluation had not. That is done now; start again to train on.",
                  t->mark.step);
@@ -161,7 +167,9 @@ static est_status mark_done(est_training *t, int64_t step)
     bool finished = t->call.finish == NULL || (t->was_done && !t->mark.due);
 
     if (!t->leads) return EST_OK;
-    t->mark = (est_done_mark){ .there = true, .due = !finished, .step = step };
+    t->mark = (est_done_mark){
+        .there = true, .due = !finished, .step = step, .max_steps = finished ? 0 : t->options->max_steps
+    };
     return est_done_mark_write(t->estimator, &t->mark);
 }
 

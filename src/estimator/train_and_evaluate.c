@@ -3,11 +3,6 @@
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
  * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
- * Who evaluates what a cluster trains: the workers together, if eval_distribute says so, when they have trained; else
- * an evaluator, while they train; else, when they have trained, the task that leads them. An evaluator need not be
- * listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
- * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
- *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
  * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
@@ -30,7 +25,7 @@
 #include "cluster/cluster.h"
 #include "cluster/waits.h"
 #include "estimator/done_mark.h"
-#include "estimator/job_watch.h"
+#include "estimator/evaluator.h"
 #include "estimator/preflight.h"
 #include "estoc/exporter.h"
 #include "format/checkpoint.h"
@@ -42,38 +37,13 @@
 
 #define WARN_AGAIN_SECS  600  /* between two warnings that there is nothing to evaluate */
 #define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint */
-#define LOOK_AGAIN_SECS  1.0  /* between two looks for the end while waiting for the next evaluation */
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
 #define STEPS_DEFAULT    100
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
-#define EVALUATOR        "evaluator"
 #define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
 /* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
-
-typedef struct evaluator {
-    est_estimator        *estimator;
-    const est_train_spec *train;
-    const est_eval_spec  *eval;
-    char                  seen[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was the latest when it was evaluated */
-    est_pin               pin;                           /* what was evaluated: an older one when that is damaged */
-    est_metrics          *metrics;                       /* of it; NULL: none yet */
-    bool                  exported_final;                /* exporters were told that it is the last */
-    bool                  gone;                          /* the last pass found all checkpoints deleted */
-    int64_t               warned_ns, abandoned_ns;       /* when it was last said that there is nothing; 0: never */
-    int64_t               none_ns;                       /* since when there is no checkpoint; 0: there is one */
-    double                tell_secs;                     /* after which that is said again */
-    est_job_watch         watch;                         /* of the job, meanwhile */
-    est_dir_lock         *lock;                          /* of an evaluator task, once there is a place for it */
-    bool                  refused;                       /* it was said that another has the lock */
-
-    /* Of a task that trains with others. */
-    est_hook hook;
-    int64_t  look_ns;       /* when it looks for an evaluator again */
-    bool     met_evaluator; /* during the training */
-    bool     finished;      /* it has evaluated with the others */
-} evaluator;
 
 /* *last_ns: when this was last said. */
 static void warn_rarely(int64_t *last_ns, const char *text)
@@ -86,11 +56,11 @@ static void warn_rarely(int64_t *last_ns, const char *text)
 }
 
 /* Where evaluations leave their results. */
-static est_status results_dir(const evaluator *e, est_strbuf *out)
+est_status est_evaluator_results_dir(const est_estimator *estimator, const est_eval_spec *eval, est_strbuf *out)
 {
-    const char *name = e->eval->name != NULL ? e->eval->name : "";
+    const char *name = eval->name != NULL ? eval->name : "";
 
-    est_strbuf_printf(out, "%s/eval%s%s", e->estimator->model_dir, name[0] != '\0' ? "_" : "", name);
+    est_strbuf_printf(out, "%s/eval%s%s", estimator->model_dir, name[0] != '\0' ? "_" : "", name);
     return est_strbuf_status(out);
 }
 
@@ -116,14 +86,14 @@ static bool is_done(const est_estimator *estimator)
 }
 
 /* Whether the checkpoint that was evaluated has been removed. It cannot be where it is pinned. */
-static bool is_removed(const evaluator *e)
+static bool is_removed(const est_evaluator *e)
 {
     bool there = true;
 
     return est_checkpoint_exists(e->pin.prefix, &there) == EST_OK && !there;
 }
 
-static est_status export_all(evaluator *e, bool final)
+static est_status export_all(est_evaluator *e, bool final)
 {
     est_strbuf path   = { 0 };
     est_status status = EST_OK;
@@ -162,7 +132,7 @@ static est_status export_all(evaluator *e, bool final)
 }
 
 /* The prefix of the checkpoint that trainings go on from and evaluations restore. EST_NOT_FOUND: there is none. */
-static est_status find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX])
+est_status est_evaluator_find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX])
 {
     est_checkpoint *checkpoint = NULL;
 
@@ -174,7 +144,7 @@ static est_status find_latest(const est_estimator *estimator, char out[EST_CHECK
 
 /* Writes where the job has its checkpoints, if that is another directory than `path`, where the evaluator looks for them;
  * "" otherwise. */
-static void name_other(const evaluator *e, const char *path, char *out, size_t size)
+static void name_other(const est_evaluator *e, const char *path, char *out, size_t size)
 {
     out[0] = '\0';
     if (!est_job_watch_is_elsewhere(&e->watch, path)) return;
@@ -182,7 +152,7 @@ static void name_other(const evaluator *e, const char *path, char *out, size_t s
 }
 
 /* There is no checkpoint: says so, at once and as other waits do (cluster/waits.h), and where it looks. */
-static void tell_none(evaluator *e)
+void est_evaluator_tell_none(est_evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
     char   path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
@@ -210,7 +180,7 @@ static bool is_gone(const est_estimator *estimator)
     est_status status;
 
     est_error_take(EST_NOT_FOUND, &error);
-    status = find_latest(estimator, path);
+    status = est_evaluator_find_latest(estimator, path);
     (void)est_error_raise(&error);
     return status == EST_NOT_FOUND;
 }
@@ -218,9 +188,9 @@ static bool is_gone(const est_estimator *estimator)
 /* While the others wait: without them a chief that is lost in an export could not evaluate again. */
 static est_status export_together(void *user, est_metrics *metrics)
 {
-    evaluator   *e      = user;
-    est_metrics *before = e->metrics;
-    est_status   status;
+    est_evaluator *e      = user;
+    est_metrics   *before = e->metrics;
+    est_status     status;
 
     e->metrics = metrics;
     status     = export_all(e, true);
@@ -228,7 +198,7 @@ static est_status export_together(void *user, est_metrics *metrics)
     return status;
 }
 
-static est_status evaluate(evaluator *e, est_metrics **out)
+est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
 {
     int64_t steps  = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
     bool    chiefs = est_evaluates_together(e->estimator) && e->estimator->task->is_chief;
@@ -243,16 +213,16 @@ static est_status evaluate(evaluator *e, est_metrics **out)
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
  * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
-static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
+est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
 {
     char         path[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
-    est_status   status  = find_latest(e->estimator, path);
+    est_status   status  = est_evaluator_find_latest(e->estimator, path);
 
     *evaluated = false;
     e->gone    = false;
     if (status == EST_NOT_FOUND) {
-        tell_none(e);
+        est_evaluator_tell_none(e);
         return EST_OK;
     }
     EST_TRY(status);
@@ -261,7 +231,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         warn_rarely(&e->warned_ns, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    status = evaluate(e, &metrics);
+    status = est_evaluator_evaluate(e, &metrics);
     if ((status == EST_OK && metrics == NULL) || (status == EST_NOT_FOUND && is_gone(e->estimator))) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
         e->gone    = true;
@@ -284,7 +254,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
 
 typedef struct local_listener {
     est_saving_listener listener;
-    evaluator          *evaluator;
+    est_evaluator      *evaluator;
     est_timer           timer;
     bool                first_save_seen; /* the one made when the session is created is not evaluated */
     int64_t             last_step;       /* evaluated; -1: none */
@@ -293,7 +263,7 @@ typedef struct local_listener {
 static est_status evaluate_now(local_listener *l, int64_t step, bool final)
 {
     bool       evaluated;
-    est_status status = evaluate_and_export(l->evaluator, final, &evaluated);
+    est_status status = est_evaluator_pass(l->evaluator, final, &evaluated);
 
     /* A signal ends the loop, too, in good order: hooks are told and the step is saved. The next start evaluates. */
     if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
@@ -339,16 +309,17 @@ double est_throttle_secs(const est_eval_spec *eval)
 }
 
 /* Evaluates what a run that was stopped in its last evaluation left: all steps are made and the end is not marked. */
-static est_status evaluate_rest(evaluator *e)
+static est_status evaluate_rest(est_evaluator *e)
 {
     est_done_mark mark;
     bool          evaluated;
 
     EST_TRY(est_done_mark_read(e->estimator, &mark));
-    return mark.there && !mark.due ? EST_OK : evaluate_and_export(e, true, &evaluated);
+    return mark.there && !mark.due ? EST_OK : est_evaluator_pass(e, true, &evaluated);
 }
 
-static est_status train_with(evaluator *e, est_hooks hooks, est_saving_listeners listeners, const est_train_call *call)
+est_status est_evaluator_train(est_evaluator *e, est_hooks hooks, est_saving_listeners listeners,
+                               const est_train_call *call)
 {
     return est_estimator_train(e->estimator,
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
@@ -369,7 +340,7 @@ static void log_frequency(const est_run_config *config)
                  steps, secs);
 }
 
-static est_status run_locked(evaluator *e, const est_dir_lock *lock)
+static est_status run_locked(est_evaluator *e, const est_dir_lock *lock)
 {
     local_listener        local = { .listener  = { .after_save = local_after_save, .end = local_end },
                                     .evaluator = e,
@@ -388,14 +359,14 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
     if (listeners == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = train_with(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
-                              &(est_train_call){ .spec = "train spec", .eval = e->eval, .held = lock });
+    status       = est_evaluator_train(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
+                                       &(est_train_call){ .spec = "train spec", .eval = e->eval, .held = lock });
     est_free(listeners);
     return status;
 }
 
 /* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
-static est_status run_evaluating(evaluator *e)
+static est_status run_evaluating(est_evaluator *e)
 {
     est_dir_lock *lock = NULL;
     est_status    status;
@@ -413,7 +384,7 @@ static est_status run_evaluating(evaluator *e)
 
 /* A trainer that ends well leaves its mark before it lets go of the directory. One that died may be started again, so that
  * waiting is right; but someone has to do it. */
-static void warn_abandoned(evaluator *e)
+static void warn_abandoned(est_evaluator *e)
 {
     if (e->metrics == NULL || !is_free(e->estimator) || has_mark(e->estimator)) return;
     warn_rarely(&e->abandoned_ns,
@@ -422,16 +393,16 @@ static void warn_abandoned(evaluator *e)
 }
 
 /* A directory that nobody else sees is found out by what is missing in it. */
-static est_status check_job(evaluator *e)
+static est_status check_job(est_evaluator *e)
 {
     char       path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
     est_status status;
 
     if (e->metrics != NULL) est_job_watch_clear(&e->watch); /* it sees what the chief writes */
     if (e->metrics != NULL) return EST_OK;
-    status = find_latest(e->estimator, path);
+    status = est_evaluator_find_latest(e->estimator, path);
     if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
-    if (e->none_ns != 0) tell_none(e);
+    if (e->none_ns != 0) est_evaluator_tell_none(e);
     if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
     est_estimator_full_dir(e->estimator, path, sizeof path);
     name_other(e, path, other, sizeof other);
@@ -442,32 +413,54 @@ static est_status check_job(evaluator *e)
         path, other);
 }
 
-/* Takes the lock that tells the trainer of this evaluator, and the directory to pin checkpoints in, which goes with it.
- * Neither is worth failing for: without the lock the trainer evaluates, too, at its end, and without links a checkpoint
- * may vanish. */
-static void hold(evaluator *e)
+/* The directory to pin checkpoints in goes with the lock. Without links a checkpoint may vanish, which is no error. */
+static void open_pins(est_evaluator *e)
 {
     est_strbuf dir = { 0 };
     est_status status;
 
-    if (e->lock != NULL) return;
-    if (mkdir(e->estimator->model_dir, 0777) != 0 && errno == ENOENT) return; /* nor is there what it would be in */
-    status = results_dir(e, &dir);
-    if (status == EST_OK) status = est_dir_create(est_strbuf_text(&dir));
-    if (status == EST_OK) status = est_dir_lock_take_as(EVALUATOR, est_strbuf_text(&dir), &e->lock);
-    if (status == EST_OK) {
-        est_strbuf_append(&dir, "/" PIN_DIR);
-        status = est_pin_open(&e->pin, est_strbuf_text(&dir));
+    status = est_evaluator_results_dir(e->estimator, e->eval, &dir);
+    est_strbuf_append(&dir, "/" PIN_DIR);
+    if (status == EST_OK) status = est_strbuf_status(&dir);
+    if (status == EST_OK) status = est_pin_open(&e->pin, est_strbuf_text(&dir));
+    if (status != EST_OK) {
+        est_log_warn("The trainer may remove a checkpoint while it is evaluated: %s", est_error_message());
     }
     est_strbuf_clear(&dir);
-    if (status == EST_OK) e->seen[0] = '\0'; /* what was evaluated without it was not pinned */
-    if (status != EST_OK && !e->refused) {
-        est_log_warn("The trainer does not know of this evaluator, and may evaluate, too: %s", est_error_message());
-    }
-    e->refused = status != EST_OK;
 }
 
-static est_status wait_until(evaluator *e, double secs, bool until_done)
+/* What was evaluated without the lock was not pinned. What another process has evaluated is not evaluated again. */
+static void begin_turn(est_evaluator *e, bool evaluated)
+{
+    open_pins(e);
+    e->seen[0] = '\0';
+    if (!evaluated || est_evaluator_find_latest(e->estimator, e->seen) != EST_OK) return;
+    e->exported_final = true;
+    est_log_info("%s was evaluated by another process.", e->seen);
+}
+
+/* Takes the lock that tells others of this evaluator; it waits while another process evaluates, a second evaluator or the
+ * trainer at its end. Any other error is not worth failing for: the trainer evaluates, too, at its end. */
+static void hold(est_evaluator *e)
+{
+    bool       evaluated, waited = e->waits;
+    est_status status;
+
+    if (e->lock != NULL) return;
+    if (mkdir(e->estimator->model_dir, 0777) != 0 && errno == ENOENT) return; /* nor is there what it would be in */
+    status   = est_evaluator_take_lock(e, &evaluated);
+    e->waits = status == EST_FAILED_PRECONDITION;
+    if (status == EST_OK) {
+        begin_turn(e, evaluated);
+    } else if (e->waits && !waited) {
+        est_log_warn("This evaluator waits, and evaluates nothing meanwhile: %s", est_error_message());
+    } else if (!e->waits && !e->refused) {
+        e->refused = true;
+        est_log_warn("The trainer does not know of this evaluator, and may evaluate, too: %s", est_error_message());
+    }
+}
+
+static est_status wait_until(est_evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + est_secs_to_ns(secs);
 
@@ -475,16 +468,16 @@ static est_status wait_until(evaluator *e, double secs, bool until_done)
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
         hold(e);
-        if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
+        if (!e->waits && (left <= 0 || (until_done && is_done(e->estimator)))) return EST_OK;
         EST_TRY(check_job(e));
-        if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
+        if (est_signals_wait(left > 0 ? fmin(left, EST_LOOK_AGAIN_SECS) : EST_LOOK_AGAIN_SECS)) {
             return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
         }
     }
 }
 
-/* Waits, but not past the end of the training or a signal. */
-static est_status wait_secs(evaluator *e, double secs, bool until_done)
+/* Waits, but not past the end of the training or a signal; longer while another process evaluates. */
+static est_status wait_secs(est_evaluator *e, double secs, bool until_done)
 {
     est_status status;
 
@@ -494,12 +487,12 @@ static est_status wait_secs(evaluator *e, double secs, bool until_done)
     return status;
 }
 
-static bool reached_max_steps(const evaluator *e)
+static bool reached_max_steps(const est_evaluator *e)
 {
     return e->metrics != NULL && e->train->max_steps > 0 && est_metrics_global_step(e->metrics) >= e->train->max_steps;
 }
 
-static est_status evaluator_loop(evaluator *e)
+static est_status evaluator_loop(est_evaluator *e)
 {
     double  delay = e->eval->start_delay_secs == EST_OFF ? 0 : e->eval->start_delay_secs;
     double  each  = est_throttle_secs(e->eval);
@@ -518,7 +511,7 @@ static est_status evaluator_loop(evaluator *e)
         bool    evaluated;
         double  left;
 
-        EST_TRY(evaluate_and_export(e, done, &evaluated));
+        EST_TRY(est_evaluator_pass(e, done, &evaluated));
         if (reached_max_steps(e)) {
             est_log_info("Exiting evaluation, global_step=%" PRId64 " >= train max_steps=%" PRId64,
                          est_metrics_global_step(e->metrics), e->train->max_steps);
@@ -531,7 +524,7 @@ static est_status evaluator_loop(evaluator *e)
         if (!evaluated) warn_abandoned(e);
         left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
         if (left > 0 && evaluated) est_log_info("Waiting %f secs before starting next eval run.", left);
-        EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : LOOK_AGAIN_SECS), true));
+        EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : EST_LOOK_AGAIN_SECS), true));
     }
 }
 
@@ -548,7 +541,7 @@ static void warn_of_two(const est_estimator *estimator)
         "one of the two.");
 }
 
-static est_status run_evaluator(evaluator *e)
+static est_status run_evaluator(est_evaluator *e)
 {
     est_status status;
 
@@ -659,117 +652,6 @@ bool est_evaluates_itself(const est_task *task)
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
-/* --- a task that trains with others ------------------------------------------------------------------------------- */
-
-static bool lists_evaluator(const est_estimator *estimator)
-{
-    return est_cluster_tasks(estimator->task->cluster, EVALUATOR) > 0;
-}
-
-/* Workers that are told to evaluate together do so after the training, unless there is an evaluator. */
-bool est_evaluates_together(const est_estimator *estimator)
-{
-    return est_trains_together(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
-}
-
-/* Whether an evaluator is at work on the same results. */
-static bool has_evaluator(const evaluator *e)
-{
-    char       holder[EST_LOCK_HOLDER_MAX] = "";
-    est_strbuf dir                         = { 0 };
-    est_status status                      = results_dir(e, &dir);
-
-    if (status == EST_OK) status = est_dir_lock_holder_as(EVALUATOR, est_strbuf_text(&dir), holder, sizeof holder);
-    est_strbuf_clear(&dir);
-    return status == EST_OK && holder[0] != '\0';
-}
-
-static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
-{
-    evaluator *e   = EST_CONTAINER_OF(hook, evaluator, hook);
-    int64_t    now = est_now_ns();
-
-    (void)loop;
-    if (e->met_evaluator || now < e->look_ns) return EST_OK;
-    e->met_evaluator = has_evaluator(e);
-    e->look_ns       = now + est_secs_to_ns(LOOK_AGAIN_SECS);
-    return EST_OK;
-}
-
-/* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
-static est_status evaluate_last(evaluator *e)
-{
-    char latest[EST_CHECKPOINT_PATH_MAX];
-    bool evaluated;
-
-    e->finished = true;
-    if (e->estimator->task->is_chief && find_latest(e->estimator, latest) != EST_NOT_FOUND) {
-        return evaluate_and_export(e, true, &evaluated);
-    }
-    EST_TRY(evaluate(e, &e->metrics)); /* the others have to hear of it, too */
-    if (e->metrics == NULL) tell_none(e);
-    return EST_OK;
-}
-
-/* What follows the training, at the task that leads: the final evaluation, unless another task makes it. */
-static est_status finish(void *user, bool done)
-{
-    evaluator *e = user;
-    char       latest[EST_CHECKPOINT_PATH_MAX];
-    bool       evaluated;
-
-    if (est_evaluates_together(e->estimator)) return evaluate_last(e);
-    if (done) return EST_OK;
-    if (e->met_evaluator || has_evaluator(e)) {
-        est_log_info("The final evaluation is left to the evaluator.");
-        return EST_OK;
-    }
-    if (find_latest(e->estimator, latest) == EST_NOT_FOUND) {
-        est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.",
-                     e->estimator->model_dir);
-        return EST_OK;
-    }
-    est_log_info("There is no evaluator: the final evaluation is made here.");
-    return evaluate_and_export(e, true, &evaluated);
-}
-
-/* A wrong input of the final evaluation is found before the training. It is no error yet: an evaluator, which may have
- * files that this task has not, can still be started. */
-static void announce_finish(evaluator *e)
-{
-    if (!e->estimator->task->is_chief || has_evaluator(e)) return;
-    est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
-                 "training has ended; start an evaluator task to evaluate during the training.");
-}
-
-/* Trains, and has `finish` called at the task that leads. */
-static est_status train_and_finish(evaluator *e)
-{
-    int        n     = e->train->hooks.n;
-    est_hook **hooks = est_zalloc((size_t)(n + 1) * sizeof *hooks);
-    est_status status;
-
-    if (hooks == NULL) return est_no_memory();
-    for (int i = 0; i < n; i++) hooks[i] = e->train->hooks.data[i];
-    e->hook  = (est_hook){ .before_run = look_for_evaluator, .idle = true };
-    hooks[n] = &e->hook;
-    status   = train_with(e, (est_hooks){ hooks, e->estimator->task->is_chief ? n + 1 : n }, e->train->saving_listeners,
-                          &(est_train_call){ .spec = "train spec", .eval = e->eval, .finish = finish, .user = e });
-    est_free(hooks);
-    return status;
-}
-
-static est_status run_with_others(evaluator *e)
-{
-    if (lists_evaluator(e->estimator)) {
-        return train_with(e, e->train->hooks, e->train->saving_listeners,
-                          &(est_train_call){ .spec = "train spec", .eval = e->eval });
-    }
-    if (!est_evaluates_together(e->estimator)) announce_finish(e);
-    EST_TRY(train_and_finish(e));
-    return est_evaluates_together(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
-}
-
 /* --- the call ----------------------------------------------------------------------------------------------------- */
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
@@ -777,7 +659,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
 {
     est_train_spec own_train;
     est_eval_spec  own_eval;
-    evaluator      e = { .estimator = estimator, .train = &own_train, .eval = &own_eval };
+    est_evaluator  e = { .estimator = estimator, .train = &own_train, .eval = &own_eval };
     est_status     status;
 
     EST_REQUIRE(estimator);
@@ -794,7 +676,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (est_evaluates_itself(estimator->task)) {
         status = run_evaluating(&e);
     } else {
-        status = run_with_others(&e);
+        status = est_evaluator_train_with_others(&e);
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

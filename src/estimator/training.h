@@ -76,6 +76,9 @@ EST_MUST_CHECK est_status est_training_run(est_training *t);
 bool est_evaluates_itself(const est_task *task);
 bool est_evaluates_together(const est_estimator *estimator);
 
+/* final_evaluation.c: whether the cluster lists an evaluator, or one is at work on the results of these evaluations. */
+bool est_has_evaluator(const est_estimator *estimator, const est_eval_spec *eval);
+
 /* Least time between evaluations; 0: none. */
 double est_throttle_secs(const est_eval_spec *eval);
 

@@ -29,6 +29,7 @@
 struct est_dir_lock {
     char *path;
     int   fd;
+    bool  was_left;
 };
 
 static est_status lock_path(const char *role, const char *dir, char **out)
@@ -75,17 +76,19 @@ static bool has_no_locks(int error)
     return error == ENOLCK || error == ENOTSUP || error == ENOSYS || error == EINVAL;
 }
 
-static est_status lock_file(int fd, const char *role, const char *dir)
+static est_status lock_file(est_dir_lock *lock, const char *role, const char *dir)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct stat  info;
     char         holder[TEXT_MAX + 16];
 
-    if (fcntl(fd, F_OFD_SETLK, &whole) == 0) {
-        write_holder(fd);
+    if (fcntl(lock->fd, F_OFD_SETLK, &whole) == 0) {
+        lock->was_left = fstat(lock->fd, &info) == 0 && info.st_size > 0;
+        write_holder(lock->fd);
         return EST_OK;
     }
     if (errno == EAGAIN || errno == EACCES) {
-        read_holder(fd, holder, sizeof holder);
+        read_holder(lock->fd, holder, sizeof holder);
         return est_fail(EST_FAILED_PRECONDITION,
                         "%s is in use by another %s: %s; stop it first, or use another model directory", dir, role,
                         holder);
@@ -115,7 +118,7 @@ static est_status open_locked(est_dir_lock *lock, const char *role, const char *
         if (lock->fd < 0) {
             return est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", lock->path, strerror(errno));
         }
-        status = lock_file(lock->fd, role, dir);
+        status = lock_file(lock, role, dir);
         if (status == EST_OK && (is_current(lock) || attempt == ATTEMPTS_MAX)) return EST_OK;
         close(lock->fd);
         EST_TRY(status);
@@ -142,6 +145,11 @@ est_status est_dir_lock_take_as(const char *role, const char *dir, est_dir_lock 
 est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
 {
     return est_dir_lock_take_as(TRAINER, dir, out);
+}
+
+bool est_dir_lock_was_left(const est_dir_lock *lock)
+{
+    return lock->was_left;
 }
 
 /* Removed while it is still locked: who has opened it before finds out with is_current. Where it stays, closing is not

@@ -8,6 +8,8 @@
 #ifndef EST_TRAIN_LOCK_H
 #define EST_TRAIN_LOCK_H
 
+#include <stdbool.h>
+
 #include "estoc/status.h"
 
 /* The end mark in a model directory: the step at which training ended; estimator/train.c says who writes and removes it. */
@@ -21,6 +23,9 @@ typedef struct est_dir_lock est_dir_lock;
 EST_MUST_CHECK est_status est_dir_lock_take(const char *dir, est_dir_lock **out); /* as its trainer */
 EST_MUST_CHECK est_status est_dir_lock_take_as(const char *role, const char *dir, est_dir_lock **out);
 void                      est_dir_lock_release(est_dir_lock *lock); /* NULL is fine */
+
+/* Whether the file of the lock was there when it was taken: its last holder did not end in good order. */
+bool est_dir_lock_was_left(const est_dir_lock *lock);
 
 /* The process that has the lock, as "host, process 123"; "" when there is none. */
 EST_MUST_CHECK est_status est_dir_lock_holder(const char *dir, char *out, size_t size); /* of the trainer */

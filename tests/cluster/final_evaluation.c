@@ -50,6 +50,31 @@ static est_status after_batch(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+static const char *gate; /* a file that some things in this process wait for; NULL: none */
+
+static void await_gate(void)
+{
+    int64_t until = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (gate != NULL && !est_file_exists(gate) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 100);
+}
+
+static void open_gate(const cluster *c)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s.gate", c->model);
+    assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+}
+
+/* A hook of the training. */
+static est_status pause_training(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_global_step(loop) >= STEPS / 2) await_gate();
+    return EST_OK;
+}
+
 static est_status tell(est_exporter *exporter, est_estimator *estimator, const char *path, const char *checkpoint,
                        const est_metrics *metrics, bool is_final, char *out)
 {
@@ -58,7 +83,9 @@ static est_status tell(est_exporter *exporter, est_estimator *estimator, const c
 
     (void)estimator, (void)path;
     out[0] = '\0';
+    printf("exporter at work\n");
     if (s->in_export) send_once(s);
+    await_gate();
     EST_TRY(est_checkpoint_open(checkpoint, &there));
     est_checkpoint_close(there);
     printf("%s at %lld\n", is_final ? "last export" : "export", (long long)est_metrics_global_step(metrics));
@@ -74,13 +101,15 @@ static bool has_word(int argc, char **argv, const char *word)
 }
 
 /* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
- * the training; "kill", "term": what happens in the evaluation, with "export" after it; "first": to the first worker alone. */
+ * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation, with "export"
+ * after it; "first": to the first worker alone; "pause": the training, "slow": the exporter waits for the gate. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
     bool           kills = has_word(argc, argv, "kill") && !other, terms = has_word(argc, argv, "term");
     bool           ends      = has_word(argc, argv, "passes");
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
+    int64_t        max_steps = ends && !has_word(argc, argv, "limit") ? 0 : STEPS;
     sender         sends     = { .hook      = { .after_run = after_batch },
                                  .exporter  = { .name = "teller", .export_model = tell },
                                  .model_dir = argv[0],
@@ -88,12 +117,16 @@ static int run_task(int argc, char **argv)
                                               : terms ? SIGTERM
                                                       : 0,
                                  .in_export = has_word(argc, argv, "export") };
+    est_hook       pauses    = { .after_run = has_word(argc, argv, "pause") ? pause_training : NULL };
+    char           path[160];
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     est_status     status    = EST_OK;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    snprintf(path, sizeof path, "%s.gate", argv[0]);
+    if (has_word(argc, argv, "pause") || has_word(argc, argv, "slow")) gate = path;
     if (has_word(argc, argv, "mirrored")) {
         status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 1), &strategy);
     }
@@ -109,11 +142,13 @@ static int run_task(int argc, char **argv)
             &estimator);
     }
     if (status == EST_OK) {
-        status = est_train_and_evaluate(
-            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = ends ? 0 : STEPS),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = EST_OFF,
-                          .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&sends.exporter)),
-            &metrics);
+        status = est_train_and_evaluate(estimator,
+                                        EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes,
+                                                       .max_steps = max_steps, .hooks = EST_HOOKS(&pauses)),
+                                        EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                      .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&sends.hook),
+                                                      .exporters = EST_EXPORTERS(&sends.exporter)),
+                                        &metrics);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     if (metrics != NULL) printf("metrics of step %lld\n", (long long)est_metrics_global_step(metrics));
@@ -212,6 +247,7 @@ static void test_chief_killed(void **state)
     (void)state;
     c.args[0] = "kill";
     c.args[1] = "passes";
+    c.args[2] = "limit";
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -322,8 +358,153 @@ static void test_evaluator_there(void **state)
     assert_int_equal(cluster_count_log(evaluator, "metrics of step 100\n"), 1);
     assert_int_equal(cluster_count_log(chief, "metrics of step"), 0);
     assert_int_equal(cluster_count_log(chief, "No evaluator is there yet"), 0);
-    assert_int_equal(cluster_count_log(chief, "The final evaluation is left to the evaluator."), 1);
+    assert_int_equal(cluster_count_log(chief, "The final evaluation is left to the evaluator.") +
+                         cluster_count_log(chief, "The evaluator has made the final evaluation."),
+                     1);
     cluster_free(&c);
+}
+
+/* An evaluator that was there and is lost during the training, without a chance to say so or in good order, has made no
+ * final evaluation: the chief does. */
+static void evaluator_is_lost(int signal)
+{
+    cluster       c         = cluster_make(1, 0, 1, 1);
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
+
+    c.args[0] = "pause";
+    assert_int_equal(est_dir_create(c.model), EST_OK);
+    cluster_start(&c, evaluator);
+    cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
+    cluster_start(&c, chief);
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_step(&c, STEPS / 5, 60);
+    cluster_signal(evaluator, signal);
+    cluster_wait(&c, evaluator, 60);
+    open_gate(&c);
+    cluster_wait_code(&c, chief, 0, 60);
+    cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 60);
+    assert_int_equal(cluster_count_log(evaluator, "last export at "), 0);
+    assert_int_equal(cluster_count_log(chief, "last export at 100\n"), 1);
+    assert_int_equal(cluster_count_log(chief, "metrics of step 100\n"), 1);
+    cluster_free(&c);
+}
+
+static void test_evaluator_lost(void **state)
+{
+    (void)state;
+    evaluator_is_lost(SIGKILL);
+    evaluator_is_lost(SIGTERM);
+}
+
+#define WAITS "This evaluator waits, and evaluates nothing meanwhile: "
+
+/* An evaluator that is started while the chief exports does not write to the same directories, and has nothing left to
+ * do after that. */
+static void test_evaluator_late(void **state)
+{
+    cluster       c         = cluster_make(1, 0, 1, 1);
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    c.args[0] = "slow";
+    cluster_start(&c, chief);
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_log(&c, chief, "exporter at work", 60);
+    cluster_start(&c, evaluator);
+    cluster_wait_log(&c, evaluator, WAITS, 60);
+    open_gate(&c);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(chief, "last export at 100\n"), 1);
+    assert_int_equal(cluster_count_log(evaluator, "exporter at work"), 0);
+    cluster_free(&c);
+}
+
+/* Of two evaluators the second waits. It takes over when the first is killed, and not when that has done all. */
+static void two_evaluators(bool killed)
+{
+    cluster       c     = cluster_make(1, 0, 1, 1);
+    cluster_task *first = cluster_find(&c, "evaluator", 0), *second = cluster_add_twin(&c, "evaluator", 0);
+
+    c.args[0] = "slow";
+    assert_int_equal(est_dir_create(c.model), EST_OK);
+    cluster_start(&c, first);
+    cluster_wait_log(&c, first, "Estimator is not trained yet", 30);
+    cluster_start(&c, second);
+    cluster_wait_log(&c, second, WAITS, 60);
+    assert_int_equal(cluster_count_log(second, "is in use by another evaluator: "), 1);
+    cluster_start(&c, cluster_find(&c, "chief", 0));
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_log(&c, first, "exporter at work", 60);
+    cluster_wait_code(&c, cluster_find(&c, "chief", 0), 0, 60); /* it leaves the final evaluation to the first */
+    assert_int_equal(cluster_count_log(second, "exporter at work"), 0);
+    if (killed) {
+        cluster_signal(first, SIGKILL);
+        cluster_wait(&c, first, 60);
+    }
+    open_gate(&c);
+    for (int i = 0; i < c.n; i++) {
+        if (!killed || &c.tasks[i] != first) cluster_wait_code(&c, &c.tasks[i], 0, 60);
+    }
+    assert_int_equal(cluster_count_log(first, "last export at 100\n"), !killed);
+    assert_int_equal(cluster_count_log(second, "exporter at work") > 0, killed);
+    assert_int_equal(cluster_count_log(second, "last export at 100\n"), killed);
+    cluster_free(&c);
+}
+
+static void test_two_evaluators(void **state)
+{
+    (void)state;
+    two_evaluators(true);
+    two_evaluators(false);
+}
+
+/* --- a chief alone --------------------------------------------------------------------------------------------------- */
+
+#define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
+
+/* Whether the files of evaluations are missing. */
+static est_status lost_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const bool *missing = user;
+
+    if (*missing) return est_fail(EST_NOT_FOUND, "the files of evaluations are missing");
+    return est_test_input(context, NULL, out);
+}
+
+static est_status train_chief(const char *dir, int64_t max_steps, bool missing, est_metrics **out)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    assert_int_equal(est_estimator_create(
+                         est_test_model,
+                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                .cluster_json = CHIEF, .save_checkpoints_steps = 20)),
+                         &e),
+                     EST_OK);
+    status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
+                                    EST_EVAL_SPEC(.input_fn = lost_input, .input_user = &missing), out);
+    est_estimator_free(e);
+    return status;
+}
+
+/* A final evaluation that is due does not keep a chief from training on to a larger max_steps. */
+static void test_trains_on(void **state)
+{
+    est_metrics *metrics = NULL;
+    cluster      c       = { 0 };
+
+    (void)state;
+    est_test_dir(c.model);
+    assert_int_equal(train_chief(c.model, 20, true, NULL), EST_NOT_FOUND);
+    assert_int_equal(cluster_saved_step(&c), 20);
+    assert_int_equal(train_chief(c.model, 40, true, NULL), EST_NOT_FOUND);
+    assert_int_equal(cluster_saved_step(&c), 40);
+    assert_int_equal(train_chief(c.model, 60, false, &metrics), EST_OK);
+    assert_int_equal(cluster_saved_step(&c), 60);
+    assert_int_equal(est_metrics_global_step(metrics), 60);
+    est_metrics_free(metrics);
+    est_test_dir_remove(c.model);
 }
 
 int main(int argc, char **argv)
@@ -338,6 +519,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_together_killed_exporting),
         cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
+        cmocka_unit_test(test_evaluator_lost),
+        cmocka_unit_test(test_evaluator_late),
+        cmocka_unit_test(test_two_evaluators),
+        cmocka_unit_test(test_trains_on),
     };
 
     cluster_task_main(argc, argv, run_task);

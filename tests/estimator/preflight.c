@@ -10,6 +10,10 @@
 
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 
+#define CHIEF_AND_EVALUATOR                                                                                            \
+    "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"], \"evaluator\": [\"127.0.0.1:2\"]}, "                                 \
+    "\"task\": {\"type\": \"chief\", \"index\": 0}}"
+
 /* --- what is trained, and what must not be --------------------------------------------------------------------------- */
 
 static int steps; /* that were made */
@@ -58,6 +62,22 @@ static void refused(est_model_fn model_fn, const est_eval_spec *eval, est_hook *
         est_test_error_has(text);
         assert_int_equal(steps, 0);
     }
+}
+
+static char warnings[2000];
+
+static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    size_t size = strlen(warnings);
+
+    (void)user;
+    (void)wall_ns;
+    if (level == EST_LOG_WARN) snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
+}
+
+static void expect_warning(const char *text)
+{
+    if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
 }
 
 /* --- metrics ----------------------------------------------------------------------------------------------------------- */
@@ -133,13 +153,15 @@ static void test_train_alone(void **state)
 
     (void)state;
     est_test_dir(dir);
-    e     = make(dir, 10, "{}");
-    steps = 0;
+    e           = make(dir, 10, "{}");
+    steps       = 0;
+    warnings[0] = '\0';
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(&counter, wrong))),
-        EST_INVALID_ARGUMENT);
-    est_test_error_has("early stopping looks for the metric \"accuracy\"");
-    assert_int_equal(steps, 0);
+        EST_OK);
+    expect_warning("early stopping looks for the metric \"accuracy\"");
+    assert_int_equal(steps, 2);
+    steps = 0;
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2,
                                                     .hooks = EST_HOOKS(&counter, right, other))),
                      EST_OK);
@@ -223,19 +245,26 @@ static est_status column_model(est_model *model, est_mode mode, const void *para
     return est_model_status(model);
 }
 
-/* A chief may run where only the evaluator's files are missing; what it can read must be right. */
+/* A chief whose machine has no files of evaluations trains, as an evaluator may be started meanwhile, and is warned of
+ * the final evaluation, which fails without one; what it can read must be right. */
 static void test_files(void **state)
 {
     char dir[64], path[96];
 
     (void)state;
+    warnings[0] = '\0';
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/eval.csv", dir);
     assert_int_equal(train(column_model, "{}", EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     est_test_error_has("eval spec: no file matches ");
     assert_int_equal(train(column_model, EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
-    assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
+    assert_string_equal(warnings, "");
+    assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     assert_int_equal(steps, 3);
+    expect_warning("The final evaluation will fail when the training has ended, unless an evaluator is started");
+    warnings[0] = '\0';
+    assert_int_equal(train(column_model, CHIEF_AND_EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
+    assert_string_equal(warnings, "");
     assert_int_equal(est_file_replace(path, "x,y\n", 4), EST_OK);
     refused(column_model, EVAL_OF(file_input, .input_user = path), NULL, "eval.csv has no row");
     assert_int_equal(est_file_replace(path, "x,z\n1,2\n", 8), EST_OK);
@@ -271,6 +300,26 @@ static void test_receivers(void **state)
     est_exporter_free(c);
 }
 
+/* The graph to train has the optimizer's slots, which an evaluator's model has not. */
+static void test_train_graph(void **state)
+{
+    static const est_component xy[]     = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) },
+                                            { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
+    est_exporter              *exporter = est_final_exporter(
+                     "all",
+                     EST_EXPORTER(.saved_model = { .input = { .raw = xy, .n_raw = 1 }, .train_input = { .raw = xy, .n_raw = 2 } }));
+    est_estimator *e;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_preflight_evaluator(e, (est_hooks){ 0 }, EVAL(.exporters = EST_EXPORTERS(exporter))), EST_OK);
+    est_exporter_free(exporter);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* What an exporter of one's own can ask, at any time. */
 static void test_check_model(void **state)
 {
@@ -288,6 +337,17 @@ static void test_check_model(void **state)
     est_test_error_has("export: the graph to serve: ");
     assert_int_equal(est_export_check_model(e, EST_EXPORT(.as_text = true)), EST_INVALID_ARGUMENT);
     est_test_error_has("there is no serving input");
+    assert_int_equal(est_export_check_model(NULL, EST_EXPORT(.input = { .raw = &right, .n_raw = 1 })),
+                     EST_INVALID_ARGUMENT);
+    for (int i = 0; i < 2; i++) {
+        const char *extra[2] = { i == 0 ? "words.txt" : "../words.txt", i == 0 ? "/no/such/file" : dir };
+
+        assert_int_not_equal(est_export_check_model(e, EST_EXPORT(.input        = { .raw = &right, .n_raw = 1 },
+                                                                  .assets_extra = extra, .n_assets_extra = 1)),
+                             EST_OK);
+        est_test_error_has(i == 0 ? "assets_extra 0: there is no file /no/such/file"
+                                  : "is no name below assets.extra/");
+    }
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -326,10 +386,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_of_metrics), cmocka_unit_test(test_train_alone),
         cmocka_unit_test(test_models),           cmocka_unit_test(test_files),
-        cmocka_unit_test(test_receivers),        cmocka_unit_test(test_check_model),
-        cmocka_unit_test(test_files_in_the_way),
+        cmocka_unit_test(test_receivers),        cmocka_unit_test(test_train_graph),
+        cmocka_unit_test(test_check_model),      cmocka_unit_test(test_files_in_the_way),
     };
 
-    est_log_set_level(EST_LOG_ERROR);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(keep_warnings, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,33 @@ static void test_other_directory(void **state)
     expect("/eval_holdout; set eval_dir to that");
 }
 
+/* A directory may be written in several ways. */
+static void test_same_directory(void **state)
+{
+    static const char *const ends[] = { "/eval", "//eval/", "/eval/" };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char           dir[64], eval[96];
+        est_hook      *stop;
+        est_estimator *e;
+
+        est_test_dir(dir);
+        snprintf(eval, sizeof eval, "%s%s", dir, ends[i]);
+        stop        = est_stop_if_lower_hook("mae", -1, EST_EARLY_STOPPING(.run_every_steps = 1, .eval_dir = eval));
+        e           = make_for(&(run){ .save_steps = 2 }, dir);
+        warnings[0] = '\0';
+        assert_int_equal(est_train_and_evaluate(
+                             e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 8, .hooks = EST_HOOKS(stop)),
+                             EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF), NULL),
+                         EST_OK);
+        expect(NULL);
+        est_hook_free(stop);
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
+}
+
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 
 /* A chief says the same of the evaluations that another task makes. */
@@ -209,8 +236,10 @@ static void test_resumed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_steps), cmocka_unit_test(test_by_time),     cmocka_unit_test(test_other_directory),
-        cmocka_unit_test(test_chief),    cmocka_unit_test(test_train_alone), cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_by_steps),        cmocka_unit_test(test_by_time),
+        cmocka_unit_test(test_other_directory), cmocka_unit_test(test_chief),
+        cmocka_unit_test(test_train_alone),     cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_same_directory),
     };
 
     est_log_set_level(EST_LOG_WARN);

@@ -45,6 +45,7 @@ static void test_one_process(void **state)
     for (int i = 0; i < 2; i++) {
         assert_ok(est_dir_lock_take(dir, &lock));
         expect_holder(dir, who(getpid()));
+        assert_false(est_dir_lock_was_left(lock));
         expect_error(est_dir_lock_take(dir, &second), EST_FAILED_PRECONDITION, who(getpid()));
         expect_error(est_dir_lock_take(dir, &second), EST_FAILED_PRECONDITION, "use another model directory");
         assert_null(second);
