@@ -159,7 +159,7 @@ static void test_table(void **state)
 
     (void)state;
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0,
-                       " s: the chief has not given its variables their values\n");
+                       ": the chief has not given its variables their values\n");
     tool_expect_part(run.out, "Task      Incarnation ", "standard output");
     tool_expect_part(run.out, "\nps:0      ", "standard output");
     tool_expect_part(run.out, "\nworker:0  ", "standard output");
