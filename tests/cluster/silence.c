@@ -82,7 +82,7 @@ static void test_no_chief(void **state)
     assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 has waited ") > 0);
     cluster_wait_code(&c, ps, 1, 30);
-    snprintf(where, sizeof where, " s: it has not come; %s; ", cluster_find(&c, "chief", 0)->address);
+    snprintf(where, sizeof where, ": it has not come; %s; ", cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(ps, where) > 0);
     assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 5 s"), 1);
     cluster_check_clean(&c);
