@@ -173,9 +173,9 @@ static est_status print_tasks(const status_view *view)
 static void append_wait(est_strbuf *out, const est_json *wait)
 {
     tool_append_printable(out, str_of(text_at(wait, "who")), 0);
-    est_strbuf_append(out, " waits for ");
+    est_strbuf_printf(out, " has waited %.0f s for ", number_at(wait, "since_secs"));
     tool_append_printable(out, str_of(text_at(wait, "for_whom")), 0);
-    est_strbuf_printf(out, " since %.0f s: ", number_at(wait, "since_secs"));
+    est_strbuf_append(out, ": ");
     tool_append_printable(out, str_of(text_at(wait, "why")), 0);
     est_strbuf_append(out, "\n");
 }

@@ -101,7 +101,7 @@ void est_wait_report(est_waiting *w, const char *detail)
     } else {
         snprintf(until, sizeof until, "without a limit");
     }
-    EST_LOG_AT(level, "%s waits for %s since %.0f s: %s%s%s; %s", w->who, w->for_whom, secs, w->why,
+    EST_LOG_AT(level, "%s has waited %.0f s for %s: %s%s%s; %s", w->who, secs, w->for_whom, w->why,
                detail[0] != '\0' ? "; " : "", detail, until);
     w->report_secs = est_wait_next_secs(w->report_secs, secs);
     w->reported    = true;

@@ -147,7 +147,7 @@ est_status est_columns_sorted(est_column_list columns, const char *what, const e
     const est_column **sorted;
 
     if (columns.n < 0 || (columns.n > 0 && columns.data == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: a list of %d columns without any", what, columns.n);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: %d columns given, but the pointer is NULL", what, columns.n);
     }
     for (int i = 0; i < columns.n; i++) {
         const est_column *column = columns.data[i];

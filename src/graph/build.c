@@ -52,7 +52,8 @@ static est_status check_attr(const est_attr *attr)
     bool list = attr->kind == EST_ATTR_INTS || attr->kind == EST_ATTR_TYPES;
 
     if (list && !EST_LIST_OK(attr->ints)) {
-        return est_fail(EST_INVALID_ARGUMENT, "'%s' is a list of %d numbers without any", attr->name, attr->ints.n);
+        return est_fail(EST_INVALID_ARGUMENT, "'%s': %d numbers given, but the pointer is NULL", attr->name,
+                        attr->ints.n);
     }
     if ((attr->kind == EST_ATTR_STRING && attr->s == NULL) || (attr->kind == EST_ATTR_TENSOR && attr->tensor == NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "'%s' is NULL", attr->name);

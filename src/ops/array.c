@@ -64,7 +64,7 @@ est_node est_const_ints(est_graph *graph, est_dtype dtype, est_i64s values)
     est_node    node;
     est_status  status = EST_LIST_OK(values)
                              ? est_tensor_create(dtype, EST_SHAPE(values.n), &tensor)
-                             : est_fail(EST_INVALID_ARGUMENT, "a list of %d numbers without any", values.n);
+                             : est_fail(EST_INVALID_ARGUMENT, "%d numbers given, but the pointer is NULL", values.n);
 
     if (status != EST_OK) return est_graph_poison(graph, status);
     for (int i = 0; i < values.n; i++) {

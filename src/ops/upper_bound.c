@@ -89,7 +89,8 @@ est_node est_bucketize(est_node x, const float *boundaries, int n)
 
     if (x.graph == NULL || est_graph_poisoned(x.graph)) return x;
     if (boundaries == NULL || n < 0) {
-        return est_graph_poison(x.graph, est_fail(EST_INVALID_ARGUMENT, "%d boundaries of buckets without any", n));
+        return est_graph_poison(
+            x.graph, est_fail(EST_INVALID_ARGUMENT, "%d boundaries of buckets given, but the pointer is NULL", n));
     }
     for (int i = 0; i + 1 < n; i++) {
         if (boundaries[i] <= boundaries[i + 1]) continue;

@@ -152,7 +152,7 @@ static est_plan_options plan_options(const est_session *s)
 static est_status check_list(const char *what, int n, const void *data)
 {
     if (n == 0 || (n > 0 && data != NULL)) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "%s: a list of %d without any", what, n);
+    return est_fail(EST_INVALID_ARGUMENT, "%s: %d given, but the pointer is NULL", what, n);
 }
 
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,

@@ -15,7 +15,7 @@ static est_node *copy_nodes(est_nodes nodes)
     est_node *copy;
 
     if (!EST_LIST_OK(nodes)) {
-        (void)est_fail(EST_INVALID_ARGUMENT, "a hook is given a list of %d nodes without any", nodes.n);
+        (void)est_fail(EST_INVALID_ARGUMENT, "a hook: %d nodes given, but the pointer is NULL", nodes.n);
         return NULL;
     }
     copy = est_hook_alloc((size_t)(nodes.n + 1) * sizeof *copy);

@@ -88,7 +88,7 @@ static void test_stop_waiting_chief(void **state)
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
-    cluster_wait_log(&c, chief, "chief:0 waits for ps:0 since 2 s: steps of others are under way", 20);
+    cluster_wait_log(&c, chief, "chief:0 has waited 2 s for ps:0: steps of others are under way", 20);
     stop(&c, chief);
     assert_int_equal(cluster_saved_step(&c), 59);
     cluster_signal(worker, SIGCONT);
@@ -216,7 +216,7 @@ static void test_late_ps(void **state)
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != ps) cluster_start(&c, &c.tasks[i]);
     }
-    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "waits for ps:1 since", 20);
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), " s for ps:1: ", 20);
     cluster_start(&c, ps);
     cluster_wait_log(&c, cluster_find(&c, "chief", 0), "ps:1 is there", 20);
     cluster_wait_all(&c, 30);

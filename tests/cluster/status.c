@@ -678,7 +678,7 @@ static void note_wait(void *user, est_log_level level, int64_t wall_ns, const ch
     wait_log *t = user;
 
     (void)wall_ns;
-    if (level != EST_LOG_WARN || strstr(line, " waits for ") == NULL) return;
+    if (level != EST_LOG_WARN || strstr(line, " has waited ") == NULL) return;
     pthread_mutex_lock(&t->lock);
     t->n++;
     snprintf(t->last, sizeof t->last, "%s", line);
@@ -715,9 +715,9 @@ static void test_hung_task(void **state)
     assert_ok(est_thread_start(&thread, "worker", run_step, &m));
     est_json_free(await_wait(f.worker[0], "worker:0", true));
     est_manual_clock_advance(&manual, 10 * SEC);
-    await_told(&told, 1, "worker:0 waits for ps:0 since 10 s: phase 1 of a step");
+    await_told(&told, 1, "worker:0 has waited 10 s for ps:0: phase 1 of a step");
     est_manual_clock_advance(&manual, 12 * SEC);
-    await_told(&told, 2, "worker:0 waits for ps:0 since 22 s: phase 1 of a step");
+    await_told(&told, 2, "worker:0 has waited 22 s for ps:0: phase 1 of a step");
     pthread_mutex_unlock(&f.ps->host_lock);
     est_thread_join(&thread);
     est_log_set_sink(NULL, NULL);
@@ -883,11 +883,11 @@ static void test_reports(void **state)
             assert_int_equal(told.n, (secs >= 10) + (secs >= 20) + (secs >= 40) + (secs >= 70) + (secs >= 100));
         }
         if (secs == 10) {
-            assert_string_equal(told.text, "worker:7 waits for ps:0 since 10 s: nothing; gives up after 7200 s");
+            assert_string_equal(told.text, "worker:7 has waited 10 s for ps:0: nothing; gives up after 7200 s");
             assert_int_equal(told.level, EST_LOG_WARN); /* which --quiet shows */
         }
         if (secs == 20) {
-            assert_string_equal(told.text, "worker:7 waits for ps:0 since 20 s: nothing; seen; gives up after 7200 s");
+            assert_string_equal(told.text, "worker:7 has waited 20 s for ps:0: nothing; seen; gives up after 7200 s");
         }
         est_manual_clock_advance(&manual, SEC);
     }
@@ -896,14 +896,14 @@ static void test_reports(void **state)
     wait   = est_wait_begin("worker:7", "ps:0", "nothing", 8); /* a short one is told of earlier, as no warning */
     est_manual_clock_advance(&manual, 2 * SEC);
     est_wait_report(&wait, "");
-    assert_string_equal(told.text, "worker:7 waits for ps:0 since 2 s: nothing; gives up after 8 s");
+    assert_string_equal(told.text, "worker:7 has waited 2 s for ps:0: nothing; gives up after 8 s");
     assert_int_equal(told.level, EST_LOG_INFO);
     est_wait_end(&wait);
     wait      = est_wait_make("worker:7", "ps:0", "nothing", INFINITY);
     wait.then = "goes on";
     est_manual_clock_advance(&manual, 11 * SEC);
     est_wait_report(&wait, "");
-    assert_string_equal(told.text, "worker:7 waits for ps:0 since 11 s: nothing; without a limit");
+    assert_string_equal(told.text, "worker:7 has waited 11 s for ps:0: nothing; without a limit");
     est_log_set_sink(NULL, NULL);
     est_clock_set(NULL);
 }
@@ -944,19 +944,19 @@ static void test_wait_for_chief(void **state)
     assert_ok(est_thread_start(&thread, "ps", join_server, s.ps[0]));
     est_json_free(await_wait(s.ps[0], "ps:0", true));
     est_manual_clock_advance(&manual, 12 * SEC);
-    await_told(&told, 1, "ps:0 waits for worker:0 since 12 s: it has not come; ");
+    await_told(&told, 1, "ps:0 has waited 12 s for worker:0: it has not come; ");
     assert_non_null(strstr(told.last, "; gives up after 7200 s"));
     assert_ok(est_net_connect(est_server_net(s.worker[1]), est_cluster_address(s.cluster, "ps", 0), "ps:0",
                               DEADLINE_SECS, &link));
     assert_true(has_clients(s.ps[0], 1));
     est_manual_clock_advance(&manual, 20 * SEC);
-    await_told(&told, 2, "ps:0 waits for worker:0 since 32 s: it has not come; ");
+    await_told(&told, 2, "ps:0 has waited 32 s for worker:0: it has not come; ");
     assert_non_null(strstr(told.last, "; without a limit"));
     est_link_close(link, "done");
     est_link_free(link);
     assert_true(has_clients(s.ps[0], 0));
     est_manual_clock_advance(&manual, 30 * SEC);
-    await_told(&told, 3, "ps:0 waits for worker:0 since 62 s: it has not come; ");
+    await_told(&told, 3, "ps:0 has waited 62 s for worker:0: it has not come; ");
     assert_non_null(strstr(told.last, "; gives up after 7232 s"));
     est_manual_clock_advance(&manual, 7200 * SEC);
     est_thread_join(&thread);

@@ -896,7 +896,8 @@ static void test_bad_columns(void **state)
     status = est_dnn_linear_combined_regressor(EST_CANNED(.dnn_columns = { &made, 1 }, .hidden_units = units), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "cannot take as it is");
-    assert_refused(est_linear_classifier(EST_CANNED(.columns = { NULL, 3 }), &e), "a list of 3 columns without any");
+    assert_refused(est_linear_classifier(EST_CANNED(.columns = { NULL, 3 }), &e),
+                   "3 columns given, but the pointer is NULL");
 
     made = est_bucketized_column(est_numeric_column(sets[1], "age", NULL), EST_F32S(3, 2));
     line = __LINE__ - 1;

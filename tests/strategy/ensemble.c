@@ -970,8 +970,9 @@ static void test_deadline(void **state)
     crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 1 });
     crew_start(&c, 1);
     crew_start(&c, 2);
-    snprintf(l.wanted, sizeof l.wanted, "worker:1 waits for worker:0 (%s) since ", c.addresses[0]);
-    snprintf(l.also, sizeof l.also, "s: to train together; worker:0: Connection refused; gives up");
+    snprintf(l.wanted, sizeof l.wanted, "worker:1 has waited ");
+    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to train together; worker:0: Connection refused; gives up",
+             c.addresses[0]);
     snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
     est_log_set_sink(look, &l);
     crew_run(&c, 6U, meet_nobody, missing);
@@ -989,7 +990,7 @@ static void test_unreached(void **state)
     (void)state;
     crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "evaluate" });
     crew_start(&c, 0);
-    snprintf(l.also, sizeof l.also, "worker:0 waits for worker:1 (%s) since 0 s: to evaluate together; ",
+    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to evaluate together; ",
              c.addresses[1]);
     est_log_set_sink(look, &l);
     crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
