@@ -254,7 +254,7 @@ static est_status write_extras(const job *x)
     for (int i = 0; i < o->n_assets_extra; i++) {
         EST_TRY(copy_extra(x, o->assets_extra[2 * i], o->assets_extra[2 * i + 1]));
     }
-    return EST_OK;
+    return x->extra != NULL ? write_extra(x, x->extra_name, x->extra, strlen(x->extra)) : EST_OK;
 }
 
 static est_status check_extras(const est_export_options *o)
@@ -269,7 +269,7 @@ static est_status check_extras(const est_export_options *o)
         }
         if (!est_file_exists(from)) return est_fail(EST_NOT_FOUND, "assets_extra %d: there is no file %s", i, from);
     }
-    return x->extra != NULL ? write_extra(x, x->extra_name, x->extra, strlen(x->extra)) : EST_OK;
+    return EST_OK;
 }
 
 /* --- the model ------------------------------------------------------------------------------------------------------- */
