@@ -168,7 +168,7 @@ static void test_refused(void **state)
     est_named_tensors one = EST_NAMED_TENSORS({ "w", ones });
 
     (void)state;
-    refused(NULL, one, NULL, "\"\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0");
+    refused("", one, NULL, "\"\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0");
     refused(at("no/"), one, NULL, "is no prefix of a checkpoint");
     refused(at("no/x"), (est_named_tensors){ 0 }, NULL, "needs at least one tensor");
     refused(at("no/x"), EST_NAMED_TENSORS({ "w", ones }, { NULL, ones }), NULL, "tensor 1 to write has no name");
