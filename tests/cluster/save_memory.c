@@ -143,7 +143,7 @@ typedef struct client {
 static client make_client(const est_cluster *tasks, bool is_chief)
 {
     client   c = { 0 };
-    est_node table, slot, one;
+    est_node table, slot, one, first;
 
     assert_ok(
         est_server_create(tasks, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1, .job = "test"), &c.server));
@@ -154,7 +154,8 @@ static client make_client(const est_cluster *tasks, bool is_chief)
     slot    = est_weight(c.graph, "slot", EST_SHAPE(ROWS, WIDTH), EST_WEIGHT(.initializer = est_init_zeros()));
     c.ids   = est_placeholder(c.graph, "ids", EST_I64, EST_SHAPE(-1));
     one     = est_scalar(c.graph, EST_F32, 1);
-    c.train = est_after(est_scatter_add(slot, c.ids, one), est_scatter_add(table, c.ids, one));
+    first   = est_scatter_add(table, c.ids, one);
+    c.train = est_after(est_scatter_add(slot, c.ids, one), first);
     assert_ok(est_graph_status(c.graph));
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = c.remote), &c.session));
     if (is_chief) {
