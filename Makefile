@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-sync test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce bench-sync install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce bench-multi-worker install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -34,8 +34,8 @@ run-cluster: build/release/build.ninja
 	build/release/estoc launch --ps 1 --workers 1 --evaluator -- \
 	    build/release/examples/fashion_mnist_cnn --model-dir "$$(mktemp -d -t estoc-cluster-XXXXXX)"
 
-run-sync: ## the same with two workers that make every step together (multi_worker_mirrored): an epoch, evaluated by both
-run-sync: build/release/build.ninja
+run-multi-worker: ## the same with two workers that make every step together (multi_worker_mirrored): an epoch, evaluated by both
+run-multi-worker: build/release/build.ninja
 	@cmake --build build/release --target estoc examples/fashion_mnist_cnn
 	build/release/estoc launch --no-chief --workers 2 -- \
 	    build/release/examples/fashion_mnist_cnn --epochs 1 --strategy multi_worker_mirrored \
@@ -64,7 +64,7 @@ interop: build
 	@scripts/tensorflow-env
 	@$(CTEST) --no-tests=error -L interop --test-dir build/release
 
-chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync|consistent|tls|ucx|evaluator|keys|sync_keys|term|together|together_keys, SEED=7: only these
+chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys, SEED=7: only these
 chaos: build
 	@ESTOC_CHAOS_MODE=$(MODE) ESTOC_CHAOS_SEED=$(SEED) ESTOC_CHAOS_SEEDS=$(if $(SEED),1,20) \
 	    build/release/tests/test_cluster_chaos
@@ -115,11 +115,11 @@ bench-allreduce: build/dist/build.ninja
 	@cmake --build build/dist --target bench/all_reduce bench/net
 	@bench/compare-allreduce $(if $(NETWORKS),--networks)
 
-bench-sync: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
-bench-sync: build/dist/build.ninja
+bench-multi-worker: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
+bench-multi-worker: build/dist/build.ninja
 	@cmake --build build/dist --target bench/sync
 	@scripts/bench-env
-	@bench/compare-sync
+	@bench/compare-multi-worker
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

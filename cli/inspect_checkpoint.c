@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "command.h"
-#include "estimator/together.h"
+#include "estimator/multi_worker.h"
 #include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "inspect.h"

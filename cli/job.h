@@ -274,8 +274,8 @@ typedef struct job_strategy {
     int64_t         replicas;
     int             communication;
     int64_t         bytes_per_pack;
-    double          timeout_secs, return_secs;
-    bool            go_on;
+    double          timeout_secs, rejoin_secs;
+    bool            elastic;
 } job_strategy;
 
 typedef struct job_run {

@@ -246,7 +246,7 @@ static est_status make_for_workers(const job_strategy *s, est_strategy **out)
     status = est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.replicas = (int)s->replicas, .communication = communications[s->communication],
                                   .bytes_per_pack = s->bytes_per_pack, .timeout_secs = s->timeout_secs,
-                                  .return_secs = s->return_secs, .go_on = s->go_on, .resolver = resolver),
+                                  .rejoin_secs = s->rejoin_secs, .elastic = s->elastic, .resolver = resolver),
         out);
     est_resolver_free(resolver);
     return status;

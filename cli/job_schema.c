@@ -403,9 +403,9 @@ static const job_field strategy_fields[] = {
       .min = 1 },
     { "timeout_secs", JOB_NUMBER, AT(timeout_secs), "of one exchange between workers", "600", .only = WORKERS, .above = true,
       .words = for_ever },
-    { "return_secs", JOB_NUMBER, AT(return_secs), "how long a worker that was lost is waited for", "600", .only = WORKERS, .above = true,
+    { "rejoin_secs", JOB_NUMBER, AT(rejoin_secs), "how long a worker that was lost is waited for", "600", .only = WORKERS, .above = true,
       .words = for_ever },
-    { "go_on", JOB_BOOL, AT(go_on), "without it then; false: training fails", "false", .only = WORKERS },
+    { "elastic", JOB_BOOL, AT(elastic), "without it then; false: training fails", "false", .only = WORKERS },
     { NULL }
 };
 

@@ -7,7 +7,7 @@
 # `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
-set(est_long_tests "^cluster/(chaos|leave|recovery|silence|silent_states|together|together_lost)\\.c$" "^e2e/")
+set(est_long_tests "^cluster/(chaos|leave|recovery|silence|silent_states|multi_worker|multi_worker_lost)\\.c$" "^e2e/")
 set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/sync.c does, by TensorFlow: tf.estimator with MultiWorkerMirroredStrategy, collectives by grpc, the models of tensorflow_peer.py,
+"""What bench/multi_worker.c does, by TensorFlow: tf.estimator with MultiWorkerMirroredStrategy, collectives by grpc, the models of tensorflow_peer.py,
 one intra-op thread each, checkpoints, summaries and step logging off. One worker: without a strategy."""
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/sync.c does, by PyTorch: DistributedDataParallel over Gloo, the models of torch_peer.py, one thread each. One worker: without
+"""What bench/multi_worker.c does, by PyTorch: DistributedDataParallel over Gloo, the models of torch_peer.py, one thread each. One worker: without
 DistributedDataParallel. The linear part of wide_deep is trained with Adagrad: PyTorch has no FTRL."""
 import os
 import sys

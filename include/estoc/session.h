@@ -30,7 +30,8 @@ typedef struct est_session_options {
 
     struct est_remote *remote; /* the tasks of a cluster that hold variables and run parts of steps (estoc/server.h);
                                   borrowed until the session is freed. NULL: all is done here */
-    struct est_peers  *peers;  /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise.
+    struct est_communicator
+        *communicator; /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise.
                                   NULL: there are none, and what would meet their values stays as it is */
 } est_session_options;
 

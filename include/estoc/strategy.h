@@ -135,8 +135,8 @@ typedef struct est_multi_worker_mirrored_options {
     est_communication   communication;
     int64_t             bytes_per_pack; /* 0: 4 MiB; gradients travel in packs, closed once they have more */
     double              timeout_secs;   /* 0: 600; EST_FOREVER; of one exchange between workers */
-    double              return_secs;    /* 0: 600; EST_FOREVER; how long a worker that was lost is waited for */
-    bool                go_on;          /* true: without it then; false: training is saved and fails */
+    double              rejoin_secs;    /* 0: 600; EST_FOREVER; how long a worker that was lost is waited for */
+    bool                elastic;        /* true: without it then; false: training is saved and fails */
     const est_resolver *resolver;       /* which task this is; copied. NULL: the next */
     const char         *cluster_json;   /* in the form of TF_CONFIG; NULL: the environment variable; "{}": none */
 } est_multi_worker_mirrored_options;
@@ -151,7 +151,7 @@ EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_m
                                                                      est_strategy                           **out);
 
 /* Replicas whose gradients meet in one step, those of all workers; what a batch is divided by. It is fixed when the strategy is made:
- * those of a worker that go_on leaves out are counted still. So what is divided by this number and then summed, as
+ * those of a worker that elastic leaves out are counted still. So what is divided by this number and then summed, as
  * est_compute_average_loss and est_scale_regularization_loss do it, is smaller by the missing share until the worker is back. A mean
  * of an Estimator's loss is not: it is taken over the examples that were there. */
 EST_API int est_strategy_num_replicas_in_sync(const est_strategy *strategy);

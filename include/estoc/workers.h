@@ -6,13 +6,13 @@
  *     est_multi_worker_mirrored_strategy(NULL, &strategy);         the task is that of TF_CONFIG
  *     ... build the graph with est_strategy_run ...
  *     est_workers_create(strategy, NULL, &workers);
- *     est_session_create(graph, EST_SESSION(.peers = est_workers_peers(workers)), &session);
+ *     est_session_create(graph, EST_SESSION(.peers = est_workers_communicator(workers)), &session);
  *     est_session_init(session);
- *     est_workers_meet(workers, session, &step);                   all have the variables of worker 0
+ *     est_workers_join(workers, session, &step);                   all have the variables of worker 0
  *     while (step < STEPS) {
  *         status = est_step_run(prepared, batch_of(step));
  *         if (status == EST_OK) step++;
- *         else if (status == EST_ABORTED) status = est_workers_meet(workers, session, &step);
+ *         else if (status == EST_ABORTED) status = est_workers_join(workers, session, &step);
  *         if (status != EST_OK) break;
  *     }
  *     if (status == EST_OK) status = est_workers_end(workers, session, step);
@@ -61,10 +61,10 @@ EST_API void est_workers_free(est_workers *workers);
 
 /* How many there are, and which of them this is; 1 and 0 without a cluster. */
 EST_API int est_workers_count(const est_workers *workers);
-EST_API int est_workers_number(const est_workers *workers);
+EST_API int est_workers_rank(const est_workers *workers);
 
 /* For est_session_options.peers; NULL when there is one worker. Borrowed until the workers are freed. */
-EST_API struct est_peers *est_workers_peers(const est_workers *workers);
+EST_API struct est_communicator *est_workers_communicator(const est_workers *workers);
 
 /* Brings all workers to the same variables, and waits until all are there. Copies of a variable that is synchronized on read are each
  * worker's own: they stay as they are, without a step that only others completed, and one that was started again begins with their
@@ -72,11 +72,11 @@ EST_API struct est_peers *est_workers_peers(const est_workers *workers);
  * called before the first step and after one that failed with EST_ABORTED, which it may be itself when it still fails after many tries.
  * EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_DEADLINE_EXCEEDED: one that was lost did not return in time
  * (est_multi_worker_mirrored_options). EST_CANCELLED: a signal. */
-EST_API EST_MUST_CHECK est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step);
+EST_API EST_MUST_CHECK est_status est_workers_join(est_workers *workers, est_session *session, int64_t *step);
 
 /* All is done; to be called on all workers, with the step that they ended with. Worker 0 (or the first that is left) tells the others,
  * after it has saved what is to be saved, and waits until they have heard, for 30 s at most; the others return when it has. Until then they are there for one that was lost in its
- * last step: it gets the variables from them. Errors as in est_workers_meet. */
+ * last step: it gets the variables from them. Errors as in est_workers_join. */
 EST_API EST_MUST_CHECK est_status est_workers_end(est_workers *workers, est_session *session, int64_t step);
 
 #ifdef __cplusplus

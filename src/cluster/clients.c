@@ -160,8 +160,8 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->together = false; /* nobody waits for its pushes before it begins a step */
-    client->who      = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
+    client->sync_replicas = false; /* nobody waits for its pushes before it begins a step */
+    client->who           = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
 /* One of those that come and go while another stays: an extension makes links of its own, and those that a process gave up while we
@@ -254,8 +254,8 @@ void est_server_leave(est_server *s, est_link *link)
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
     if (client == NULL) return;
-    client->together = false;
-    client->left     = true;
+    client->sync_replicas = false;
+    client->left          = true;
     est_server_end_holds(s, client);
 }
 

@@ -44,26 +44,26 @@ const char *est_method_text(int method); /* never NULL */
 
 /* Fields of heads; which of them a method has is said where it is served (cluster/service.c). */
 enum {
-    EST_FIELD_PART = 1,    /* of a host, by number */
-    EST_FIELD_SEQUENCE,    /* of a client's runs at one task: rises, and comes again only when a run is repeated */
-    EST_FIELD_SEED,        /* of a run */
-    EST_FIELD_NAME,        /* of a variable */
-    EST_FIELD_INITIALIZED, /* follows a name */
-    EST_FIELD_BYTES,       /* of a segment; of a text */
-    EST_FIELD_PREFIX,      /* of a checkpoint */
-    EST_FIELD_ENTRY,       /* of a checkpoint (cluster/entries.h) */
-    EST_FIELD_STEP,        /* the global step */
-    EST_FIELD_LIMIT,       /* at which training ends */
-    EST_FIELD_STALENESS,   /* how old a step under way may be while others begin; 0: no bound */
-    EST_FIELD_TAG,         /* one more than the step that a run is collected for; 0: it is run at once */
-    EST_FIELD_TOGETHER,    /* how many workers make a step */
-    EST_FIELD_COMMIT,      /* whoever is answered has to */
-    EST_FIELD_PHASE,       /* of a segment */
-    EST_FIELD_TURN,        /* another step may begin */
-    EST_FIELD_FINISHED,    /* there are no steps left to begin */
-    EST_FIELD_HELD,        /* for HOLD: begin or end */
-    EST_FIELD_SIZE,        /* bytes of a variable, follows its name */
-    EST_FIELD_INPUTS,      /* of a part */
+    EST_FIELD_PART = 1,      /* of a host, by number */
+    EST_FIELD_SEQUENCE,      /* of a client's runs at one task: rises, and comes again only when a run is repeated */
+    EST_FIELD_SEED,          /* of a run */
+    EST_FIELD_NAME,          /* of a variable */
+    EST_FIELD_INITIALIZED,   /* follows a name */
+    EST_FIELD_BYTES,         /* of a segment; of a text */
+    EST_FIELD_PREFIX,        /* of a checkpoint */
+    EST_FIELD_ENTRY,         /* of a checkpoint (cluster/entries.h) */
+    EST_FIELD_STEP,          /* the global step */
+    EST_FIELD_LIMIT,         /* at which training ends */
+    EST_FIELD_STALENESS,     /* how old a step under way may be while others begin; 0: no bound */
+    EST_FIELD_TAG,           /* one more than the step that a run is collected for; 0: it is run at once */
+    EST_FIELD_SYNC_REPLICAS, /* how many workers make a step */
+    EST_FIELD_COMMIT,        /* whoever is answered has to */
+    EST_FIELD_PHASE,         /* of a segment */
+    EST_FIELD_TURN,          /* another step may begin */
+    EST_FIELD_FINISHED,      /* there are no steps left to begin */
+    EST_FIELD_HELD,          /* for HOLD: begin or end */
+    EST_FIELD_SIZE,          /* bytes of a variable, follows its name */
+    EST_FIELD_INPUTS,        /* of a part */
     EST_FIELD_OUTPUTS,
     EST_FIELD_ERA,     /* of the global step (cluster/sync.h) */
     EST_FIELD_FIRST,   /* of a client's runs at one task: all before have been answered; not there: all but this one */

@@ -417,8 +417,8 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         r->partitioner      = *r->options.partitioner;
         r->base.partitioner = &r->partitioner;
     }
-    r->base.in_turn  = r->options.round_robin;
-    r->base.together = r->options.sync_replicas > 0;
+    r->base.in_turn       = r->options.round_robin;
+    r->base.sync_replicas = r->options.sync_replicas > 0;
     if (status == EST_OK && server->has_remote) {
         status = est_fail(EST_FAILED_PRECONDITION,
                           "%s has a remote already: tasks know a process by its server; free the "

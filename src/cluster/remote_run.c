@@ -58,7 +58,7 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
     call->n_out       = segment->io.n_fetches;
     call->piece       = segment->piece;
     call->counted     = segment->counted;
-    call->collected   = segment->writes && segment->trains && remote->together;
+    call->collected   = segment->writes && segment->trains && remote->sync_replicas;
     call->late        = segment->late;
     call->incarnation = call->remote->peers[call->task].incarnation;
     status            = enter_at(call, segment);

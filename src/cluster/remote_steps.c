@@ -98,7 +98,7 @@ est_status est_tasks_complete_step(est_tasks *r)
     EST_TRY(est_tasks_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
     est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
-    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    est_wire_put_i64(&packing.head, EST_FIELD_SYNC_REPLICAS, r->options.sync_replicas);
     status = est_peer_ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
                                     r->options.connect_secs, &answer);
     est_packing_clear(&packing);
@@ -130,7 +130,7 @@ static est_status ask_turn(est_tasks *r, bool *finished)
     EST_TRY(est_tasks_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
     est_wire_put_i64(&packing.head, EST_FIELD_STALENESS, r->options.max_staleness);
-    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    est_wire_put_i64(&packing.head, EST_FIELD_SYNC_REPLICAS, r->options.sync_replicas);
     status = est_peer_ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way",
                                     r->options.connect_secs, &answer);
     est_packing_clear(&packing);

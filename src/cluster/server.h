@@ -65,7 +65,7 @@ typedef struct est_client {
     char          lost_why[160];
     char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
     bool          gated;                     /* it asks for turns, and may count a step only with one */
-    bool          together;                  /* it makes steps together with others */
+    bool          sync_replicas;             /* it makes steps together with others */
     bool          joined;                    /* it ever did */
     bool          left;                      /* it said goodbye, and asked for nothing since */
     int           agreed;                    /* n_terms when it had those of the chief; 0: it never had */
@@ -182,7 +182,7 @@ struct est_server {
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
     est_tag        committing;                  /* the last step that somebody was asked to: half of it may be made */
-    int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
+    int64_t        sync_replicas_ns;            /* when the first came that makes steps with others; 0: none did */
     int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
     est_store_seen seen;

@@ -245,8 +245,8 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
     est_client        *client  = est_server_client(s, est_request_link(request));
 
     if (client == NULL) return est_no_memory();
-    est_server_end_holds(s, client);                        /* whoever begins a step has saved, or failed to */
-    if (est_head_u64(message, EST_FIELD_TOGETHER, 0) > 0) { /* nobody has to wait to begin, but to finish */
+    est_server_end_holds(s, client);                             /* whoever begins a step has saved, or failed to */
+    if (est_head_u64(message, EST_FIELD_SYNC_REPLICAS, 0) > 0) { /* nobody has to wait to begin, but to finish */
         *waits = false;
         est_sync_join(s, client);
         return EST_OK;
@@ -338,7 +338,7 @@ static void stop_taking_part(est_server *s, est_request *request)
     est_client *client = est_server_client(s, est_request_link(request));
 
     est_gate_leave(s->gate, est_link_peer(est_request_link(request))->task);
-    if (client != NULL) client->together = false;
+    if (client != NULL) client->sync_replicas = false;
     if (est_head_u64(est_request_message(request), EST_FIELD_FINISHED, 0) == 0) return;
     s->enough_made = true;
     est_gate_finish(s->gate, true);

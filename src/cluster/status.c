@@ -287,7 +287,7 @@ static void others_pushing(const est_server *s, char out[TEXT_BYTES_MAX])
     for (int i = 0; i < s->n_clients; i++) {
         const est_client *client = s->clients[i];
 
-        if (client->together && client->link != NULL && !has_pushed(s, client->who.task))
+        if (client->sync_replicas && client->link != NULL && !has_pushed(s, client->who.task))
             add_name(out, client->who.task);
     }
 }

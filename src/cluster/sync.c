@@ -198,8 +198,8 @@ static void stop_waiting(est_server *s, const char *task)
 /* One that begins or finishes a step does not commit another: whatever it was to do has failed. */
 static void take_part(est_server *s, est_client *client)
 {
-    client->together = client->joined = true;
-    if (s->together_ns == 0) s->together_ns = est_now_ns();
+    client->sync_replicas = client->joined = true;
+    if (s->sync_replicas_ns == 0) s->sync_replicas_ns = est_now_ns();
     if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
     stop_waiting(s, client->who.task);
 }
@@ -220,7 +220,7 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
     s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),
                                                    (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
-    s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_TOGETHER, 1);
+    s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_SYNC_REPLICAS, 1);
     return EST_OK;
 }
 
@@ -258,11 +258,11 @@ void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const cha
 static int enough(est_server *s, int wanted)
 {
     int  ever = 0, here = 0, need;
-    bool late = s->together_ns != 0 && est_now_ns() - s->together_ns > est_secs_to_ns(EST_GATHER_SECS);
+    bool late = s->sync_replicas_ns != 0 && est_now_ns() - s->sync_replicas_ns > est_secs_to_ns(EST_GATHER_SECS);
 
     for (int i = 0; i < s->n_clients; i++) {
         ever += s->clients[i]->joined;
-        here += s->clients[i]->together && s->clients[i]->link != NULL;
+        here += s->clients[i]->sync_replicas && s->clients[i]->link != NULL;
     }
     need = ever < wanted && !late ? wanted : here < wanted ? here : wanted;
     if (need != s->enough && s->enough != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Terms: what all tasks that train together must have the same, as text, a line of name=value each, so that a difference can be named.
- * Tasks send them to each other and compare: workers in step when they meet (strategy/meeting.h) and share variables, those with
+ * Tasks send them to each other and compare: workers in step when they meet (collective/membership_round.h) and share variables, those with
  * parameter servers when they begin (cluster/service.c). */
 #ifndef EST_CLUSTER_TERMS_H
 #define EST_CLUSTER_TERMS_H

@@ -451,7 +451,7 @@ static int find_unconnected(const est_rank_group *g, int first)
 
 /* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
  * lock is held, and given up meanwhile. */
-static est_status come_together(est_rank_group *g, double secs)
+static est_status come_multi_worker(est_rank_group *g, double secs)
 {
     int64_t     until    = est_machine_ns() + est_secs_to_ns(secs);
     double      try_secs = TRY_SECS;
@@ -526,7 +526,7 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    status = come_together(g, secs);
+    status = come_multi_worker(g, secs);
     if (status == EST_OK) {
         find_hosts(g);
         g->complete     = true;

@@ -17,8 +17,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "estimator/multi_worker.h"
 #include "estimator/run_config.h"
-#include "estimator/together.h"
 #include "runtime/session.h"
 #include "runtime/store.h"
 #include "strategy/workers.h"
@@ -245,7 +245,7 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
 
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
     if (estimator->task->num_worker_replicas > 1 &&
-        (mode == EST_TRAIN || est_trains_together(estimator, est_estimator_strategy(estimator, mode)))) {
+        (mode == EST_TRAIN || est_is_multi_worker(estimator, est_estimator_strategy(estimator, mode)))) {
         context.n_pipelines = estimator->task->num_worker_replicas;
         context.pipeline    = est_rank_of(estimator->task);
     }
@@ -263,7 +263,7 @@ static bool has_replicas(const est_estimator *estimator, est_mode mode)
 {
     const est_strategy *strategy = mode == EST_TRAIN ? est_estimator_strategy(estimator, mode) : NULL;
 
-    return strategy != NULL && (est_strategy_replicas(strategy).n > 1 || est_trains_together(estimator, strategy));
+    return strategy != NULL && (est_strategy_replicas(strategy).n > 1 || est_is_multi_worker(estimator, strategy));
 }
 
 est_status est_estimator_build(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,

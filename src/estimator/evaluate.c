@@ -13,7 +13,7 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "estimator/together.h"
+#include "estimator/multi_worker.h"
 #include "estoc/layers.h"
 #include "estoc/saver.h"
 #include "format/checkpoint.h"
@@ -63,8 +63,8 @@ typedef struct evaluation {
     eval_counter                counter;
     est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
-    est_together                together; /* ensemble NULL: it evaluates alone */
-    bool                        none;     /* the chief of several has no checkpoint, or all others are done */
+    est_multi_worker            multi_worker; /* ensemble NULL: it evaluates alone */
+    bool                        none;         /* the chief of several has no checkpoint, or all others are done */
 } evaluation;
 
 typedef struct pinned_restore {
@@ -108,15 +108,15 @@ static est_status restore(evaluation *e, est_session *session)
 /* Meets the others. The chief, which has the checkpoint, says whether it evaluates: "" or why it does not. */
 static est_status meet(evaluation *e, const char *word)
 {
-    EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, word));
-    if (e->together.meeting.over) {
+    EST_TRY(est_multi_worker_join(&e->multi_worker, e->estimator->task->is_chief ? 0 : -1, word));
+    if (e->multi_worker.view.over) {
         est_log_info("The other workers have evaluated, and this one has nothing to add.");
         e->none = true;
         return EST_OK;
     }
-    word    = est_ensemble_word(e->together.ensemble);
+    word    = est_membership_payload(e->multi_worker.membership);
     e->none = strcmp(word, NO_CHECKPOINT) == 0;
-    if (e->none) return est_together_await_end(&e->together);
+    if (e->none) return est_multi_worker_await_end(&e->multi_worker);
     if (word[0] == '\0') return EST_OK;
     return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", word);
 }
@@ -147,14 +147,14 @@ static est_status agree(evaluation *e, est_status status)
 
 /* The others have the variables from the chief. One that was started again gets those that the others had from it, but
  * reads the checkpoint all the same: exporters need it pinned. */
-static est_status restore_together(evaluation *e, est_session *session)
+static est_status restore_multi_worker(evaluation *e, est_session *session)
 {
     EST_TRY(meet(e, ""));
     if (e->none) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
-    if (e->together.meeting.rank == e->together.meeting.source || e->estimator->task->is_chief) {
+    if (e->multi_worker.view.rank == e->multi_worker.view.source || e->estimator->task->is_chief) {
         EST_TRY(restore(e, session));
     }
-    return est_together_share(&e->together, session);
+    return est_multi_worker_transfer(&e->multi_worker, session);
 }
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
@@ -163,7 +163,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     est_tensor  *step    = NULL;
     est_session *session = est_loop_session(loop);
 
-    EST_TRY(e->together.ensemble != NULL ? restore_together(e, session) : restore(e, session));
+    EST_TRY(e->multi_worker.membership != NULL ? restore_multi_worker(e, session) : restore(e, session));
     EST_TRY(est_session_read(session, "global_step", &step));
     *global_step = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
@@ -337,7 +337,7 @@ static void mention(const est_metrics *metrics)
 /* Of several workers the first. */
 static bool publishes(const evaluation *e)
 {
-    return e->together.ensemble == NULL || (!e->together.meeting.over && e->together.meeting.rank == 0);
+    return e->multi_worker.membership == NULL || (!e->multi_worker.view.over && e->multi_worker.view.rank == 0);
 }
 
 /* In local time, as TensorFlow has it. */
@@ -356,8 +356,9 @@ static est_status sum_up(evaluation *e, est_loop *loop)
 {
     double counts[2] = { (double)e->counter.done, e->counter.loss_sum };
 
-    if (e->together.ensemble == NULL) return EST_OK;
-    EST_TRY(est_together_sum(&e->together, est_loop_session(loop), est_local_variables(e->model->graph), counts, 2));
+    if (e->multi_worker.membership == NULL) return EST_OK;
+    EST_TRY(est_multi_worker_sum(&e->multi_worker, est_loop_session(loop), est_local_variables(e->model->graph), counts,
+                                 2));
     e->counter.done     = (int64_t)counts[0];
     e->counter.loss_sum = counts[1];
     return EST_OK;
@@ -368,7 +369,7 @@ static est_status check_states(const evaluation *e)
 {
     est_nodes unsummed = est_graph_collection(e->model->graph, EST_UNSUMMED_STATES);
 
-    if (e->together.ensemble == NULL || unsummed.n == 0) return EST_OK;
+    if (e->multi_worker.membership == NULL || unsummed.n == 0) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
                     "workers that evaluate together sum the states of metrics, and the state %s is not only added to; "
                     "update it by est_assign_add or est_scatter_add, or evaluate without eval_distribute",
@@ -462,16 +463,17 @@ static est_status evaluate(est_estimator *estimator, const est_evaluate_options 
     if (!estimator->config.no_signals) est_signals_catch();
     if (call->from == NULL) est_estimator_say_untrained(estimator, own.checkpoint_path, "evaluate");
     status = EST_OK;
-    if (call->from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
-        status = est_together_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.together);
+    if (call->from == NULL && est_is_multi_worker(estimator, estimator->config.eval_distribute)) {
+        status = est_multi_worker_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.multi_worker);
     }
     if (status == EST_OK) status = prepare(&e);
-    if (e.together.ensemble != NULL) status = agree(&e, status);
+    if (e.multi_worker.membership != NULL) status = agree(&e, status);
     if (status == EST_OK && !e.none) status = run(&e, &metrics);
     if (status == EST_OK && metrics != NULL) status = conclude(&e, must_save, metrics);
-    if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
-    est_together_fail(&e.together, status);
-    est_together_close(&e.together);
+    if (status == EST_OK && publishes(&e) && e.multi_worker.membership != NULL)
+        est_membership_end_job(e.multi_worker.membership);
+    est_multi_worker_fail(&e.multi_worker, status);
+    est_multi_worker_close(&e.multi_worker);
     est_hook_free(e.progress);
     est_model_free(e.model);
     est_dataset_free(e.input);

@@ -26,9 +26,9 @@ static bool lists_evaluator(const est_estimator *estimator)
 }
 
 /* Workers that are told to evaluate together do so after the training, unless there is an evaluator. */
-bool est_evaluates_together(const est_estimator *estimator)
+bool est_evaluates_multi_worker(const est_estimator *estimator)
 {
-    return est_trains_together(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
+    return est_is_multi_worker(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
 }
 
 /* --- the lock -------------------------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static est_status finish(void *user, bool done)
     est_evaluator *e = user;
     char           latest[EST_CHECKPOINT_PATH_MAX];
 
-    if (est_evaluates_together(e->estimator)) return evaluate_last(e);
+    if (est_evaluates_multi_worker(e->estimator)) return evaluate_last(e);
     if (done) return EST_OK;
     if (est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) return evaluate_here(e);
     est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.", e->estimator->model_dir);
@@ -174,7 +174,7 @@ est_status est_evaluator_train_with_others(est_evaluator *e)
         return est_evaluator_train(e, e->train->hooks, e->train->saving_listeners,
                                    &(est_train_call){ .spec = "train spec", .eval = e->eval });
     }
-    if (!est_evaluates_together(e->estimator)) announce_finish(e);
+    if (!est_evaluates_multi_worker(e->estimator)) announce_finish(e);
     EST_TRY(train_and_finish(e));
-    return est_evaluates_together(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
+    return est_evaluates_multi_worker(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
 }

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A model of several replicas: model_fn is called for each of them, in one graph, each with batches of its own
- * (strategy/towers.h). Their gradients meet in est_minimize; the rest is put together here. What the first says of predictions,
+ * (strategy/replicas_build.h). Their gradients meet in est_minimize; the rest is put together here. What the first says of predictions,
  * summaries and hooks counts, as in TensorFlow. */
 #include "base/callback.h"
 #include "estimator/model.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "graph/replicas.h"
-#include "nn/joint.h"
+#include "nn/replicas_reduce.h"
+#include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
-#include "strategy/towers.h"
 
-typedef struct towers {
+typedef struct builders {
     est_model  **models; /* [n]: the first is the caller's */
     int          n;
     est_model_fn model_fn;
     const void  *params;
     est_node     loss; /* of all */
-} towers;
+} builders;
 
 /* The mean of the losses of all examples, or the sum where each is one. */
 static est_node join_losses(est_graph *graph, void *const *brought, int n)
 {
-    const est_replicas *replicas = est_graph_replicas(graph);
-    est_joint           joint    = est_joint_begin(graph, replicas->gradients, replicas->weight);
-    est_node            losses[EST_STRATEGY_REPLICAS_MAX];
+    const est_replicas   *replicas  = est_graph_replicas(graph);
+    est_replica_reduction reduction = est_replica_reduction_begin(graph, replicas->gradients, replicas->weight);
+    est_node              losses[EST_STRATEGY_REPLICAS_MAX];
 
     for (int i = 0; i < n; i++) losses[i] = ((const est_model *)brought[i])->loss;
-    return est_joint_value(&joint, losses);
+    return est_replica_reduce_value(&reduction, losses);
 }
 
-static est_status build_tower(int replica, void *user)
+static est_status build_builder(int replica, void *user)
 {
-    towers    *t     = user;
+    builders  *t     = user;
     est_model *model = t->models[replica];
     est_node   loss;
 
@@ -66,12 +66,12 @@ static est_status take_feeds(est_model *model, const est_model *from)
     return EST_OK;
 }
 
-static est_status build_towers(towers *t, est_replicas replicas)
+static est_status build_builders(builders *t, est_replicas replicas)
 {
     est_model *first = t->models[0];
 
     (void)est_global_step(first->graph); /* before the replicas, which share it */
-    EST_TRY(est_towers_build(first->graph, replicas, build_tower, t));
+    EST_TRY(est_replicas_build(first->graph, replicas, build_builder, t));
     first->loss = t->loss;
     for (int i = 1; i < t->n; i++) EST_TRY(take_feeds(first, t->models[i]));
     return est_model_status(first);
@@ -82,7 +82,7 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
 {
     est_replicas replicas = est_strategy_replicas(strategy);
     est_node    *weight   = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof *weight);
-    towers       t        = { .n = replicas.n, .model_fn = model_fn, .params = params };
+    builders     t        = { .n = replicas.n, .model_fn = model_fn, .params = params };
     est_status   status   = EST_OK;
 
     t.models = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof(est_model *));
@@ -90,10 +90,10 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
     t.models[0] = model;
     for (int i = 0; i < t.n; i++) weight[i] = add_weight(model, i);
     replicas.weight    = weight;
-    replicas.gradients = replicas.last_loss = EST_MEET_MEAN;
+    replicas.gradients = replicas.last_loss = EST_REPLICA_MEAN;
     replicas.by_loss                        = true;
     for (int i = 1; i < t.n && status == EST_OK; i++) status = est_model_create_replica(model, i, &t.models[i]);
-    if (status == EST_OK) status = build_towers(&t, replicas);
+    if (status == EST_OK) status = build_builders(&t, replicas);
     for (int i = 1; i < t.n; i++) est_model_free(t.models[i]);
     return status;
 }

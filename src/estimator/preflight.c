@@ -193,7 +193,7 @@ static est_status check_exporters(const preflight *p)
 /* Whether the files of evaluations have to be here. */
 static bool evaluates_here(const preflight *p)
 {
-    return p->trained == NULL || est_evaluates_itself(p->estimator->task) || est_evaluates_together(p->estimator);
+    return p->trained == NULL || est_evaluates_itself(p->estimator->task) || est_evaluates_multi_worker(p->estimator);
 }
 
 static est_status open_input(preflight *p)

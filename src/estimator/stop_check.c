@@ -98,7 +98,7 @@ static bool nobody_evaluates(const est_training *t, const schedule *s, const est
     } else if (!is_same_dir(est_strbuf_text(&own), s->dir)) {
         est_strbuf_printf(&text, "it reads %s, and evaluations go to %s; set eval_dir to that", s->dir,
                           est_strbuf_text(&own));
-    } else if (!est_evaluates_itself(t->estimator->task) && est_evaluates_together(t->estimator)) {
+    } else if (!est_evaluates_itself(t->estimator->task) && est_evaluates_multi_worker(t->estimator)) {
         est_strbuf_append(&text, "the workers evaluate when training has ended; start an evaluator task "
                                  "(estoc launch --evaluator)");
     } else {

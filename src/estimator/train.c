@@ -44,7 +44,7 @@ static uint64_t own_seed(const est_training *t)
     const est_task *task = t->estimator->task;
     uint64_t        seed;
 
-    if (task->is_chief || (t->cluster.remote == NULL && t->together.ensemble == NULL)) return t->seed;
+    if (task->is_chief || (t->cluster.remote == NULL && t->multi_worker.membership == NULL)) return t->seed;
     seed = (t->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(task->global_id + 1)) & INT64_MAX;
     return seed != 0 ? seed : 1;
 }
@@ -53,7 +53,7 @@ static uint64_t own_seed(const est_training *t)
  * differs there are the numbers of their replicas. */
 static uint64_t graph_seed(const est_training *t)
 {
-    return t->together.ensemble != NULL ? t->seed : own_seed(t);
+    return t->multi_worker.membership != NULL ? t->seed : own_seed(t);
 }
 
 est_status est_training_choose_seed(est_training *t)
@@ -137,7 +137,7 @@ static est_status settle(est_hook *hook, est_loop *loop)
     int64_t       max_steps = t->options->max_steps, step;
     bool          last;
 
-    if (t->together.ensemble != NULL) return est_training_await_end(t, loop);
+    if (t->multi_worker.membership != NULL) return est_training_await_end(t, loop);
     if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
     EST_TRY(read_step(loop, &step));
     last          = max_steps > 0 && step >= max_steps;
@@ -159,7 +159,7 @@ static est_status note(est_hook *hook, est_loop *loop)
 {
     est_training *t = EST_CONTAINER_OF(hook, est_training, edges);
 
-    return t->together.ensemble != NULL ? est_training_note_step(t, loop) : EST_OK;
+    return t->multi_worker.membership != NULL ? est_training_note_step(t, loop) : EST_OK;
 }
 
 static est_status mark_done(est_training *t, int64_t step)
@@ -190,7 +190,7 @@ static est_status set_position(est_training *t, est_loop *loop, const est_tensor
     if (runs != NULL && est_tensor_dtype(runs) == EST_I64 && est_tensor_count(runs) == 1) {
         est_session_set_run_count(est_loop_session(loop), (uint64_t) * (const int64_t *)est_tensor_data(runs));
     }
-    if (t->together.ensemble != NULL) return est_training_set_positions(t, position);
+    if (t->multi_worker.membership != NULL) return est_training_set_positions(t, position);
     if (position == NULL || t->estimator->config.no_input_position || est_loop_input(loop) == NULL) return EST_OK;
     EST_TRY(est_loop_reset_input(loop));
     t->input_resumed = est_iterator_restore(est_loop_input(loop), position) == EST_OK;
@@ -275,7 +275,7 @@ static est_status find_step(const est_training *t, est_loop *loop, bool all, rea
     bool       counted = t->cluster.remote == NULL;
     est_status status;
 
-    if (t->together.ensemble != NULL && t->together.meeting.step > step) step = t->together.meeting.step;
+    if (t->multi_worker.membership != NULL && t->multi_worker.view.step > step) step = t->multi_worker.view.step;
     if (t->cluster.remote != NULL && !all) {
         status  = read_step(loop, &at);
         counted = status != EST_FAILED_PRECONDITION;
@@ -310,7 +310,7 @@ est_status est_training_restore(est_training *t, est_loop *loop)
     reached      had      = { 0 };
     bool         all      = true;
     est_status   status   = EST_OK;
-    const char  *where    = t->together.ensemble != NULL ? EST_EXTRA_POSITIONS : EST_EXTRA_INPUT;
+    const char  *where    = t->multi_worker.membership != NULL ? EST_EXTRA_POSITIONS : EST_EXTRA_INPUT;
 
     if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks, &all);
     if (status == EST_OK) status = find_step(t, loop, all, &had);
@@ -346,7 +346,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     est_training *t = user;
 
-    if (t->together.ensemble != NULL) {
+    if (t->multi_worker.membership != NULL) {
         EST_TRY(est_training_join(t, loop));
     } else if (t->estimator->task->is_chief || t->cluster.remote == NULL) {
         EST_TRY(est_training_restore(t, loop));
@@ -382,8 +382,8 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
     EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_loop_run_count(loop)));
     EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
-    if (t->together.ensemble != NULL) {
-        EST_TRY(est_together_positions(&t->together, &position));
+    if (t->multi_worker.membership != NULL) {
+        EST_TRY(est_multi_worker_positions(&t->multi_worker, &position));
         return add_extra(extras, n, EST_EXTRA_POSITIONS, position);
     }
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
@@ -470,7 +470,7 @@ static bool writes_summaries(const est_task *task)
 static est_status collect_hooks(est_training *t)
 {
     const est_run_config *config    = &t->estimator->config;
-    bool                  agreed    = t->together.ensemble != NULL;
+    bool                  agreed    = t->multi_worker.membership != NULL;
     int64_t               steps     = agreed ? 0 : t->options->steps;
     int64_t               max_steps = agreed ? t->last_step : t->options->max_steps;
     int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 2;
@@ -482,8 +482,8 @@ static est_status collect_hooks(est_training *t)
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);
-    } else if (t->together.ensemble != NULL) {
-        t->hooks[t->n_hooks++] = est_training_understudy(t);
+    } else if (t->multi_worker.membership != NULL) {
+        t->hooks[t->n_hooks++] = est_training_standby_saver(t);
     }
     if (writes_summaries(t->estimator->task)) {
         if (config->log_step_count_steps > 0) {
@@ -545,11 +545,11 @@ static est_status prepare(est_training *t)
     est_estimator *e = t->estimator;
 
     EST_TRY(est_training_make_saver(t));
-    if (t->together.ensemble == NULL) EST_TRY(est_training_choose_seed(t));
+    if (t->multi_worker.membership == NULL) EST_TRY(est_training_choose_seed(t));
     EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, graph_seed(t), &t->model));
     EST_TRY(est_preflight_training(t));
-    if (t->together.ensemble != NULL) EST_TRY(est_together_idle(t->model->graph, t->model->arena, &t->meets));
+    if (t->multi_worker.membership != NULL) EST_TRY(est_multi_worker_idle(t->model->graph, t->model->arena, &t->meets));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
     if (e->task->is_chief || writes_summaries(e->task))
@@ -597,33 +597,33 @@ static est_status run_loop(est_training *t, int64_t *out_step)
     est_loop             *loop   = NULL;
     est_status            status;
 
-    t->meets.peers  = t->together.meeting.peers;
-    t->meets.rejoin = est_training_rejoin;
-    EST_TRY(est_loop_open(&(est_loop_spec){ .graph       = t->model->graph,
-                                            .model_dir   = t->estimator->model_dir,
-                                            .session     = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
-                                                             .threads        = config->threads,
-                                                             .seed           = graph_seed(t),
-                                                             .check_numerics = config->check_numerics,
-                                                             .remote         = t->cluster.remote,
-                                                             .peers          = t->meets.peers },
-                                            .input       = t->input,
-                                            .feeds       = t->model->feeds.data,
-                                            .n_feeds     = t->model->feeds.n,
-                                            .n_replicas  = n_replicas(t),
-                                            .together    = t->together.ensemble != NULL ? &t->meets : NULL,
-                                            .loss        = t->model->loss,
-                                            .global_step = t->step_after,
-                                            .targets     = { &t->model->train_op, 1 },
-                                            .summaries   = t->summaries,
-                                            .shown       = t->model->summaries.data,
-                                            .n_shown     = t->model->summaries.n,
-                                            .hooks       = { t->hooks, t->n_hooks },
-                                            .given       = t->given,
-                                            .n_given     = t->options->hooks.n,
-                                            .initialize  = initialize,
-                                            .extras      = collect_extras,
-                                            .user        = t },
+    t->meets.communicator = t->multi_worker.view.communicator;
+    t->meets.rejoin       = est_training_rejoin;
+    EST_TRY(est_loop_open(&(est_loop_spec){ .graph        = t->model->graph,
+                                            .model_dir    = t->estimator->model_dir,
+                                            .session      = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
+                                                              .threads        = config->threads,
+                                                              .seed           = graph_seed(t),
+                                                              .check_numerics = config->check_numerics,
+                                                              .remote         = t->cluster.remote,
+                                                              .communicator   = t->meets.communicator },
+                                            .input        = t->input,
+                                            .feeds        = t->model->feeds.data,
+                                            .n_feeds      = t->model->feeds.n,
+                                            .n_replicas   = n_replicas(t),
+                                            .multi_worker = t->multi_worker.membership != NULL ? &t->meets : NULL,
+                                            .loss         = t->model->loss,
+                                            .global_step  = t->step_after,
+                                            .targets      = { &t->model->train_op, 1 },
+                                            .summaries    = t->summaries,
+                                            .shown        = t->model->summaries.data,
+                                            .n_shown      = t->model->summaries.n,
+                                            .hooks        = { t->hooks, t->n_hooks },
+                                            .given        = t->given,
+                                            .n_given      = t->options->hooks.n,
+                                            .initialize   = initialize,
+                                            .extras       = collect_extras,
+                                            .user         = t },
                           &loop));
     status = run_to_end(t, loop);
     if (status == EST_OK) {
@@ -689,7 +689,7 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
     }
-    if (trains_with_others(estimator->task) && !est_trains_together(estimator, estimator->config.train_distribute)) {
+    if (trains_with_others(estimator->task) && !est_is_multi_worker(estimator, estimator->config.train_distribute)) {
         return est_fail(
             EST_INVALID_ARGUMENT,
             "task %s %d of a cluster of several without \"ps\" tasks: nothing says how they train together; "
@@ -715,7 +715,7 @@ static est_status train_in_cluster(est_training *t, int64_t *step)
 /* A worker that has met others goes on even with the last step saved: the chief may have none but an earlier one. */
 est_status est_training_run(est_training *t)
 {
-    bool    alone = t->together.ensemble == NULL || t->leads;
+    bool    alone = t->multi_worker.membership == NULL || t->leads;
     int64_t saved, step = 0;
 
     EST_TRY(est_training_find_done(t));
@@ -735,7 +735,8 @@ static est_status train(est_training *t)
     bool is_chief = t->estimator->task->is_chief;
 
     EST_TRY(est_estimator_make_dir(t->estimator));
-    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) return est_training_run_together(t);
+    if (est_is_multi_worker(t->estimator, t->estimator->config.train_distribute))
+        return est_training_run_multi_worker(t);
     if (t->call.held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     t->leads = is_chief;
     EST_TRY(est_training_find_done(t));
@@ -759,13 +760,13 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     EST_TRY(check_options(estimator, &own));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
-    est_together_fail(&t.together, status);
+    est_multi_worker_fail(&t.multi_worker, status);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
     est_cluster_task_close(&t.cluster);
-    est_together_close(&t.together);
-    est_together_free_idle(&t.meets);
+    est_multi_worker_close(&t.multi_worker);
+    est_multi_worker_free_idle(&t.meets);
     est_hook_free(t.saves);
     est_summary_writer_free(t.summaries);
     est_model_free(t.model);

@@ -186,7 +186,7 @@ static bool is_gone(const est_estimator *estimator)
 }
 
 /* While the others wait: without them a chief that is lost in an export could not evaluate again. */
-static est_status export_together(void *user, est_metrics *metrics)
+static est_status export_multi_worker(void *user, est_metrics *metrics)
 {
     est_evaluator *e      = user;
     est_metrics   *before = e->metrics;
@@ -201,14 +201,14 @@ static est_status export_together(void *user, est_metrics *metrics)
 est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
 {
     int64_t steps  = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
-    bool    chiefs = est_evaluates_together(e->estimator) && e->estimator->task->is_chief;
+    bool    chiefs = est_evaluates_multi_worker(e->estimator) && e->estimator->task->is_chief;
 
     return est_estimator_evaluate(
         e->estimator,
         EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = steps,
                              .name = e->eval->name, .hooks = e->eval->hooks,
                              .checkpoint_path = e->estimator->model_dir),
-        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_together : NULL, .user = e }, out);
+        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_multi_worker : NULL, .user = e }, out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
@@ -245,7 +245,7 @@ est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     *evaluated = true;
-    if (est_evaluates_together(e->estimator)) return EST_OK; /* it was exported, too */
+    if (est_evaluates_multi_worker(e->estimator)) return EST_OK; /* it was exported, too */
     final = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
 }
@@ -531,10 +531,10 @@ static est_status evaluator_loop(est_evaluator *e)
 /* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few do. */
 static void warn_of_two(const est_estimator *estimator)
 {
-    const est_strategy *together = estimator->config.eval_distribute;
-    const est_cluster  *cluster  = est_resolver_watched(estimator->resolver);
+    const est_strategy *multi_worker = estimator->config.eval_distribute;
+    const est_cluster  *cluster      = est_resolver_watched(estimator->resolver);
 
-    if (together == NULL || together->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return;
+    if (multi_worker == NULL || multi_worker->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return;
     if (est_count_ranks(cluster) < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
     est_log_warn(
         "eval_distribute has the workers evaluate and export at the end, and this evaluator does, too; leave out "

@@ -6,7 +6,7 @@
 #define EST_ESTIMATOR_TRAINING_H
 
 #include "estimator/done_mark.h"
-#include "estimator/together.h"
+#include "estimator/multi_worker.h"
 #include "train/lock.h"
 #include "train/summary_writer.h"
 
@@ -35,18 +35,18 @@ typedef struct est_training {
     est_cluster_task         cluster;          /* remote NULL: without ps tasks */
 
     /* Of train_together.c. */
-    est_together      together;   /* ensemble NULL: without other workers */
-    est_loop_together meets;      /* what the loop knows of them */
-    int64_t           last_step;  /* of the job; 0: none */
-    char              word[48];   /* its seed and its last step, which all have of one of them */
-    int64_t           noted_runs; /* of the loop, when the positions of inputs were last thought of */
-    est_hook          understudy; /* of the checkpoint saver, in case that the chief is lost */
-    est_hook         *saves;      /* what it saves with; NULL: it has not yet */
-    bool              torn;       /* the variables are partly those of another worker */
-    bool              seeks;      /* the input is not where the step needs it */
-    bool              fell_back;  /* the newest checkpoint here cannot be read: what there is is of fallen_to */
-    int64_t           fallen_to;
-    est_error         lost; /* why they train no more; status EST_OK: they do */
+    est_multi_worker      multi_worker;  /* ensemble NULL: without other workers */
+    est_loop_multi_worker meets;         /* what the loop knows of them */
+    int64_t               last_step;     /* of the job; 0: none */
+    char                  payload[48];   /* its seed and its last step, which all have of one of them */
+    int64_t               noted_runs;    /* of the loop, when the positions of inputs were last thought of */
+    est_hook              standby_saver; /* of the checkpoint saver, in case that the chief is lost */
+    est_hook             *saves;         /* what it saves with; NULL: it has not yet */
+    bool                  partial;       /* the variables are partly those of another worker */
+    bool                  seeks;         /* the input is not where the step needs it */
+    bool                  fell_back;     /* the newest checkpoint here cannot be read: what there is is of fallen_to */
+    int64_t               fallen_to;
+    est_error             lost; /* why they train no more; status EST_OK: they do */
 } est_training;
 
 /* --- train.c ------------------------------------------------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ EST_MUST_CHECK est_status est_training_run(est_training *t);
 /* Who evaluates a training: a program on its own, and a master, which clusters had before there were chiefs and evaluators;
  * workers that are told to, together and after it, unless there is somebody for it. */
 bool est_evaluates_itself(const est_task *task);
-bool est_evaluates_together(const est_estimator *estimator);
+bool est_evaluates_multi_worker(const est_estimator *estimator);
 
 /* final_evaluation.c: whether the cluster lists an evaluator, or one is at work on the results of these evaluations. */
 bool est_has_evaluator(const est_estimator *estimator, const est_eval_spec *eval);
@@ -85,7 +85,7 @@ double est_throttle_secs(const est_eval_spec *eval);
 /* --- train_together.c ----------------------------------------------------------------------------------------------------- */
 
 /* The whole training of one of several workers. */
-EST_MUST_CHECK est_status est_training_run_together(est_training *t);
+EST_MUST_CHECK est_status est_training_run_multi_worker(est_training *t);
 
 /* In the loop's initialize and rejoin: meets the others, so that all have the same variables. */
 EST_MUST_CHECK est_status est_training_join(est_training *t, est_loop *loop);
@@ -101,6 +101,6 @@ EST_MUST_CHECK est_status est_training_note_step(est_training *t, est_loop *loop
 EST_MUST_CHECK est_status est_training_await_end(est_training *t, est_loop *loop);
 
 /* For a worker that is not the chief: the hook that saves once it leads. */
-est_hook *est_training_understudy(est_training *t);
+est_hook *est_training_standby_saver(est_training *t);
 
 #endif

@@ -38,7 +38,7 @@ bool est_in_replica(const est_graph *graph)
     return graph != NULL && graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
-void est_replicas_note_loss(est_graph *graph, est_meet how)
+void est_replicas_note_loss(est_graph *graph, est_replica_reduce how)
 {
     if (est_in_replica(graph)) graph->replicas->last_loss = how;
 }

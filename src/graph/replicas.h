@@ -12,7 +12,7 @@
  * (or "dense_1/kernel") that a replica asks for is the second that the first has made.
  *
  * Replicas are built by threads of which one runs at a time, the first up to its first merge, then the second, and so on
- * (strategy/towers.c): the graph comes out the same each time. Builders need not know of it. */
+ * (strategy/replicas_build.c): the graph comes out the same each time. Builders need not know of it. */
 #ifndef EST_GRAPH_REPLICAS_H
 #define EST_GRAPH_REPLICAS_H
 
@@ -23,7 +23,7 @@ typedef struct est_replicas      est_replicas;
 typedef struct est_replica_place est_replica_place; /* graph/replicas.c's own */
 
 /* How values of all replicas become one. Weighted: means of examples, see `weight`. */
-typedef enum est_meet { EST_MEET_SUM, EST_MEET_MEAN } est_meet;
+typedef enum est_replica_reduce { EST_REPLICA_SUM, EST_REPLICA_MEAN } est_replica_reduce;
 
 /* What is to be done once for all; `brought` is in order of replicas. */
 typedef est_node (*est_merge_build)(est_graph *graph, void *const *brought, int n);
@@ -32,24 +32,24 @@ struct est_replicas {
     int  n;                   /* copies in this graph */
     int  current;             /* which is built; -1: none, the graph is outside of all (building merges, for one) */
     int  first_global, total; /* number of copy 0 among all copies of all workers, and how many there are */
-    bool peers;               /* other workers build the same: what meets, meets theirs too (EstReduce) */
+    bool across_workers;      /* other workers build the same: what meets, meets theirs too (EstReduce) */
 
     /* The number of examples of each copy's batch as a scalar F32; [n]; NULL: all count the same. Borrowed. */
     const est_node *weight;
 
     /* Whether gradients of the copies are summed, as tf.distribute's optimizers do (a loss is divided by the global batch then),
      * or averaged by examples, as estimators need it whose loss is a mean over their batch. */
-    est_meet gradients;
+    est_replica_reduce gradients;
 
     /* true: an optimizer finds `gradients` out when it is applied, as tf.estimator has it: a loss that is a sum over its batch has
      * gradients that are summed, and the last loss that was reduced (est_reduction) says which it is. */
-    bool     by_loss;
-    est_meet last_loss;
+    bool               by_loss;
+    est_replica_reduce last_loss;
 
     const void *owner; /* whose they are: the strategy; NULL: nobody's */
     int         depth; /* of its open scopes, of which these are */
 
-    /* The switch: gives up the current thread's turn until all have come (strategy/towers.c). */
+    /* The switch: gives up the current thread's turn until all have come (strategy/replicas_build.c). */
     est_node (*merge)(est_replicas *self, est_merge_build build, void *brought);
 
     est_replica_place *places; /* where each of them builds, and where the graph was before */
@@ -73,7 +73,7 @@ bool est_in_replica(const est_graph *graph);
 bool est_in_later_replica(const est_graph *graph);
 
 /* In a replica: a loss was reduced over its batch so (last_loss). Nothing outside. */
-void est_replicas_note_loss(est_graph *graph, est_meet how);
+void est_replicas_note_loss(est_graph *graph, est_replica_reduce how);
 
 /* The number of the replica that is built among those of all workers; 0 outside. */
 int est_global_replica(const est_graph *graph);

@@ -2,7 +2,7 @@
  *
  * Layers: dense, convolution, pooling, flatten, batch normalisation, dropout. Each is a scope, some variables and a few
  * operations; embeddings are in nn/embedding.c. */
-#include "nn/joint.h"
+#include "nn/replicas_reduce.h"
 
 static est_initializer init_or(est_initializer given, est_initializer fallback)
 {
@@ -212,14 +212,14 @@ static est_node follow(const moving *m, est_node batch)
 /* The average follows the mean of all replicas' batches. */
 static est_node follow_all(est_graph *graph, void *const *brought, int n)
 {
-    const est_replicas *replicas = est_graph_replicas(graph);
-    est_joint           joint;
-    est_node           *batches = est_arena_alloc(est_graph_arena(graph), sizeof *batches * (size_t)n);
+    const est_replicas   *replicas = est_graph_replicas(graph);
+    est_replica_reduction reduction;
+    est_node             *batches = est_arena_alloc(est_graph_arena(graph), sizeof *batches * (size_t)n);
 
     if (batches == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) batches[i] = ((const moving *)brought[i])->batch;
-    joint = est_joint_begin(graph, EST_MEET_MEAN, replicas->weight);
-    return follow(brought[0], est_joint_value(&joint, batches));
+    reduction = est_replica_reduction_begin(graph, EST_REPLICA_MEAN, replicas->weight);
+    return follow(brought[0], est_replica_reduce_value(&reduction, batches));
 }
 
 /* Lets a moving average follow a statistic of the batch with every training step. */

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "nn/joint.h"
 #include "nn/optimizer.h"
+#include "nn/replicas_reduce.h"
 
 static est_node unnamed(est_graph *graph)
 {
@@ -290,13 +290,13 @@ static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 }
 
 /* One update of each variable for all replicas. */
-static est_node apply_together(est_graph *graph, void *const *brought, int n)
+static est_node apply_multi_worker(est_graph *graph, void *const *brought, int n)
 {
-    application   a        = *(const application *)brought[0];
-    est_replicas *replicas = est_graph_replicas(graph);
-    est_gradient *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
-    est_gradient *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
-    est_joint     joint;
+    application           a        = *(const application *)brought[0];
+    est_replicas         *replicas = est_graph_replicas(graph);
+    est_gradient         *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
+    est_gradient         *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
+    est_replica_reduction reduction;
 
     if (met == NULL || each == NULL) {
         return est_graph_poison(graph, est_no_memory());
@@ -309,10 +309,10 @@ static est_node apply_together(est_graph *graph, void *const *brought, int n)
         }
     }
     if (replicas->by_loss) replicas->gradients = replicas->last_loss;
-    joint = est_joint_begin(graph, replicas->gradients, replicas->weight);
+    reduction = est_replica_reduction_begin(graph, replicas->gradients, replicas->weight);
     for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are there first */
         for (int i = 0; i < n; i++) each[i] = ((const application *)brought[i])->gradients[v];
-        met[v] = est_joint_gradient(&joint, a.variables.data[v], each);
+        met[v] = est_replica_reduce_gradient(&reduction, a.variables.data[v], each);
     }
     a.gradients = met;
     a.more      = all_updates(graph, brought, n);
@@ -341,7 +341,7 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
     }
     a = (application){ &optimizer, variables, gradients, &o,
                        o.no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph) };
-    return est_in_replica(graph) ? est_replicas_merge(graph, apply_together, &a) : apply_gradients(graph, &a);
+    return est_in_replica(graph) ? est_replicas_merge(graph, apply_multi_worker, &a) : apply_gradients(graph, &a);
 }
 
 est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options)

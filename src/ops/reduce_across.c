@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What meets across the workers of synchronous training (runtime/peers.h): EstReduce of a tensor, EstReduceRows of rows by
+ * What meets across the workers of synchronous training (runtime/communicator.h): EstReduce of a tensor, EstReduceRows of rows by
  * index, EstGather of everything, one worker's after the other's in order of rank, and where this one's begins.
  *
  * They say what is meant; the planner puts the operations in their place that do it, in packs. Every worker has the same ones,

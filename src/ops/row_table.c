@@ -369,16 +369,16 @@ typedef struct lookup {
 
 /* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and gives rows away
  * looks at the whole step, and all workers have the same rows. */
-static est_node find_together(est_graph *graph, void *const *brought, int n)
+static est_node find_multi_worker(est_graph *graph, void *const *brought, int n)
 {
-    bool      peers = est_graph_replicas(graph)->peers;
-    est_node *keys  = est_arena_alloc(est_graph_arena(graph), sizeof *keys * (size_t)n), all, begin, rows;
+    bool      communicator = est_graph_replicas(graph)->across_workers;
+    est_node *keys         = est_arena_alloc(est_graph_arena(graph), sizeof *keys * (size_t)n), all, begin, rows;
 
     if (keys == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) keys[i] = est_reshape(((const lookup *)brought[i])->keys, EST_I64S(-1));
     all = n > 1 ? est_concat((est_nodes){ keys, n }, 0) : keys[0];
-    if (peers) all = est_gather_across(all);
-    begin = peers ? est_cast(est_output(all, 1), EST_I32) : est_scalar(graph, EST_I32, 0);
+    if (communicator) all = est_gather_across(all);
+    begin = communicator ? est_cast(est_output(all, 1), EST_I32) : est_scalar(graph, EST_I32, 0);
     rows  = est_build2(&est_op_find_rows, ((const lookup *)brought[0])->variable, all, EST_NO_ATTRS);
     for (int i = 0; i < n; i++) {
         lookup  *l    = brought[i];
@@ -397,10 +397,10 @@ est_node est_find_rows(est_node variable, est_node keys)
     const est_replicas *r = est_def(variable) != NULL ? est_graph_replicas(variable.graph) : NULL;
     lookup              l = { variable, keys, EST_NO_NODE };
 
-    if (r == NULL || r->current < 0 || (r->n == 1 && !r->peers) || est_def(keys) == NULL) {
+    if (r == NULL || r->current < 0 || (r->n == 1 && !r->across_workers) || est_def(keys) == NULL) {
         return est_build2(&est_op_find_rows, variable, keys, EST_NO_ATTRS);
     }
-    return est_def(est_replicas_merge(variable.graph, find_together, &l)) != NULL
+    return est_def(est_replicas_merge(variable.graph, find_multi_worker, &l)) != NULL
                ? l.rows
                : est_graph_poison(variable.graph, EST_INVALID_ARGUMENT);
 }

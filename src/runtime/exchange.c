@@ -155,18 +155,18 @@ static est_status pack_begin(est_call *c)
         at = next;
     }
     for (int i = 0; i < p->n_weights; i++) put_number(p, at++, (double)weight_in(c, p, i));
-    put_number(p, at++, !p->in->peers->idle);
+    put_number(p, at++, !p->in->communicator->idle);
     p->count = at;
-    return noted(p->in, p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work));
+    return noted(p->in, p->in->communicator->ops->sum(p->in->communicator, p->buffer, p->count, p->dtype, &p->work));
 }
 
 static est_status pack_wait(est_pack_exchange *p)
 {
-    est_peer_work *work = p->work;
+    est_comm_work *work = p->work;
     size_t         at   = p->count - (size_t)p->n_weights - 1;
 
     p->work = NULL;
-    EST_TRY(noted(p->in, p->in->peers->ops->wait(p->in->peers, work)));
+    EST_TRY(noted(p->in, p->in->communicator->ops->wait(p->in->communicator, work)));
     for (int i = 0; i < p->n_weights; i++) p->totals[i] = number_at(p, at++);
     p->busy = number_at(p, at);
     return EST_OK;
@@ -185,15 +185,15 @@ static bool has_weight(const est_exchange *x, int first, int n)
 
 static est_status packs_end(est_call *c)
 {
-    const est_level *l     = c->state;
-    est_peers       *peers = l->in->peers;
-    int              out   = 0;
+    const est_level  *l            = c->state;
+    est_communicator *communicator = l->in->communicator;
+    int               out          = 0;
 
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
-    peers->ended = l->in->packs[l->first].busy == 0;
-    peers->empty = !peers->ended && !has_weight(l->in, l->first, l->n);
-    if (peers->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
-    if (peers->empty) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
+    communicator->ended = l->in->packs[l->first].busy == 0;
+    communicator->empty = !communicator->ended && !has_weight(l->in, l->first, l->n);
+    if (communicator->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    if (communicator->empty) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
     for (int i = l->first; i < l->first + l->n; i++) {
         const est_pack_exchange *p  = &l->in->packs[i];
         char                    *at = p->buffer;
@@ -244,7 +244,7 @@ static est_status rows_begin(est_call *c)
     for (int i = 0; i < p->n; i++) {
         const est_view *values = c->in[p->n + i];
         float           weight = *(const float *)c->in[2 * p->n + i]->data;
-        est_peer_rows  *mine   = &p->mine[i];
+        est_comm_rows  *mine   = &p->mine[i];
 
         mine->indices   = wide_indices(c->in[i], &wide);
         mine->values    = values->data;
@@ -254,22 +254,22 @@ static est_status rows_begin(est_call *c)
         mine->row_count = 1;
         for (int k = 1; k < values->shape.rank; k++) mine->row_count *= (size_t)values->shape.dim[k];
     }
-    return noted(p->in, p->in->peers->ops->rows(p->in->peers, p->slot, p->mine, p->n, &p->work));
+    return noted(p->in, p->in->communicator->ops->rows(p->in->communicator, p->slot, p->mine, p->n, &p->work));
 }
 
 static est_status rows_wait(est_rows_pack *p)
 {
-    est_peer_work *work = p->work;
+    est_comm_work *work = p->work;
 
     if (p->ended) return EST_OK;
     p->work = NULL;
-    EST_TRY(noted(p->in, p->in->peers->ops->wait_rows(p->in->peers, work, p->all)));
+    EST_TRY(noted(p->in, p->in->communicator->ops->wait_rows(p->in->communicator, work, p->all)));
     p->ended = true;
     return EST_OK;
 }
 
 /* What all workers have of a table. */
-static est_status rows_of_all(const est_rows_exchange *r, const est_peer_rows **out)
+static est_status rows_of_all(const est_rows_exchange *r, const est_comm_rows **out)
 {
     est_rows_pack *p = &r->in->row_packs[r->pack];
 
@@ -280,7 +280,7 @@ static est_status rows_of_all(const est_rows_exchange *r, const est_peer_rows **
 
 static est_status rows_measure(est_call *c)
 {
-    const est_peer_rows *all;
+    const est_comm_rows *all;
 
     EST_TRY(rows_of_all(c->state, &all));
     c->out[0].shape        = EST_SHAPE(all->n);
@@ -294,7 +294,7 @@ static est_status rows_measure(est_call *c)
 static est_status rows_end(est_call *c)
 {
     const est_rows_exchange *r = c->state;
-    const est_peer_rows     *all;
+    const est_comm_rows     *all;
 
     EST_TRY(rows_of_all(r, &all));
     c->out[0].data = (void *)(uintptr_t)all->indices; /* both may be written to */
@@ -337,16 +337,17 @@ static est_status gather_begin(est_call *c)
     EST_TRY(reserve(&g->block, &g->capacity, sizeof head + bytes));
     memcpy(g->block, &head, sizeof head);
     if (bytes > 0) memcpy((uint8_t *)g->block + sizeof head, in->data, bytes);
-    return noted(g->in, g->in->peers->ops->gather(g->in->peers, g->slot, g->block, sizeof head + bytes, &g->work));
+    return noted(
+        g->in, g->in->communicator->ops->gather(g->in->communicator, g->slot, g->block, sizeof head + bytes, &g->work));
 }
 
 static est_status gather_wait(est_gathering *g)
 {
-    est_peer_work *work = g->work;
+    est_comm_work *work = g->work;
 
     if (g->ended) return EST_OK;
     g->work = NULL;
-    EST_TRY(noted(g->in, g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &g->begins)));
+    EST_TRY(noted(g->in, g->in->communicator->ops->wait_gather(g->in->communicator, work, &g->data, &g->begins)));
     g->ended = true;
     return EST_OK;
 }
@@ -415,8 +416,8 @@ static est_status measure_rows(est_gathering *g, const est_view *in, est_shape *
 
     *shape        = in->shape;
     shape->dim[0] = 0;
-    for (int i = 0; i < g->in->peers->n; i++) {
-        if (i == g->in->peers->rank) *begin = shape->dim[0];
+    for (int i = 0; i < g->in->communicator->n; i++) {
+        if (i == g->in->communicator->rank) *begin = shape->dim[0];
         EST_TRY(noted(g->in, add_rows(g, i, &wanted, &first, shape)));
     }
     return EST_OK;
@@ -443,7 +444,7 @@ static est_status gather_end(est_call *c)
 
     EST_TRY(gather_wait(g));
     EST_TRY(measure_rows(g, c->in[0], &shape, c->out[1].data));
-    for (int i = 0; i < g->in->peers->n; i++) {
+    for (int i = 0; i < g->in->communicator->n; i++) {
         size_t bytes = g->begins[i + 1] - g->begins[i] - sizeof(rows_head);
 
         if (bytes > 0) memcpy(out, (const uint8_t *)g->data + g->begins[i] + sizeof(rows_head), bytes);
@@ -562,7 +563,7 @@ void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
 void est_exchange_abandon(est_exchange *exchange, const char *why)
 {
     if (exchange == NULL) return;
-    if (!exchange->known) exchange->peers->ops->abort(exchange->peers, why);
+    if (!exchange->known) exchange->communicator->ops->abort(exchange->communicator, why);
     for (int i = 0; i < exchange->n_packs; i++) {
         if (exchange->packs[i].work != NULL) (void)pack_wait(&exchange->packs[i]);
     }

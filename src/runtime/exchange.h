@@ -4,7 +4,7 @@
 #ifndef EST_RUNTIME_EXCHANGE_H
 #define EST_RUNTIME_EXCHANGE_H
 
-#include "runtime/peers.h"
+#include "runtime/communicator.h"
 
 /* A weight: which of those of which pack. */
 typedef struct est_weight_at {
@@ -22,7 +22,7 @@ typedef struct est_pack_exchange {
     size_t         count;    /* elements, with what is between values */
     double        *totals;   /* [n_weights], of all workers; after the end, */
     double         busy;     /* and how many of them are not idle */
-    est_peer_work *work;     /* NULL: nothing is under way */
+    est_comm_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 
 /* Rows of a table, which travel with others. */
@@ -37,17 +37,17 @@ typedef struct est_rows_pack {
     est_exchange  *in;
     int            slot;
     int            first, n;   /* of the exchange's rows */
-    est_peer_rows *mine, *all; /* [n] */
+    est_comm_rows *mine, *all; /* [n] */
     int64_t       *indices;    /* those that are int32, widened */
     size_t         capacity;   /* bytes */
-    est_peer_work *work;
+    est_comm_work *work;
     bool           ended; /* in this run; `all` is there */
 } est_rows_pack;
 
 typedef struct est_gathering {
     est_exchange  *in;
     int            slot;
-    est_peer_work *work;
+    est_comm_work *work;
     bool           ended;
     void          *block; /* what this worker sends: what its rows are, and they */
     size_t         capacity;
@@ -62,7 +62,7 @@ typedef struct est_level {
 } est_level;
 
 struct est_exchange {
-    est_peers         *peers;
+    est_communicator  *communicator;
     est_pack_exchange *packs; /* [n_packs], as all below */
     est_rows_exchange *rows;
     est_rows_pack     *row_packs;

@@ -62,12 +62,12 @@ typedef struct cut {
     const est_store  *store;
     const est_remote *remote;
     est_arena        *arena;
-    est_plan          whole;    /* the order of the step as a whole, and its edges */
-    est_plan          apart;    /* together: the same of its updates and what they need */
-    const est_plan   *core;     /* that, or the whole */
-    bool              together; /* as above */
-    int32_t           n;        /* nodes before the cut */
-    int32_t          *task;     /* per node */
+    est_plan          whole;         /* the order of the step as a whole, and its edges */
+    est_plan          apart;         /* together: the same of its updates and what they need */
+    const est_plan   *core;          /* that, or the whole */
+    bool              sync_replicas; /* as above */
+    int32_t           n;             /* nodes before the cut */
+    int32_t          *task;          /* per node */
     int32_t          *phase;
     int32_t          *piece;   /* per node: of its phase, 0: none; EST_READING: what changes nothing, together */
     int32_t          *segment; /* per node: which it is in, -1: none */
@@ -263,7 +263,7 @@ static void assign_phases(const cut *c)
 static est_status assign_pieces(const cut *c)
 {
     for (int32_t id = 0; id < c->n; id++)
-        c->piece[id] = c->together && c->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
+        c->piece[id] = c->sync_replicas && c->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
     return est_cut_pieces(&(est_phases){ c->core, c->remote->n_tasks, c->task, c->phase, c->in_core }, c->piece);
 }
 
@@ -373,7 +373,7 @@ static bool crosses(const cut *c, est_edge edge, int32_t at)
 /* Keeps C5. */
 static est_status add_output(const cut *c, est_edge edge)
 {
-    if (c->together && c->role[edge.node] == EST_ROLE_UPDATE) {
+    if (c->sync_replicas && c->role[edge.node] == EST_ROLE_UPDATE) {
         return est_fail(
             EST_UNIMPLEMENTED,
             "'%s' depends on the result of an update, which steps that are made together do not have before "
@@ -518,7 +518,7 @@ static est_status make_segment(cut *c, int at)
         as_nodes(c, &b->in), as_nodes(c, &b->out), as_nodes(c, &b->targets), b->in.n, b->out.n, b->targets.n
     };
     if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return est_no_memory();
-    if (c->together && c->segments[at].writes) {
+    if (c->sync_replicas && c->segments[at].writes) {
         EST_TRY(est_core_extract(c->core, io, &c->segments[at].graph));
     } else {
         EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
@@ -685,16 +685,16 @@ static est_status make_cut(cut *c)
     EST_TRY(flatten_groups(c));
     EST_TRY(est_plan_order(&c->whole));
     EST_TRY(link_edges(c, &c->whole, &c->in_whole));
-    c->core     = &c->whole;
-    c->in_core  = c->in_whole;
-    c->together = c->remote->together && find_count(c) >= 0;
-    if (c->together) {
+    c->core          = &c->whole;
+    c->in_core       = c->in_whole;
+    c->sync_replicas = c->remote->sync_replicas && find_count(c) >= 0;
+    if (c->sync_replicas) {
         EST_TRY(est_core_order(&c->whole, &c->apart));
         c->core = &c->apart;
         EST_TRY(link_edges(c, c->core, &c->in_core));
         est_core_roles(&c->whole, &c->in_whole, c->core, c->role);
     }
-    EST_TRY(est_cut_tasks(&(est_placed){ c->graph, c->io, c->store, c->remote, &c->whole, c->n }, !c->together,
+    EST_TRY(est_cut_tasks(&(est_placed){ c->graph, c->io, c->store, c->remote, &c->whole, c->n }, !c->sync_replicas,
                           c->arena, c->task));
     assign_phases(c);
     EST_TRY(assign_pieces(c));

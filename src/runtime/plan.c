@@ -529,13 +529,13 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     int32_t view = 0;
 
     EST_TRY(copy_io(plan->arena, io, &plan->io));
-    if (options->peers != NULL) EST_TRY(est_reduce_unhide(graph, &plan->io, plan->arena));
+    if (options->communicator != NULL) EST_TRY(est_reduce_unhide(graph, &plan->io, plan->arena));
     EST_TRY(est_pass_extract(graph, &plan->io, &plan->graph));
     if (options->passes) {
-        EST_TRY(est_pass_merge(plan->graph, &plan->io, options->remote != NULL && options->remote->together));
+        EST_TRY(est_pass_merge(plan->graph, &plan->io, options->remote != NULL && options->remote->sync_replicas));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
-    EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->peers, plan->arena, &plan->exchange));
+    EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
     if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
     EST_TRY(est_plan_order(plan));

@@ -30,8 +30,8 @@
 #define EST_RUNTIME_PLAN_H
 
 #include "graph/variable.h"
+#include "runtime/communicator.h"
 #include "runtime/pass.h"
-#include "runtime/peers.h"
 #include "runtime/remote.h"
 #include "runtime/store.h"
 
@@ -152,8 +152,8 @@ typedef struct est_plan_options {
     est_pool         *pool;
     bool              passes;
     bool              check_numerics;
-    est_remote       *remote; /* who else runs parts of it; NULL: nobody */
-    est_peers        *peers;  /* whose values meet those of the step; NULL: nobody's */
+    est_remote       *remote;       /* who else runs parts of it; NULL: nobody */
+    est_communicator *communicator; /* whose values meet those of the step; NULL: nobody's */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */

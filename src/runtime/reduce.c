@@ -249,7 +249,7 @@ static est_status close_filling(builder *b, filling *f)
 
 static size_t pack_limit(const builder *b)
 {
-    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : EST_BYTES_PER_PACK;
+    return b->x->communicator->bytes_per_pack > 0 ? b->x->communicator->bytes_per_pack : EST_BYTES_PER_PACK;
 }
 
 static bool is_distinct(const builder *b, est_edge indices)
@@ -278,8 +278,8 @@ static est_status close_rows(builder *b)
         for (int k = 0; k < 3; k++) in[k * n + i] = as_node(b, def->in[k]);
         types[i]     = def->dtype[0];
         types[n + i] = def->dtype[1];
-        p->mine[i]   = (est_peer_rows){ .distinct = is_distinct(b, def->in[0]) };
-        p->all[i]    = (est_peer_rows){ .distinct = true };
+        p->mine[i]   = (est_comm_rows){ .distinct = is_distinct(b, def->in[0]) };
+        p->all[i]    = (est_comm_rows){ .distinct = true };
     }
     r->n     = 0;
     r->bytes = 0;
@@ -468,10 +468,10 @@ static est_status make_exchange(builder *b)
     return EST_OK;
 }
 
-static est_status replace_sites(builder *b, est_peers *peers, const est_plan *whole)
+static est_status replace_sites(builder *b, est_communicator *communicator, const est_plan *whole)
 {
     EST_TRY(make_exchange(b));
-    b->x->peers = peers;
+    b->x->communicator = communicator;
     sort_sites(b);
     mark_early(b, whole);
     for (int first = 0, end; first < b->n_sites; first = end) {
@@ -502,7 +502,7 @@ static est_status remove_sites(builder *b)
     return EST_OK;
 }
 
-static est_status run_pass(builder *b, est_peers *peers)
+static est_status run_pass(builder *b, est_communicator *communicator)
 {
     est_plan   whole = { .graph = b->graph, .io = *b->rewriter.io, .arena = b->arena };
     est_status status;
@@ -512,13 +512,13 @@ static est_status run_pass(builder *b, est_peers *peers)
     b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
     if (b->depth == NULL || b->early == NULL || b->sites == NULL) return est_no_memory();
     status = est_plan_order(&whole);
-    if (peers != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
+    if (communicator != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
     if (status == EST_OK) find_sites(b, &whole);
     if (status == EST_OK && b->n_sites > 0) {
-        if (peers == NULL) {
+        if (communicator == NULL) {
             status = remove_sites(b);
         } else {
-            status = replace_sites(b, peers, &whole);
+            status = replace_sites(b, communicator, &whole);
         }
     }
     est_free(whole.edge_from);
@@ -536,8 +536,8 @@ static bool has_sites(const est_graph *graph)
     return false;
 }
 
-est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_peers *peers, est_arena *arena,
-                           est_exchange **out)
+est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_communicator *communicator,
+                           est_arena *arena, est_exchange **out)
 {
     builder    b = { .graph    = graph,
                      .program  = program,
@@ -548,7 +548,7 @@ est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *i
 
     *out = NULL;
     if (!has_sites(graph)) return EST_OK;
-    status = run_pass(&b, peers);
+    status = run_pass(&b, communicator);
     est_rewriter_clear(&b.rewriter);
     if (status != EST_OK) {
         est_exchange_free(b.x);

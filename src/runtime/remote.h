@@ -103,10 +103,10 @@ typedef struct est_remote_ops {
 struct est_remote {
     const est_remote_ops  *ops;
     int                    n_tasks;
-    int                    n_keepers;   /* the first of them, which get the variables that no device places */
-    bool                   together;    /* training steps are made of what several workers push */
-    bool                   in_turn;     /* `place` goes round: variables come as they were made, not by size */
-    const est_partitioner *partitioner; /* which variables are spread over tasks; borrowed. NULL: none */
+    int                    n_keepers;     /* the first of them, which get the variables that no device places */
+    bool                   sync_replicas; /* training steps are made of what several workers push */
+    bool                   in_turn;       /* `place` goes round: variables come as they were made, not by size */
+    const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };
 
 /* --- the cut (runtime/partition.c) ----------------------------------------------------------------------------------- */

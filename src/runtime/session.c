@@ -146,7 +146,7 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 static est_plan_options plan_options(const est_session *s)
 {
     return (est_plan_options){ &est_device_cpu,           s->pool,           !s->options.no_passes,
-                               s->options.check_numerics, s->options.remote, s->options.peers };
+                               s->options.check_numerics, s->options.remote, s->options.communicator };
 }
 
 static est_status check_list(const char *what, int n, const void *data)

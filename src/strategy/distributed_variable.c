@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Variables that replicas write by themselves: where their values meet when they are written, or when they are read. */
-#include "nn/joint.h"
+#include "nn/replicas_reduce.h"
 #include "runtime/session.h"
 #include "strategy/run.h"
 
@@ -101,7 +101,7 @@ static est_node is_first(est_graph *graph)
 /* The value of the first replica of all workers: a sum in which only that counts. */
 static est_node first_value(est_graph *graph, est_node value)
 {
-    if (!est_graph_replicas(graph)->peers) return value;
+    if (!est_graph_replicas(graph)->across_workers) return value;
     if (est_node_dtype(value) != EST_I32) return est_reduce_across(value, is_first(graph), false);
     return est_cast(est_reduce_across(est_cast(value, EST_I64), is_first(graph), false), EST_I32);
 }
@@ -109,11 +109,12 @@ static est_node first_value(est_graph *graph, est_node value)
 /* One of all replicas' values; across replicas. */
 static est_node aggregate(est_graph *graph, est_aggregation how, const est_node *values)
 {
-    est_joint joint;
+    est_replica_reduction reduction;
 
     if (how == EST_AGGREGATION_ONLY_FIRST_REPLICA) return first_value(graph, values[0]);
-    joint = est_joint_begin(graph, how == EST_AGGREGATION_SUM ? EST_MEET_SUM : EST_MEET_MEAN, NULL);
-    return est_joint_value(&joint, values);
+    reduction = est_replica_reduction_begin(graph, how == EST_AGGREGATION_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN,
+                                            NULL);
+    return est_replica_reduce_value(&reduction, values);
 }
 
 static est_node unaggregated(const est_distributed_variable *v, const char *what)
@@ -162,7 +163,7 @@ typedef struct writing {
     est_node (*write)(est_node variable, est_node value);
 } writing;
 
-static est_node write_together(est_graph *graph, void *const *brought, int n)
+static est_node write_multi_worker(est_graph *graph, void *const *brought, int n)
 {
     const writing *first  = brought[0];
     est_node      *values = est_arena_alloc(est_graph_arena(graph), sizeof *values * (size_t)n);
@@ -213,7 +214,7 @@ static est_node write_variable(const est_replica_context *context, const writing
     }
     if (on_read(v)) return w->write(v->copies.data[context->replica], w->value);
     if (v->aggregation == EST_AGGREGATION_NONE) return unaggregated(v, "written in a replica");
-    return est_replicas_merge(graph, write_together, (void *)(uintptr_t)w);
+    return est_replicas_merge(graph, write_multi_worker, (void *)(uintptr_t)w);
 }
 
 est_node est_distributed_assign(const est_distributed_variable *variable, const est_replica_context *context,

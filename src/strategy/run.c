@@ -2,8 +2,8 @@
  *
  * What a strategy does to a graph: scopes, replicas, and where their values meet. */
 #include "strategy/run.h"
-#include "nn/joint.h"
-#include "strategy/towers.h"
+#include "nn/replicas_reduce.h"
+#include "strategy/replicas_build.h"
 
 /* --- scopes ---------------------------------------------------------------------------------------------------------- */
 
@@ -128,7 +128,7 @@ est_per_replica est_strategy_run(const est_strategy *strategy, est_graph *graph,
 
     if (!is_free(strategy, graph, "est_strategy_run") || !has_function(graph, fn)) return (est_per_replica){ 0 };
     j.results = node_list(graph, replicas.n);
-    if (j.results == NULL || est_towers_build(graph, replicas, build_replica, &j) != EST_OK) {
+    if (j.results == NULL || est_replicas_build(graph, replicas, build_replica, &j) != EST_OK) {
         return (est_per_replica){ 0 };
     }
     return (est_per_replica){ j.results, replicas.n };
@@ -196,9 +196,10 @@ static bool check_axis(est_per_replica values, int axis, const char *what)
 
 static est_node meet(est_graph *graph, est_reduce_op op, const est_node *values)
 {
-    est_joint joint = est_joint_begin(graph, op == EST_REDUCE_OP_SUM ? EST_MEET_SUM : EST_MEET_MEAN, NULL);
+    est_replica_reduction reduction = est_replica_reduction_begin(
+        graph, op == EST_REDUCE_OP_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN, NULL);
 
-    return est_joint_value(&joint, values);
+    return est_replica_reduce_value(&reduction, values);
 }
 
 static est_node reduce_axis(est_graph *graph, est_reduce_op op, est_per_replica values, int axis)
@@ -257,7 +258,7 @@ est_node est_strategy_gather(const est_strategy *strategy, est_per_replica value
     if (graph == NULL || !est_strategy_enter(strategy, graph, "est_strategy_gather", &own)) return failed(values);
     if (check_axis(values, axis, "est_strategy_gather")) {
         result = values.n > 1 ? est_concat((est_nodes){ values.data, values.n }, axis) : values.data[0];
-        if (est_graph_replicas(graph)->peers) result = gather_peers(result, axis);
+        if (est_graph_replicas(graph)->across_workers) result = gather_peers(result, axis);
     } else {
         result = failed(values);
     }

@@ -42,9 +42,9 @@ static void workers_text(const est_strategy *s, est_strbuf *out)
 
     est_strbuf_printf(out,
                       ", \"workers\": %d, \"communication\": \"%s\", \"bytes_per_pack\": %" PRId64
-                      ", \"timeout_secs\": %g, \"return_secs\": %g, \"go_on\": %s",
+                      ", \"timeout_secs\": %g, \"rejoin_secs\": %g, \"elastic\": %s",
                       s->n_workers, est_communication_name(o->communication), o->bytes_per_pack, o->timeout_secs,
-                      o->return_secs, o->go_on ? "true" : "false");
+                      o->rejoin_secs, o->elastic ? "true" : "false");
 }
 
 void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
@@ -202,11 +202,11 @@ static est_status check_workers(const est_multi_worker_mirrored_options *o)
                         "multi_worker_mirrored: bytes_per_pack is %" PRId64 "; write a number above 0, or 0",
                         o->bytes_per_pack);
     }
-    if (bad_secs(o->timeout_secs) || bad_secs(o->return_secs)) {
+    if (bad_secs(o->timeout_secs) || bad_secs(o->rejoin_secs)) {
         bool timeout = bad_secs(o->timeout_secs);
         return est_fail(EST_INVALID_ARGUMENT,
                         "multi_worker_mirrored: %s is %g; write a number above 0, 0 for 600 or EST_FOREVER",
-                        timeout ? "timeout_secs" : "return_secs", timeout ? o->timeout_secs : o->return_secs);
+                        timeout ? "timeout_secs" : "rejoin_secs", timeout ? o->timeout_secs : o->rejoin_secs);
     }
     if (o->resolver != NULL && o->cluster_json != NULL) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -272,13 +272,13 @@ est_replicas est_strategy_replicas(const est_strategy *strategy)
     int n       = strategy != NULL && strategy->replicas > 0 ? strategy->replicas : 1;
     int workers = strategy != NULL && strategy->n_workers > 0 ? strategy->n_workers : 1;
 
-    return (est_replicas){ .n            = n,
-                           .current      = -1,
-                           .first_global = workers > 1 ? strategy->worker * n : 0,
-                           .total        = workers * n,
-                           .peers        = workers > 1,
-                           .gradients    = EST_MEET_SUM,
-                           .owner        = strategy };
+    return (est_replicas){ .n              = n,
+                           .current        = -1,
+                           .first_global   = workers > 1 ? strategy->worker * n : 0,
+                           .total          = workers * n,
+                           .across_workers = workers > 1,
+                           .gradients      = EST_REPLICA_SUM,
+                           .owner          = strategy };
 }
 
 int est_strategy_num_replicas_in_sync(const est_strategy *strategy)

@@ -3,8 +3,8 @@
  * Strategies from the inside: a kind, its options, and how many replicas it has where.
  *
  * All synchronous kinds are the same to whoever builds a graph: est_strategy_replicas says what replicas there are, and
- * est_towers_build (strategy/towers.h) builds them. They differ in whether other workers take part (`peers`), which a session
- * then needs to have (runtime/peers.h). Immutable; any thread. */
+ * est_replicas_build (strategy/replicas_build.h) builds them. They differ in whether other workers take part (`peers`), which a session
+ * then needs to have (runtime/communicator.h). Immutable; any thread. */
 #ifndef EST_STRATEGY_STRATEGY_H
 #define EST_STRATEGY_STRATEGY_H
 
@@ -45,7 +45,7 @@ void est_parameter_server_text(const est_strategy *strategy, est_strbuf *out);
 /* Whether a cluster needs no chief for it: worker 0 is one. NULL: no strategy. */
 bool est_strategy_needs_no_chief(const est_strategy *strategy);
 
-/* The replicas that a graph has under a strategy, to be built by est_towers_build: gradients are summed, and all count the same,
+/* The replicas that a graph has under a strategy, to be built by est_replicas_build: gradients are summed, and all count the same,
  * unless the caller sets `gradients` and `weight`. NULL: one. */
 est_replicas est_strategy_replicas(const est_strategy *strategy);
 

@@ -63,14 +63,14 @@ static void list_ranks(const est_cluster *cluster, est_rank *ranks, char (*names
     }
 }
 
-static est_ensemble_options fill_options(const est_ensemble_options *given, const est_strategy *strategy)
+static est_membership_options fill_options(const est_membership_options *given, const est_strategy *strategy)
 {
     const est_multi_worker_mirrored_options *how = &strategy->workers;
-    est_ensemble_options                     o   = *given;
+    est_membership_options                   o   = *given;
 
-    if (o.return_secs == 0) o.return_secs = how->return_secs;
+    if (o.rejoin_secs == 0) o.rejoin_secs = how->rejoin_secs;
     if (o.deadline_secs == 0) o.deadline_secs = how->timeout_secs;
-    o.go_on          = how->go_on;
+    o.elastic        = how->elastic;
     o.bytes_per_pack = (size_t)how->bytes_per_pack;
     o.communication  = how->communication;
     return o;
@@ -86,16 +86,16 @@ static est_status write_terms(const est_strategy *strategy, const char *more, ch
     est_strbuf_printf(&text, "bytes_per_pack=%" PRId64 "\n",
                       how->bytes_per_pack > 0 ? how->bytes_per_pack : (int64_t)EST_BYTES_PER_PACK);
     est_strbuf_printf(&text, "replicas=%d\n", strategy->replicas > 0 ? strategy->replicas : 1);
-    est_strbuf_printf(&text, "go_on=%s\n%s", how->go_on ? "yes" : "no", more != NULL ? more : "");
+    est_strbuf_printf(&text, "elastic=%s\n%s", how->elastic ? "yes" : "no", more != NULL ? more : "");
     return est_strbuf_take(&text, out);
 }
 
-est_status est_ensemble_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
-                                const est_ensemble_options *options, est_ensemble **out)
+est_status est_membership_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
+                                  const est_membership_options *options, est_membership **out)
 {
-    est_ensemble_options o       = fill_options(options, strategy);
-    int                  n       = est_count_ranks(task->cluster);
-    est_rank            *ranks   = est_zalloc(((size_t)n + 1) * sizeof *ranks);
+    est_membership_options o     = fill_options(options, strategy);
+    int                    n     = est_count_ranks(task->cluster);
+    est_rank              *ranks = est_zalloc(((size_t)n + 1) * sizeof *ranks);
     char(*names)[NAME_MAX_BYTES] = est_zalloc(((size_t)n + 1) * sizeof *names);
     char      *terms             = NULL;
     est_status status            = ranks != NULL && names != NULL ? EST_OK : est_no_memory();
@@ -107,7 +107,7 @@ est_status est_ensemble_of_task(est_server *server, const est_task *task, const 
         o.tasks = ranks;
         o.n     = n;
         o.self  = est_rank_of(task);
-        status  = est_ensemble_create(server, &o, out);
+        status  = est_membership_create(server, &o, out);
     }
     est_free(terms);
     est_free(ranks);
@@ -119,10 +119,10 @@ est_status est_ensemble_of_task(est_server *server, const est_task *task, const 
 
 struct est_workers {
     const est_strategy *strategy;
-    est_server         *server;   /* NULL: one worker */
-    est_ensemble       *ensemble; /* likewise */
-    est_peers          *peers;    /* likewise; the same in every meeting */
-    int                 rank;     /* in the last meeting */
+    est_server         *server;       /* NULL: one worker */
+    est_membership     *membership;   /* likewise */
+    est_communicator   *communicator; /* likewise; the same in every meeting */
+    int                 rank;         /* in the last meeting */
 };
 
 static est_status connect(est_workers *w, const est_workers_options *o)
@@ -131,9 +131,9 @@ static est_status connect(est_workers *w, const est_workers_options *o)
 
     EST_TRY(est_server_create(task->cluster, task->type, task->index,
                               EST_SERVER(.transport = o->transport, .silence_secs = o->silence_secs), &w->server));
-    EST_TRY(est_ensemble_of_task(w->server, task, w->strategy,
-                                 &(est_ensemble_options){ .connect_secs = o->connect_secs }, &w->ensemble));
-    w->peers = est_ensemble_peers(w->ensemble);
+    EST_TRY(est_membership_of_task(w->server, task, w->strategy,
+                                   &(est_membership_options){ .connect_secs = o->connect_secs }, &w->membership));
+    w->communicator = est_membership_communicator(w->membership);
     return EST_OK;
 }
 
@@ -162,7 +162,7 @@ est_status est_workers_create(const est_strategy *strategy, const est_workers_op
 void est_workers_free(est_workers *workers)
 {
     if (workers == NULL) return;
-    est_ensemble_free(workers->ensemble);
+    est_membership_free(workers->membership);
     est_server_free(workers->server);
     est_free(workers);
 }
@@ -170,48 +170,48 @@ void est_workers_free(est_workers *workers)
 int est_workers_count(const est_workers *workers)
 {
     if (workers == NULL) return 0;
-    return workers->ensemble != NULL ? workers->strategy->n_workers : 1;
+    return workers->membership != NULL ? workers->strategy->n_workers : 1;
 }
 
-int est_workers_number(const est_workers *workers)
+int est_workers_rank(const est_workers *workers)
 {
     if (workers == NULL) return -1;
-    return workers->ensemble != NULL ? workers->strategy->worker : 0;
+    return workers->membership != NULL ? workers->strategy->worker : 0;
 }
 
-est_peers *est_workers_peers(const est_workers *workers)
+est_communicator *est_workers_communicator(const est_workers *workers)
 {
-    return workers != NULL ? workers->peers : NULL;
+    return workers != NULL ? workers->communicator : NULL;
 }
 
 /* Meets until all have the same variables, or the job is over: one that is lost while they are given is met again. */
-static est_status meet_and_share(est_workers *w, est_session *session, int64_t step, est_meeting *met)
+static est_status meet_and_share(est_workers *w, est_session *session, int64_t step, est_membership_view *met)
 {
     est_status status = EST_ABORTED;
 
     for (int tries = 0; status == EST_ABORTED && tries < EST_RECOVERIES_MAX; tries++) {
-        EST_TRY(est_ensemble_meet(w->ensemble, step, "", met));
+        EST_TRY(est_membership_join(w->membership, step, "", met));
         if (met->over) return EST_OK;
         w->rank = met->rank;
         if (met->source < 0) {
-            est_ensemble_mend(w->ensemble); /* whatever the session has the next time was given to it since */
+            est_membership_reset(w->membership); /* whatever the session has the next time was given to it since */
             return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
         }
-        status = est_ensemble_share(w->ensemble, session, met->source);
+        status = est_membership_transfer(w->membership, session, met->source);
     }
     if (status != EST_ABORTED) return status;
     return est_fail_context(status, "still failing after meeting the other workers %d times", EST_RECOVERIES_MAX);
 }
 
-est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step)
+est_status est_workers_join(est_workers *workers, est_session *session, int64_t *step)
 {
-    est_meeting met;
+    est_membership_view met;
 
     EST_REQUIRE(workers);
     EST_REQUIRE(session);
     EST_REQUIRE(step);
-    if (*step < -1) return est_fail(EST_INVALID_ARGUMENT, "est_workers_meet: step %lld", (long long)*step);
-    if (workers->ensemble == NULL) {
+    if (*step < -1) return est_fail(EST_INVALID_ARGUMENT, "est_workers_join: step %lld", (long long)*step);
+    if (workers->membership == NULL) {
         if (*step < 0)
             return est_fail(EST_FAILED_PRECONDITION, "a worker alone has no variables: call est_session_init");
         return EST_OK;
@@ -225,16 +225,16 @@ est_status est_workers_meet(est_workers *workers, est_session *session, int64_t 
 
 est_status est_workers_end(est_workers *workers, est_session *session, int64_t step)
 {
-    est_meeting met = { 0 };
+    est_membership_view met = { 0 };
 
     EST_REQUIRE(workers);
     EST_REQUIRE(session);
-    if (workers->ensemble == NULL) return EST_OK;
+    if (workers->membership == NULL) return EST_OK;
     if (workers->rank == 0) {
-        est_ensemble_end_job(workers->ensemble);
+        est_membership_end_job(workers->membership);
         return EST_OK;
     }
     while (!met.over && (met.n == 0 || met.rank > 0)) EST_TRY(meet_and_share(workers, session, step, &met));
-    if (!met.over) est_ensemble_end_job(workers->ensemble); /* those before it are gone */
+    if (!met.over) est_membership_end_job(workers->membership); /* those before it are gone */
     return EST_OK;
 }

@@ -248,7 +248,8 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
-    if (loop->spec.together != NULL) loop->has_batch = false; /* whatever comes: nobody goes back behind this step */
+    if (loop->spec.multi_worker != NULL)
+        loop->has_batch = false; /* whatever comes: nobody goes back behind this step */
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -268,16 +269,16 @@ static est_status read_global_step(est_loop *loop)
 /* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may be more. */
 static est_status run_idle(est_loop *loop)
 {
-    const est_loop_together *together = loop->spec.together;
+    const est_loop_multi_worker *multi_worker = loop->spec.multi_worker;
 
     EST_TRY(CALL_IDLE(loop, before_run));
     if (loop->idle == NULL) {
-        EST_TRY(est_session_prepare(loop->session, (est_nodes){ together->idle_feeds, together->n_idle },
+        EST_TRY(est_session_prepare(loop->session, (est_nodes){ multi_worker->idle_feeds, multi_worker->n_idle },
                                     (est_nodes){ &loop->spec.loss, loop->spec.loss.graph != NULL },
                                     (est_nodes){ loop->targets, loop->spec.targets.n }, &loop->idle));
     }
     est_session_set_run_count(loop->session, loop->run_count);
-    EST_TRY(est_step_run(loop->idle, together->idle_values));
+    EST_TRY(est_step_run(loop->idle, multi_worker->idle_values));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
@@ -314,15 +315,15 @@ static est_status pass_over(est_loop *loop)
 /* A step with the batch at hand, or without one. */
 static est_status run_step(est_loop *loop, bool has_one)
 {
-    est_peers *peers = loop->spec.together != NULL ? loop->spec.together->peers : NULL;
-    est_status status;
+    est_communicator *communicator = loop->spec.multi_worker != NULL ? loop->spec.multi_worker->communicator : NULL;
+    est_status        status;
 
-    if (peers == NULL) return run_once(loop);
-    peers->idle  = !has_one;
-    peers->ended = peers->empty = false;
-    status                      = has_one ? run_once(loop) : run_idle(loop);
+    if (communicator == NULL) return run_once(loop);
+    communicator->idle  = !has_one;
+    communicator->ended = communicator->empty = false;
+    status                                    = has_one ? run_once(loop) : run_idle(loop);
     if (status != EST_OUT_OF_RANGE) return status;
-    return peers->ended ? end_here(loop) : peers->empty ? pass_over(loop) : status;
+    return communicator->ended ? end_here(loop) : communicator->empty ? pass_over(loop) : status;
 }
 
 est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
@@ -406,7 +407,7 @@ static est_status rejoin(est_loop *loop, est_status status)
         if (stop_signalled(loop)) return EST_OK;
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
         est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
-        status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
+        status = loop->spec.multi_worker->rejoin(loop->spec.user, loop, &step, &over);
         if (step != loop->global_step) loop->has_batch = false;
         loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
@@ -423,7 +424,7 @@ static est_status rejoin(est_loop *loop, est_status status)
 
 static est_status recover_or_rejoin(est_loop *loop, est_status status)
 {
-    return loop->spec.together != NULL ? rejoin(loop, status) : recover(loop, status);
+    return loop->spec.multi_worker != NULL ? rejoin(loop, status) : recover(loop, status);
 }
 
 /* A step that was made again after going back to a checkpoint is no progress; without steps every run is. */
@@ -458,7 +459,7 @@ est_status est_loop_step(est_loop *loop)
         loop->at_end = false;
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
-        if (!has_one && loop->spec.together == NULL) return end_here(loop);
+        if (!has_one && loop->spec.multi_worker == NULL) return end_here(loop);
         status = await_turn(loop);
         if (status == EST_OK && loop->stop) return end_here(loop);
         if (status == EST_OK) status = run_step(loop, has_one);
@@ -466,7 +467,7 @@ est_status est_loop_step(est_loop *loop)
         if (status == EST_CANCELLED && stop_signalled(loop))
             return end_here(loop); /* a task that is stopped waits for no other */
         if (!is_recoverable(status)) return status;
-        if (loop->spec.together != NULL) {
+        if (loop->spec.multi_worker != NULL) {
             EST_TRY(rejoin(loop, status));
             continue;
         }
@@ -605,7 +606,7 @@ est_status est_loop_run(est_loop *loop)
         while (status == EST_OK);
         if (!est_loop_at_end(loop)) return status;
         status = est_loop_end(loop);
-        if (!is_recoverable(status) || (loop->spec.session.remote == NULL && loop->spec.together == NULL))
+        if (!is_recoverable(status) || (loop->spec.session.remote == NULL && loop->spec.multi_worker == NULL))
             return status;
         EST_TRY(resume(loop, status));
     }

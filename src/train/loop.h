@@ -7,7 +7,7 @@
  * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is made
  * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The loop gives
  * up after a hundred sessions that could not be made, or eight that were and brought not one step more. Workers that train
- * together keep their sessions and meet again instead (est_loop_together).
+ * together keep their sessions and meet again instead (est_loop_multi_worker).
  *
  * Threading: one thread at a time. A stop may be requested by a signal handler (est_stop_signal in base/signals.h). */
 #ifndef EST_TRAIN_LOOP_H
@@ -16,7 +16,7 @@
 #include "estoc/dataset.h"
 #include "estoc/hooks.h"
 #include "estoc/saver.h"
-#include "runtime/peers.h"
+#include "runtime/communicator.h"
 
 /* Where a fed node gets its value from: a component of the input. */
 typedef struct est_loop_feed {
@@ -27,10 +27,10 @@ typedef struct est_loop_feed {
     int      replica; /* of which of the step's batches */
 } est_loop_feed;
 
-/* A training together with other workers, step by step (runtime/peers.h). A worker whose input has ended goes on to take part in
+/* A training together with other workers, step by step (runtime/communicator.h). A worker whose input has ended goes on to take part in
  * the steps of the others, with nothing to bring, until all inputs have ended. */
-typedef struct est_loop_together {
-    est_peers               *peers;
+typedef struct est_loop_multi_worker {
+    est_communicator        *communicator;
     const est_node          *idle_feeds;  /* [n_idle]: what is fed then, in place of the input, */
     const est_tensor *const *idle_values; /* [n_idle]: and its values */
     int                      n_idle;
@@ -38,7 +38,7 @@ typedef struct est_loop_together {
     /* A worker was lost, or has come back: meets the others, so that all have the same variables at the same step, and says
      * which it is, also when something fails behind that. *over: the job has ended meanwhile. */
     est_status (*rejoin)(void *user, est_loop *loop, int64_t *global_step, bool *over);
-} est_loop_together;
+} est_loop_multi_worker;
 
 typedef enum est_summary_what {
     EST_MODEL_SCALAR = 0,
@@ -64,7 +64,7 @@ typedef struct est_loop_spec {
     const est_loop_feed *feeds; /* [n_feeds]; copied */
     int                  n_feeds;
     int n_replicas; /* batches of a step; 0: 1. Where the input has fewer left, replicas get the first, and rows 0 */
-    const est_loop_together *together; /* NULL: it trains alone; borrowed until the loop goes */
+    const est_loop_multi_worker *multi_worker; /* NULL: it trains alone; borrowed until the loop goes */
 
     est_node  loss;        /* EST_NO_NODE: there is none */
     est_node  global_step; /* a value computed in every run: the step as it is after the run; EST_NO_NODE: stays put */

@@ -561,7 +561,7 @@ static est_status write_parts(saving *s, const est_remote_list *list, const char
 }
 
 /* Their names are of this save alone: a task may still be writing for a process that was killed. */
-static est_status write_together(saving *s, const est_remote_list *list)
+static est_status write_multi_worker(saving *s, const est_remote_list *list)
 {
     char      *absolute, *prefix = NULL;
     est_status status;
@@ -580,7 +580,7 @@ static est_status write_checkpoint(saving *s)
     est_remote_list list   = { 0 };
     est_status      status = est_remote_list_fill(&list, s->session, s->vars, s->n_vars);
 
-    if (status == EST_OK) status = list.n > 0 ? write_together(s, &list) : write_bundle(s, s->prefix, true);
+    if (status == EST_OK) status = list.n > 0 ? write_multi_worker(s, &list) : write_bundle(s, s->prefix, true);
     est_free(list.data);
     return status;
 }

@@ -171,12 +171,12 @@ static const wrong wrongs[] = {
     { "seed: 3", "strategy: {replicas: 2}", ":24:28: \"replicas\" is not for a strategy of the type \"parameter_server\"\n" },
     { "seed: 3", "strategy: {name: one_device, replicas: 2}", ":24:46: \"replicas\" is not for a strategy of the type \"one_device\"\n" },
     { "seed: 3", "strategy: {name: mirrored, replicas: 257}", ":24:44: \"replicas\" takes a whole number from 1 to 256, not \"257\"\n" },
-    { "seed: 3", "strategy: {name: central_storage, go_on: true}",
-      ":24:48: \"go_on\" is not for a strategy of the type \"central_storage\"\n" },
+    { "seed: 3", "strategy: {name: central_storage, elastic: true}",
+      ":24:48: \"elastic\" is not for a strategy of the type \"central_storage\"\n" },
     { "seed: 3", "strategy: {name: multi_worker_mirrored, timeout_seconds: 3}",
       ":24:47: a strategy has no key \"timeout_seconds\"; did you mean \"timeout_secs\"?\n" },
-    { "seed: 3", "strategy: {name: multi_worker_mirrored, return_secs: 0}",
-      ":24:60: \"return_secs\" takes a number above 0 or forever, not \"0\"\n" },
+    { "seed: 3", "strategy: {name: multi_worker_mirrored, rejoin_secs: 0}",
+      ":24:60: \"rejoin_secs\" takes a number above 0 or forever, not \"0\"\n" },
     { "seed: 3", "strategy: {name: multi_worker_mirrored, communication: RING}", "; did you mean \"ring\"?\n" },
     { "seed: 3", "strategy: {name: multi_worker_mirrored, communication: NCCL}",
       "not \"NCCL\": it is for GPUs, and devices here are CPUs; did you mean \"ring\"?\n" },
@@ -515,7 +515,7 @@ static void test_print_config(void **state)
                          "features: {x: {type: numeric}}\n"
                          "data: {train: t.csv, autoshard: file}\n"
                          "run:\n"
-                         "  strategy: {name: multi_worker_mirrored, communication: shared, return_secs: forever}\n"
+                         "  strategy: {name: multi_worker_mirrored, communication: shared, rejoin_secs: forever}\n"
                          "  eval_strategy: {name: mirrored, replicas: 2}\n"));
 }
 

@@ -7,7 +7,7 @@
 #include "cli/job_data.h"
 #include "estoc/checkpoint.h"
 
-#define TOGETHER "--set", "run.max_worker_delay_secs=0", "--set", "eval.start_delay_secs=0"
+#define MULTI_WORKER "--set", "run.max_worker_delay_secs=0", "--set", "eval.start_delay_secs=0"
 
 /* The lines of one task, without its name. */
 static const char *lines_of(const char *text, const char *task)
@@ -31,7 +31,7 @@ static void test_all_roles(void **state)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "launch", "--ps", "2", "--workers", "1", "--evaluator", "--", EST_TOOL, "train", path,
-                            DIR("all"), TOGETHER, "--json");
+                            DIR("all"), MULTI_WORKER, "--json");
     est_json   *found;
 
     (void)state;
@@ -83,7 +83,7 @@ static void expect_evaluated(const tool_run *run, const char *task, const char *
 }
 
 /* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
-static void test_together(void **state)
+static void test_multi_worker(void **state)
 {
     const char *path = changed("seed: 3",
                                "seed: 3, peer_silence_secs: 30, strategy: {sync_replicas: 2, "
@@ -98,11 +98,11 @@ static void test_together(void **state)
     tool_run_free(&run);
 
     run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
-               DIR("together"), TOGETHER, "--json");
+               DIR("multi_worker"), MULTI_WORKER, "--json");
     tool_expect_part(lines_of(run.err, "chief:0"), "\"sync_replicas\": 2, ", "the chief's log");
     expect_evaluated(&run, "chief:0", "together/export/final");
     tool_run_free(&run);
-    run   = TOOL(0, "evaluate", path, DIR("together"), "--json", "--quiet");
+    run   = TOOL(0, "evaluate", path, DIR("multi_worker"), "--json", "--quiet");
     found = tool_json(run.out);
     assert_true(metric(found, "accuracy") > 0.97 && metric(found, "global_step") == 150);
     est_json_free(found);
@@ -114,7 +114,7 @@ static void test_no_eval(void **state)
 {
     const char *path = changed("  eval: eval.csv\n", "");
     tool_run run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
-                        DIR("no-eval"), TOGETHER, "--set", "export=[]");
+                        DIR("no-eval"), MULTI_WORKER, "--set", "export=[]");
 
     (void)state;
     tool_run_free(&run);
@@ -131,7 +131,7 @@ static void test_epochs(void **state)
 {
     const char *path = changed("train: {max_steps: 150}\n", "");
     tool_run    run  = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--", EST_TOOL, "train", path, DIR("epochs"),
-                            TOGETHER, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
+                            MULTI_WORKER, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
 
     (void)state;
     tool_expect_part(lines_of(run.err, "chief:0"),
@@ -233,7 +233,7 @@ static void test_evaluate_alone(void **state)
 {
     const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");
     tool_run    run  = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("first"),
-                            TOGETHER, "--json");
+                            MULTI_WORKER, "--json");
 
     (void)state;
     expect_evaluated(&run, "worker:0", "first/export/final");
@@ -243,13 +243,13 @@ static void test_evaluate_alone(void **state)
 }
 
 /* Workers that evaluate together count every row once: counts and what follows from them are as one process has them. */
-static void test_evaluate_together(void **state)
+static void test_evaluate_multi_worker(void **state)
 {
     static const char *const exact[] = { "accuracy",    "accuracy_baseline", "auc",       "auc_precision_recall",
                                          "global_step", "label/mean",        "precision", "recall" };
     const char *path  = changed("seed: 3", "seed: 3, strategy: &s {name: multi_worker_mirrored}, eval_strategy: *s");
     tool_run    run   = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"),
-                             TOGETHER, "--json", "--set", "train.max_steps=60");
+                             MULTI_WORKER, "--json", "--set", "train.max_steps=60");
     est_json   *first = tool_json(lines_of(run.out, "worker:0")), *second = tool_json(lines_of(run.out, "worker:1")),
              *alone;
     char   name[64];
@@ -275,7 +275,7 @@ static void test_evaluate_together(void **state)
     est_json_free(second);
     est_json_free(alone);
     assert_int_equal(access("in-step/export/final", R_OK), 0);
-    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"), TOGETHER,
+    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"), MULTI_WORKER,
                "--set", "train.max_steps=70"); /* for people one of them says it, the chief */
     tool_expect_part(lines_of(run.out, "worker:0"), "accuracy", "standard output of worker 0");
     tool_expect_text(lines_of(run.out, "worker:1"), "", "standard output of worker 1");
@@ -285,9 +285,9 @@ static void test_evaluate_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_roles),      cmocka_unit_test(test_together),
+        cmocka_unit_test(test_all_roles),      cmocka_unit_test(test_multi_worker),
         cmocka_unit_test(test_no_eval),        cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_epoch),          cmocka_unit_test(test_evaluate_together),
+        cmocka_unit_test(test_epoch),          cmocka_unit_test(test_evaluate_multi_worker),
         cmocka_unit_test(test_evaluate_alone),
     };
 

@@ -463,11 +463,11 @@ static void test_in_step(void **state)
         { "{name: central_storage, replicas: 3}", "{\"name\": \"central_storage\", \"replicas\": 3}" },
         { "multi_worker_mirrored", "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 1, "
                                    "\"communication\": \"auto\", \"bytes_per_pack\": 4194304, \"timeout_secs\": 600, "
-                                   "\"return_secs\": 600, \"go_on\": false}" },
+                                   "\"rejoin_secs\": 600, \"elastic\": false}" },
         { "{name: multi_worker_mirrored, replicas: 2, communication: shared, bytes_per_pack: 9, timeout_secs: 7, "
-          "return_secs: 2.5, go_on: true}",
+          "rejoin_secs: 2.5, elastic: true}",
           "\"replicas\": 2, \"workers\": 1, \"communication\": \"shared\", \"bytes_per_pack\": 9, \"timeout_secs\": 7, "
-          "\"return_secs\": 2.5, \"go_on\": true}" },
+          "\"rejoin_secs\": 2.5, \"elastic\": true}" },
         { "{name: multi_worker_mirrored, communication: ring}", "\"communication\": \"ring\"" },
         { "{name: multi_worker_mirrored, communication: halving}", "\"communication\": \"halving\"" },
         { "{name: multi_worker_mirrored, communication: direct}", "\"communication\": \"direct\"" },

@@ -211,7 +211,7 @@ static void test_training(void **state)
 }
 
 /* Those who train together count their steps themselves. */
-static void test_training_together(void **state)
+static void test_training_multi_worker(void **state)
 {
     job      j  = make_job_of("master", "tcp", NULL);
     task     ps = start_task(&j, "ps"), master = start_task(&j, "master");
@@ -400,7 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_training_together),
+        cmocka_unit_test(test_training_multi_worker),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_task_that_is_not_there),
         cmocka_unit_test(test_certificates),

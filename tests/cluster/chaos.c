@@ -5,7 +5,7 @@
  * tasks promise each other is another for each. Workers that train together end with exactly the variables of an undisturbed job.
  *
  * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
- * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
+ * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync_replicas runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "support/dynamic_test.h"
 #include "support/estimator_test.h"
 #include "support/flood_test.h"
-#include "support/together_test.h"
+#include "support/multi_worker_test.h"
 
 #define EVENTS_MAX  12
 #define TASKS       6
@@ -334,29 +334,29 @@ static double run_exporting(const mode *m, uint64_t seed, bool calm)
 }
 
 /* Workers that train together, chief and all. */
-static double run_together(const mode *m, uint64_t seed, bool calm)
+static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
 {
-    cluster c = together_make(3, "", m->word), quiet = together_make(3, "", m->word);
+    cluster c = multi_worker_make(3, "", m->word), quiet = multi_worker_make(3, "", m->word);
     event   events[EVENTS_MAX];
     char    steps[32], job_seed[32];
 
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
     snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
     c.args[0] = quiet.args[0] = steps;
-    c.args[TOGETHER_ARGS] = quiet.args[TOGETHER_ARGS] = job_seed;
-    c.args[TOGETHER_SILENCE]                          = "silence=1";
-    quiet.args[TOGETHER_PAUSE]                        = "pause_us=0";
+    c.args[MULTI_WORKER_ARGS] = quiet.args[MULTI_WORKER_ARGS] = job_seed;
+    c.args[MULTI_WORKER_SILENCE]                              = "silence=1";
+    quiet.args[MULTI_WORKER_PAUSE]                            = "pause_us=0";
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
     if (!calm) draw_events(&c, seed, events, m->events);
     cluster_start_all(&c);
     if (!calm) disturb(&c, events, m->events);
     cluster_wait_all(&c, 90);
-    together_assert_same(&quiet, &c);
+    multi_worker_assert_same(&quiet, &c);
     if (m->dynamic) check_keys(&c, m, 0);
     printf("%s, seed %llu: the same variables\n", m->name, (unsigned long long)seed);
-    together_end(&quiet, m->steps);
-    together_end(&c, m->steps);
+    multi_worker_end(&quiet, m->steps);
+    multi_worker_end(&c, m->steps);
     return 0;
 }
 
@@ -490,15 +490,15 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
     loss = end_job(&ps, m, seed);
 
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
-    c     = together_make(3, steps, draw(&moments, 2) == 1 ? "together=1" : NULL);
-    quiet = together_make(3, steps, NULL);
-    stop_at_end(&c, m, TOGETHER_ARGS, &moments, calm);
-    quiet.args[TOGETHER_PAUSE] = "pause_us=0";
+    c     = multi_worker_make(3, steps, draw(&moments, 2) == 1 ? "multi_worker=1" : NULL);
+    quiet = multi_worker_make(3, steps, NULL);
+    stop_at_end(&c, m, MULTI_WORKER_ARGS, &moments, calm);
+    quiet.args[MULTI_WORKER_PAUSE] = "pause_us=0";
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
-    together_assert_same(&quiet, &c);
-    together_end(&quiet, m->steps);
-    together_end(&c, m->steps);
+    multi_worker_assert_same(&quiet, &c);
+    multi_worker_end(&quiet, m->steps);
+    multi_worker_end(&c, m->steps);
     return loss;
 }
 
@@ -512,16 +512,17 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
  * 0.98, deviation 0.25; a model that knows no key has 2.7. */
 static mode modes[] = {
     { "async", run_seed, "tcp", NULL, 6000, 12, 0.1, 0.036, false, 0 },
-    { "sync", run_seed, "tcp", "sync=2", 3000, 12, 0.08, 0.028, false, 0 }, /* of three trainers: one is to spare */
+    { "sync_replicas", run_seed, "tcp", "sync=2", 3000, 12, 0.08, 0.028, false,
+      0 }, /* of three trainers: one is to spare */
     { "consistent", run_seed, "tcp", "consistent=1", 6000, 12, 0.1, 0.036, false, 0 },
     { "tls", run_seed, "tls", NULL, 6000, 12, 0.1, 0.036, false, 300 },
     { "ucx", run_seed, "ucx", NULL, 6000, 12, 0.1, 0.036, false, 0 },
     { "evaluator", run_exporting, "tcp", "export_ms=700", 3000, 4, 0.1, 0.036, false, 0 },
     { "keys", run_seed, "tcp", NULL, 2000, 5, 2.5, 1.4, true, 0 }, /* admission, eviction */
-    { "sync_keys", run_seed, "tcp", "sync=2", 800, 4, 2.5, 1.4, true, 0 },
+    { "sync_replicas_keys", run_seed, "tcp", "sync=2", 800, 4, 2.5, 1.4, true, 0 },
     { "term", run_stopped, "tcp", NULL, 300, 0, 0.2, 0.08, false, 0 },
-    { "together", run_together, "tcp", NULL, 3000, 12, 0, 0, false, 0 },
-    { "together_keys", run_together, "tcp", "dynamic=1", 3000, 12, 0, 0, true, 0 },
+    { "multi_worker", run_multi_worker, "tcp", NULL, 3000, 12, 0, 0, false, 0 },
+    { "multi_worker_keys", run_multi_worker, "tcp", "dynamic=1", 3000, 12, 0, 0, true, 0 },
 };
 
 #define N_MODES (sizeof modes / sizeof modes[0])

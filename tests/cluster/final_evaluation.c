@@ -100,7 +100,7 @@ static bool has_word(int argc, char **argv, const char *word)
     return false;
 }
 
-/* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
+/* argv: the model directory; "mirrored": workers in step; "multi_worker": which evaluate together; "passes": the input ends
  * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation, with "export"
  * after it; "first": to the first worker alone; "pause": the training, "slow": the exporter waits for the gate. */
 static int run_task(int argc, char **argv)
@@ -135,9 +135,9 @@ static int run_task(int argc, char **argv)
             est_test_model,
             EST_ESTIMATOR(.model_dir = argv[0],
                           .config    = EST_RUN_CONFIG(.save_checkpoints_steps = 20, .seed = 11,
-                                                      .train_distribute      = strategy,
-                                                      .eval_distribute       = has_word(argc, argv, "together") ? strategy
-                                                                                                                : NULL,
+                                                      .train_distribute = strategy,
+                                                      .eval_distribute  = has_word(argc, argv, "multi_worker") ? strategy
+                                                                                                               : NULL,
                                                       .max_worker_delay_secs = EST_OFF)),
             &estimator);
     }
@@ -280,7 +280,7 @@ static void first_of_all_killed(const char *when)
     c.args[0] = "kill";
     c.args[1] = "mirrored";
     c.args[2] = "passes";
-    c.args[3] = "together";
+    c.args[3] = "multi_worker";
     c.args[4] = "first"; /* alone is killed */
     c.args[5] = when;
     cluster_start_all(&c);
@@ -294,14 +294,14 @@ static void first_of_all_killed(const char *when)
     cluster_free(&c);
 }
 
-static void test_together_killed(void **state)
+static void test_multi_worker_killed(void **state)
 {
     (void)state;
     first_of_all_killed(NULL);
 }
 
 /* The others stay until the first has exported, too. */
-static void test_together_killed_exporting(void **state)
+static void test_multi_worker_killed_exporting(void **state)
 {
     (void)state;
     first_of_all_killed("export");
@@ -515,8 +515,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_chief_killed),
         cmocka_unit_test(test_chief_stopped),
         cmocka_unit_test(test_worker_killed),
-        cmocka_unit_test(test_together_killed),
-        cmocka_unit_test(test_together_killed_exporting),
+        cmocka_unit_test(test_multi_worker_killed),
+        cmocka_unit_test(test_multi_worker_killed_exporting),
         cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
         cmocka_unit_test(test_evaluator_lost),

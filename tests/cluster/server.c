@@ -367,7 +367,7 @@ static void get_stuck(void *user, est_status status, const char *error, est_mess
 }
 
 /* All reads at once, before the answer to one of them makes the network thread wait. */
-static void read_together(void *user, est_status status, const char *error, est_message *answer)
+static void read_sync_replicas(void *user, est_status status, const char *error, est_message *answer)
 {
     est_packing name = { 0 };
     est_payload payload;
@@ -411,7 +411,7 @@ static void test_stuck_client(void **state)
     assert_ok(est_net_connect(est_server_net(client), strstr(est_server_target(f.ps[ps]), "//") + 2, NULL, 20, &link));
     c.link = link;
     assert_ok(est_packing_payload(&nothing, &payload));
-    assert_ok(est_link_ask(link, EST_METHOD_VARIABLES, "names", payload, 20, read_together, &c, NULL));
+    assert_ok(est_link_ask(link, EST_METHOD_VARIABLES, "names", payload, 20, read_sync_replicas, &c, NULL));
     /* the worker is served while the other's reads wait, of which only some have been answered */
     served = NULL;
     until  = est_now_ns() + 60 * EST_NS_PER_SEC;

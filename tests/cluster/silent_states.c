@@ -433,7 +433,7 @@ static void let_commit(est_server *clock)
 }
 
 /* The one that waited makes a step with a new session. */
-static void go_on(fixture *f)
+static void elastic(fixture *f)
 {
     trainer *t = &f->trainers[0];
 
@@ -471,7 +471,7 @@ static void test_state(void **state)
     if (r->text != NULL && strstr(a.error, r->text) == NULL) fail_msg("\"%s\" does not say \"%s\"", a.error, r->text);
     if (secs > r->bound_secs + BUSY_SECS) fail_msg("it took %g s, not %g", secs, r->bound_secs);
     fall_silent(&f, r, false);
-    if (!r->is_end) go_on(&f);
+    if (!r->is_end) elastic(&f);
     for (int i = 0; i < 2; i++) close_trainer(&f.trainers[i]);
     servers_stop(&f.servers);
 }

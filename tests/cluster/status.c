@@ -579,7 +579,7 @@ static void test_wait_for_a_step(void **state)
     assert_ok(f.remote[0]->ops->turn(f.remote[0], &finished));
     est_wire_put_i64(&step.head, EST_FIELD_STEP, 0);
     est_wire_put_u64(&step.head, EST_FIELD_ERA, est_tasks_of(f.remote[0])->era);
-    est_wire_put_i64(&step.head, EST_FIELD_TOGETHER, WORKERS);
+    est_wire_put_i64(&step.head, EST_FIELD_SYNC_REPLICAS, WORKERS);
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
 
     chief = ask_ps(&f, 0, EST_METHOD_FINISH_STEP, &step);

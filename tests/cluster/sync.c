@@ -681,7 +681,7 @@ static void test_one_wait_a_worker(void **state)
     assert_ok(est_net_connect(est_server_net(s.worker[0]), r->peers[CLOCK].address, "ps:0", 20, &again));
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
     est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
-    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, 2);
+    est_wire_put_i64(&packing.head, EST_FIELD_SYNC_REPLICAS, 2);
     assert_ok(est_packing_payload(&packing, &payload));
     assert_ok(est_link_ask(again, EST_METHOD_FINISH_STEP, "the same", payload, 60, NULL, NULL, &ask));
     pthread_join(thread, &result);

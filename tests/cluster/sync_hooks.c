@@ -17,11 +17,11 @@
 #include "support/cluster_test.h"
 #include "support/estimator_test.h"
 
-#define ROWS      480
-#define TOGETHER  24 /* examples of a step */
-#define STEPS     12
-#define IDS       7
-#define TOLERANCE 1e-5
+#define ROWS          480
+#define SYNC_REPLICAS 24 /* examples of a step */
+#define STEPS         12
+#define IDS           7
+#define TOLERANCE     1e-5
 
 /* --- the model --------------------------------------------------------------------------------------------------------- */
 
@@ -182,7 +182,7 @@ static int task(int argc, char **argv)
     est_status status;
 
     assert_int_equal(argc, 1);
-    status = run(argv[0], TOGETHER / 2, NULL);
+    status = run(argv[0], SYNC_REPLICAS / 2, NULL);
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     return status != EST_OK;
 }
@@ -210,7 +210,7 @@ static void compare(int n_ps)
     const cluster_task *worker = cluster_find(&c, "worker", 0);
     double              one[STEPS], chief[STEPS], other[STEPS];
 
-    assert_int_equal(run(whole.model, TOGETHER, one), EST_OK);
+    assert_int_equal(run(whole.model, SYNC_REPLICAS, one), EST_OK);
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     read_losses(cluster_find(&c, "chief", 0), chief);

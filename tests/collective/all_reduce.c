@@ -101,7 +101,7 @@ static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO,         
 #define N_ALGORITHMS (int)(sizeof algorithms / sizeof algorithms[0])
 
 /* Made-up hosts: how the ranks are spread over them. */
-typedef enum spread { TOGETHER, IN_PAIRS, IN_TURNS, FIRST_ALONE, APART, N_SPREADS } spread;
+typedef enum spread { MULTI_WORKER, IN_PAIRS, IN_TURNS, FIRST_ALONE, APART, N_SPREADS } spread;
 
 static void spread_out(collective_test *t, spread s)
 {
@@ -153,7 +153,7 @@ static void test_hosts(void **state)
 {
     (void)state;
     for (int n = 2; n <= COLLECTIVE_RANKS_MAX; n++) {
-        for (spread s = TOGETHER; s < N_SPREADS; s++) {
+        for (spread s = MULTI_WORKER; s < N_SPREADS; s++) {
             collective_test t;
 
             collective_start(&t, "tcp", n);
@@ -180,9 +180,9 @@ static void expect_topology(int n, spread s, est_topology topology, est_communic
 static void test_topology(void **state)
 {
     (void)state;
-    expect_topology(1, TOGETHER, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
+    expect_topology(1, MULTI_WORKER, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
     expect_topology(3, APART, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
-    expect_topology(3, TOGETHER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_SHARED);
+    expect_topology(3, MULTI_WORKER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_SHARED);
     expect_topology(3, IN_PAIRS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
     expect_topology(4, IN_TURNS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
     expect_topology(4, FIRST_ALONE, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);

@@ -390,7 +390,7 @@ static void count_two(void *user, est_log_level level, int64_t wall_ns, const ch
 }
 
 /* Evaluates a directory of 10 steps as the evaluator of two workers; how often it warns of their evaluating, too. */
-static int said_of_two(const char *dir, const char *cluster, bool together)
+static int said_of_two(const char *dir, const char *cluster, bool multi_worker)
 {
     est_strategy  *strategy = NULL;
     est_estimator *e        = NULL;
@@ -402,7 +402,7 @@ static int said_of_two(const char *dir, const char *cluster, bool together)
         est_estimator_create(est_test_model,
                              EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster,
                                                                     .train_distribute = strategy,
-                                                                    .eval_distribute  = together ? strategy : NULL)),
+                                                                    .eval_distribute = multi_worker ? strategy : NULL)),
                              &e),
         EST_OK);
     est_log_set_level(EST_LOG_WARN);

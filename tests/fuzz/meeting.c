@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "strategy/meeting.h"
+#include "collective/membership_round.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,12 +21,12 @@ static bool same_numbers(est_numbers a, est_numbers b)
 
 static void fuzz_arrival(const uint8_t *data, size_t size, int n)
 {
-    est_arrival     once = { 0 }, twice = { 0 };
+    est_proposal    once = { 0 }, twice = { 0 };
     est_wire_writer out = { 0 };
 
-    if (est_arrival_read(data, size, n, 0, &once) == EST_OK) {
-        est_arrival_write(&once, &out);
-        require(est_arrival_read(out.data, out.size, n, 0, &twice) == EST_OK);
+    if (est_proposal_read(data, size, n, 0, &once) == EST_OK) {
+        est_proposal_write(&once, &out);
+        require(est_proposal_read(out.data, out.size, n, 0, &twice) == EST_OK);
         require(once.number == twice.number && once.terms.list == twice.terms.list && once.step == twice.step);
         require(once.generation == twice.generation && same_numbers(once.members, twice.members));
         require(strcmp(once.address, twice.address) == 0 && strcmp(once.word, twice.word) == 0);
@@ -34,28 +34,28 @@ static void fuzz_arrival(const uint8_t *data, size_t size, int n)
         require(strcmp(once.terms.options, twice.terms.options) == 0);
     }
     est_wire_writer_clear(&out);
-    est_arrival_clear(&once);
-    est_arrival_clear(&twice);
+    est_proposal_clear(&once);
+    est_proposal_clear(&twice);
 }
 
 static void fuzz_agreement(const uint8_t *data, size_t size, int n)
 {
-    est_agreement   once = { 0 }, twice = { 0 };
+    est_decision    once = { 0 }, twice = { 0 };
     est_wire_writer out = { 0 };
 
-    if (est_agreement_read(data, size, n, &once) == EST_OK) {
-        est_agreement_write(&once, &out);
-        require(est_agreement_read(out.data, out.size, n, &twice) == EST_OK);
+    if (est_decision_read(data, size, n, &once) == EST_OK) {
+        est_decision_write(&once, &out);
+        require(est_decision_read(out.data, out.size, n, &twice) == EST_OK);
         require(once.kind == twice.kind && once.generation == twice.generation && once.source == twice.source);
         require(once.step == twice.step && once.status == twice.status && same_numbers(once.members, twice.members));
         for (int i = 0; i < once.members.n; i++) {
-            require(est_agreement_rank(&once, once.members.data[i], twice.incarnations[i]) == i);
+            require(est_decision_rank(&once, once.members.data[i], twice.incarnations[i]) == i);
             require(strcmp(once.addresses[i], twice.addresses[i]) == 0);
         }
     }
     est_wire_writer_clear(&out);
-    est_agreement_clear(&once);
-    est_agreement_clear(&twice);
+    est_decision_clear(&once);
+    est_decision_clear(&twice);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

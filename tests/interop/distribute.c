@@ -213,7 +213,7 @@ static void test_replicas(void **state)
 static void test_moved_runs(void **state)
 {
     (void)state;
-    interop_ask("go_on");
+    interop_ask("elastic");
     train_workers("their_workers", "adam", "60");
     train_replicas("their_replicas", "norm", MORE);
     interop_ask("check_moved_runs");

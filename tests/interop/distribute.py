@@ -258,7 +258,7 @@ def check_replicas(folder):
         same_variables(ours, theirs, run)
 
 
-def go_on(folder):
+def elastic(folder):
     together(workers(folder, "our_workers", ("adam",), MORE) + [(replicate, folder, "our_replicas", ("norm",), MORE)])
 
 

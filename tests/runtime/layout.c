@@ -39,7 +39,7 @@ static est_node convolution(model *m)
     return est_flatten(est_avg_pool2d(x, 2, NULL));
 }
 
-static est_node tower(model *m)
+static est_node replica(model *m)
 {
     est_node x = est_reshape(m->x, EST_I64S(-1, 144));
 
@@ -185,13 +185,13 @@ static void convolutions_reuse_their_memory(void **state)
     assert_true(facts.inplace > 0);
 }
 
-static void towers_reuse_their_memory(void **state)
+static void replicas_reuse_their_memory(void **state)
 {
     plan_facts facts = { 0 };
 
     (void)state;
-    check_model(tower, est_adam(0.01, EST_ADAM(.keras = true)), "tower, Adam", &facts);
-    check_model(tower, est_adadelta(1, NULL), "tower, Adadelta", &facts);
+    check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "tower, Adam", &facts);
+    check_model(replica, est_adadelta(1, NULL), "tower, Adadelta", &facts);
     assert_true(facts.inplace > 0 && facts.fused > 0);
 }
 
@@ -209,7 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_share_the_threads),
         cmocka_unit_test(convolutions_reuse_their_memory),
-        cmocka_unit_test(towers_reuse_their_memory),
+        cmocka_unit_test(replicas_reuse_their_memory),
         cmocka_unit_test(hundreds_of_small_results_share_memory),
     };
 

@@ -7,7 +7,7 @@
 #include "estoc/estoc.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
-#include "support/memory_peers.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 #define ROWS    50
@@ -107,11 +107,11 @@ typedef struct outcome {
 } outcome;
 
 typedef struct job {
-    memory_peers *peers;
-    est_optimizer optimizer;
-    const int    *cut;        /* [n + 1]: which rows of a batch each worker has */
-    bool          extra_of_0; /* worker 0 fetches more than the others */
-    outcome       out[WORKERS];
+    memory_communicator *communicator;
+    est_optimizer        optimizer;
+    const int           *cut;        /* [n + 1]: which rows of a batch each worker has */
+    bool                 extra_of_0; /* worker 0 fetches more than the others */
+    outcome              out[WORKERS];
 } job;
 
 static void train(void *user, int rank)
@@ -122,7 +122,9 @@ static void train(void *user, int rank)
     outcome     *out = &j->out[rank];
 
     assert_ok(est_session_create(
-        m.graph, EST_SESSION(.threads = 1, .peers = j->peers != NULL ? memory_peers_of(j->peers, rank) : NULL),
+        m.graph,
+        EST_SESSION(.threads      = 1,
+                    .communicator = j->communicator != NULL ? memory_communicator_of(j->communicator, rank) : NULL),
         &session));
     assert_ok(est_session_init(session));
     for (int step = 0; step < STEPS; step++) {
@@ -167,11 +169,13 @@ static void assert_same_bits(const est_tensor *a, const est_tensor *b)
 static void check_cut(est_optimizer optimizer, int n, const int *cut, size_t bytes_per_pack, bool extra)
 {
     job one  = { .optimizer = optimizer, .cut = (const int[]){ 0, BATCH } };
-    job many = { .optimizer = optimizer, .cut = cut, .peers = memory_peers_create(n), .extra_of_0 = extra };
+    job many = {
+        .optimizer = optimizer, .cut = cut, .communicator = memory_communicator_create(n), .extra_of_0 = extra
+    };
 
-    for (int i = 0; i < n; i++) memory_peers_of(many.peers, i)->bytes_per_pack = bytes_per_pack;
+    for (int i = 0; i < n; i++) memory_communicator_of(many.communicator, i)->bytes_per_pack = bytes_per_pack;
     train(&one, 0);
-    memory_peers_run(n, train, &many);
+    memory_communicator_run(n, train, &many);
     for (int i = 0; i < n; i++) {
         for (int step = 0; step < STEPS; step++) assert_near(many.out[i].loss[step], one.out[0].loss[step], 2e-5);
         assert_close(many.out[i].table, one.out[0].table);
@@ -181,7 +185,7 @@ static void check_cut(est_optimizer optimizer, int n, const int *cut, size_t byt
     }
     free_outcome(&one.out[0]);
     for (int i = 0; i < n; i++) free_outcome(&many.out[i]);
-    memory_peers_free(many.peers);
+    memory_communicator_free(many.communicator);
 }
 
 static void test_parts_of_a_batch(void **state)
@@ -212,16 +216,17 @@ static void test_fetches_of_one(void **state)
 /* Small packs: the gradient of the last layer, which comes first, is under way before the first layer's is computed. */
 static void test_packs_leave_early(void **state)
 {
-    model         m     = make_model(est_sgd(0.1));
-    memory_peers *peers = memory_peers_create(1);
-    est_session  *session;
-    est_step     *step;
-    est_plan     *plan;
-    int           first_begin = -1, last_product = -1, n_begins = 0, first_end = -1, first_write = -1;
+    model                m            = make_model(est_sgd(0.1));
+    memory_communicator *communicator = memory_communicator_create(1);
+    est_session         *session;
+    est_step            *step;
+    est_plan            *plan;
+    int                  first_begin = -1, last_product = -1, n_begins = 0, first_end = -1, first_write = -1;
 
     (void)state;
-    memory_peers_of(peers, 0)->bytes_per_pack = 16;
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, 0)), &session));
+    memory_communicator_of(communicator, 0)->bytes_per_pack = 16;
+    assert_ok(est_session_create(
+        m.graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, 0)), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step));
     plan = est_step_plan(step);
@@ -239,16 +244,16 @@ static void test_packs_leave_early(void **state)
     assert_true(last_product < first_end && first_end < first_write);
     est_session_free(session);
     est_graph_free(m.graph);
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 /* --- steps that fail ------------------------------------------------------------------------------------------------- */
 
 typedef struct broken_job {
-    memory_peers *peers;
-    int           rows;
-    est_status    status[WORKERS];
-    bool          unchanged[WORKERS], again[WORKERS];
+    memory_communicator *communicator;
+    int                  rows;
+    est_status           status[WORKERS];
+    bool                 unchanged[WORKERS], again[WORKERS];
 } broken_job;
 
 static bool same_tensor(const est_tensor *a, const est_tensor *b)
@@ -264,8 +269,8 @@ static void run_broken(void *user, int rank)
     est_session *session;
     est_tensor  *before[2], *after[2], *loss = NULL;
 
-    assert_ok(
-        est_session_create(m.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        m.graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_session_read(session, "table", &before[0]));
     assert_ok(est_session_read(session, "logits/bias", &before[1]));
@@ -288,27 +293,27 @@ static void test_lost_worker(void **state)
 {
     (void)state;
     for (int number = 0; number < 8; number++) {
-        broken_job j = { .peers = memory_peers_create(2), .rows = 8 };
+        broken_job j = { .communicator = memory_communicator_create(2), .rows = 8 };
         int        begun;
 
-        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = 16;
-        memory_peers_break(j.peers, number);
-        memory_peers_run(2, run_broken, &j);
-        begun = memory_peers_begun(j.peers, 0);
+        for (int i = 0; i < 2; i++) memory_communicator_of(j.communicator, i)->bytes_per_pack = 16;
+        memory_communicator_break(j.communicator, number);
+        memory_communicator_run(2, run_broken, &j);
+        begun = memory_communicator_begun(j.communicator, 0);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(j.status[i], number < begun ? EST_ABORTED : EST_OK);
             assert_int_equal(j.unchanged[i], number < begun);
         }
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
 /* --- a fault of one ---------------------------------------------------------------------------------------------------- */
 
 typedef struct fault_job {
-    memory_peers *peers;
-    est_status    status[2];
-    char          text[2][300];
+    memory_communicator *communicator;
+    est_status           status[2];
+    char                 text[2][300];
 } fault_job;
 
 /* The second worker looks up a row that there is not. */
@@ -330,7 +335,8 @@ static void run_fault(void *user, int rank)
                        EST_I64S(0, 1), false),
         weight, true);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_session_init(session));
     j->status[rank] = est_session_run(session, EST_NO_FEEDS, (est_nodes){ fetches, 2 }, EST_NO_NODES, got);
     snprintf(j->text[rank], sizeof j->text[rank], "%s", est_error_message());
@@ -344,15 +350,15 @@ static void test_fault_of_one(void **state)
 {
     (void)state;
     for (size_t bytes_per_pack = 0; bytes_per_pack < 2; bytes_per_pack++) { /* 1: it has begun a pack before */
-        fault_job j = { .peers = memory_peers_create(2) };
+        fault_job j = { .communicator = memory_communicator_create(2) };
 
-        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = bytes_per_pack;
-        memory_peers_run(2, run_fault, &j);
-        assert_int_equal(memory_peers_begun(j.peers, 1), (int)bytes_per_pack);
+        for (int i = 0; i < 2; i++) memory_communicator_of(j.communicator, i)->bytes_per_pack = bytes_per_pack;
+        memory_communicator_run(2, run_fault, &j);
+        assert_int_equal(memory_communicator_begun(j.communicator, 1), (int)bytes_per_pack);
         assert_int_equal(j.status[1], EST_INVALID_ARGUMENT);
         assert_int_equal(j.status[0], EST_ABORTED);
         if (strstr(j.text[0], "9") == NULL || strstr(j.text[0], "table") == NULL) fail_msg("%s", j.text[0]);
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
@@ -361,17 +367,17 @@ static void test_nobody_has_examples(void **state)
 {
     (void)state;
     for (int idle = 0; idle <= 3; idle++) {
-        broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
+        broken_job j = { .communicator = memory_communicator_create(3), .rows = 0 };
 
-        for (int i = 0; i < 3; i++) memory_peers_of(j.peers, i)->idle = i < idle;
-        memory_peers_run(3, run_broken, &j);
+        for (int i = 0; i < 3; i++) memory_communicator_of(j.communicator, i)->idle = i < idle;
+        memory_communicator_run(3, run_broken, &j);
         for (int i = 0; i < 3; i++) {
             assert_int_equal(j.status[i], EST_OUT_OF_RANGE);
             assert_true(j.unchanged[i]);
-            assert_int_equal(memory_peers_of(j.peers, i)->ended, idle == 3);
-            assert_int_equal(memory_peers_of(j.peers, i)->empty, idle < 3);
+            assert_int_equal(memory_communicator_of(j.communicator, i)->ended, idle == 3);
+            assert_int_equal(memory_communicator_of(j.communicator, i)->empty, idle < 3);
         }
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
@@ -384,11 +390,11 @@ static est_node filled(est_graph *graph, int32_t rows, int32_t cols, double valu
 }
 
 typedef struct values_job {
-    memory_peers *peers;
-    double        sum, mean, twice, count;
-    int           n_gathered, n_rows, begin;
-    double        gathered[8];
-    int64_t       rows[8];
+    memory_communicator *communicator;
+    double               sum, mean, twice, count;
+    int                  n_gathered, n_rows, begin;
+    double               gathered[8];
+    int64_t              rows[8];
 } values_job;
 
 static void run_values(void *user, int rank)
@@ -414,8 +420,8 @@ static void run_values(void *user, int rank)
     rows.indices = est_const_i32(graph, EST_SHAPE(2), index);
     rows         = est_reduce_rows_across(rows, weight, false);
     assert_ok(est_graph_status(graph));
-    assert_ok(
-        est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(jobs->communicator, rank)), &session));
     assert_ok(est_session_run(
         session, EST_NO_FEEDS,
         EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values, est_output(gathered, 1)), EST_NO_NODES,
@@ -438,10 +444,10 @@ static void run_values(void *user, int rank)
 
 static void test_values(void **state)
 {
-    values_job jobs[2] = { { .peers = memory_peers_create(2) } };
+    values_job jobs[2] = { { .communicator = memory_communicator_create(2) } };
 
     (void)state;
-    memory_peers_run(2, run_values, jobs);
+    memory_communicator_run(2, run_values, jobs);
     for (int i = 0; i < 2; i++) {
         assert_near(jobs[i].sum, 30, 0);
         assert_near(jobs[i].mean, 50.0 / 3, 1e-6);
@@ -454,18 +460,18 @@ static void test_values(void **state)
         assert_int_equal(jobs[i].rows[0], 0 * 100 + 1);
         assert_int_equal(jobs[i].rows[1], 1 * 100 + 3);
     }
-    memory_peers_free(jobs[0].peers);
+    memory_communicator_free(jobs[0].communicator);
 }
 
 /* --- what is gathered ----------------------------------------------------------------------------------------------------- */
 
 typedef struct widths_job {
-    memory_peers *peers;
-    est_dtype     dtypes[3];
-    int32_t       rows[3], cols[3];
-    est_status    status[3];
-    char          text[3][300];
-    int           n[3], width[3], begin[3];
+    memory_communicator *communicator;
+    est_dtype            dtypes[3];
+    int32_t              rows[3], cols[3];
+    est_status           status[3];
+    char                 text[3][300];
+    int                  n[3], width[3], begin[3];
 } widths_job;
 
 static void run_widths(void *user, int rank)
@@ -481,7 +487,8 @@ static void run_widths(void *user, int rank)
     in       = est_fill(shape, est_scalar(graph, j->dtypes[rank], rank + 1));
     gathered = est_gather_across(in);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_tensor_create_from(EST_I32, EST_SHAPE(2), (const int32_t[]){ j->rows[rank], j->cols[rank] }, &value));
     j->status[rank] = est_session_run(session, EST_FEEDS({ shape, value }),
                                       EST_NODES(gathered, est_output(gathered, 1)), EST_NO_NODES, got);
@@ -513,35 +520,35 @@ static void test_gathered_widths(void **state)
 
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        widths_job j = { .peers = memory_peers_create(2) };
+        widths_job j = { .communicator = memory_communicator_create(2) };
 
         memcpy(j.dtypes, cases[k].dtypes, sizeof cases[k].dtypes);
         memcpy(j.rows, cases[k].rows, sizeof cases[k].rows);
         memcpy(j.cols, cases[k].cols, sizeof cases[k].cols);
-        memory_peers_run(2, run_widths, &j);
+        memory_communicator_run(2, run_widths, &j);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(j.status[i], EST_INVALID_ARGUMENT);
             if (strstr(j.text[i], cases[k].text) == NULL) fail_msg("%s", j.text[i]);
         }
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
 /* A worker without a batch has no rows, and does not know how wide those of others are. */
 static void test_gathered_nothing(void **state)
 {
-    widths_job j = { .peers  = memory_peers_create(3),
-                     .dtypes = { EST_F32, EST_F32, EST_F32 },
-                     .rows   = { 2, 0, 1 },
-                     .cols   = { 3, 0, 3 } };
+    widths_job j = { .communicator = memory_communicator_create(3),
+                     .dtypes       = { EST_F32, EST_F32, EST_F32 },
+                     .rows         = { 2, 0, 1 },
+                     .cols         = { 3, 0, 3 } };
 
     (void)state;
-    memory_peers_run(3, run_widths, &j);
+    memory_communicator_run(3, run_widths, &j);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(j.status[i], EST_OK);
         assert_true(j.n[i] == 3 && j.width[i] == 3 && j.begin[i] == (i == 0 ? 0 : 2));
     }
-    memory_peers_free(j.peers);
+    memory_communicator_free(j.communicator);
 }
 
 /* --- rows of several tables --------------------------------------------------------------------------------------------- */
@@ -549,10 +556,10 @@ static void test_gathered_nothing(void **state)
 #define TABLES 3
 
 typedef struct tables_job {
-    memory_peers *peers;
-    int           begins;               /* EstRowsBegin in the plan */
-    int           n[TABLES];            /* rows of all workers */
-    double        values[TABLES][4][3]; /* by index and column, after the second run */
+    memory_communicator *communicator;
+    int                  begins;               /* EstRowsBegin in the plan */
+    int                  n[TABLES];            /* rows of all workers */
+    double               values[TABLES][4][3]; /* by index and column, after the second run */
 } tables_job;
 
 /* Table t has t + 1 columns. A worker brings the rows rank and 3 of each, by int32 and int64 in turn, times 10 to the t; of the last
@@ -594,8 +601,8 @@ static void run_tables(void *user, int rank)
         fetches[t]          = all.indices;
         fetches[TABLES + t] = all.values;
     }
-    assert_ok(
-        est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(jobs->communicator, rank)), &session));
     assert_ok(est_session_prepare(session, EST_NO_NODES, (est_nodes){ fetches, 2 * TABLES }, EST_NO_NODES, &step));
     j->begins = count_begins(step);
     for (int run = 0; run < 2; run++) assert_ok(est_step_run(step, NULL));
@@ -617,10 +624,10 @@ static void run_tables(void *user, int rank)
 /* Weights are 1 and 2: the means of rows 0, 1 and 3 are 1/3, 2/3 and 1 times what is brought. */
 static void check_tables(size_t bytes_per_pack, int begins)
 {
-    tables_job jobs[2] = { { .peers = memory_peers_create(2) } };
+    tables_job jobs[2] = { { .communicator = memory_communicator_create(2) } };
 
-    for (int i = 0; i < 2; i++) memory_peers_of(jobs->peers, i)->bytes_per_pack = bytes_per_pack;
-    memory_peers_run(2, run_tables, jobs);
+    for (int i = 0; i < 2; i++) memory_communicator_of(jobs->communicator, i)->bytes_per_pack = bytes_per_pack;
+    memory_communicator_run(2, run_tables, jobs);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(jobs[i].begins, begins);
         for (int t = 0; t < TABLES; t++) {
@@ -634,11 +641,11 @@ static void check_tables(size_t bytes_per_pack, int begins)
             }
         }
     }
-    memory_peers_free(jobs[0].peers);
+    memory_communicator_free(jobs[0].communicator);
 }
 
 /* In one pack, or in one each where packs are small. */
-static void test_tables_travel_together(void **state)
+static void test_tables_travel_sync_replicas(void **state)
 {
     (void)state;
     check_tables(0, 1);
@@ -652,10 +659,10 @@ static void test_tables_travel_together(void **state)
 typedef enum second_kind { OF_THE_FIRST, OWN_WEIGHT, OF_A_VARIABLE, JUST_THE_FIRST, N_SECONDS } second_kind;
 
 typedef struct idle_job {
-    memory_peers *peers;
-    second_kind   kind;
-    double        second[2], variable[2];
-    int           begun[2];
+    memory_communicator *communicator;
+    second_kind          kind;
+    double               second[2], variable[2];
+    int                  begun[2];
 } idle_job;
 
 static est_node second_value(second_kind kind, est_node first, est_node x, est_node v)
@@ -690,7 +697,8 @@ static void run_idle(void *user, int rank)
     second = est_reduce_across(second_value(j->kind, first, x, v),
                                j->kind == OWN_WEIGHT ? est_add_n(EST_NODES(w, w)) : total, true);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &zero));
     assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 3 }, &values[0]));
@@ -705,7 +713,7 @@ static void run_idle(void *user, int rank)
     assert_ok(est_session_read(session, "v", &variable));
     j->second[rank]   = nn_element(got, 0);
     j->variable[rank] = nn_element(variable, 0);
-    j->begun[rank]    = memory_peers_begun(j->peers, rank);
+    j->begun[rank]    = memory_communicator_begun(j->communicator, rank);
     est_tensor_free(got);
     est_tensor_free(variable);
     est_tensor_free(zero);
@@ -727,23 +735,23 @@ static void test_worker_without_batch(void **state)
 
     (void)state;
     for (int kind = 0; kind < N_SECONDS; kind++) {
-        idle_job j = { .peers = memory_peers_create(2), .kind = (second_kind)kind };
+        idle_job j = { .communicator = memory_communicator_create(2), .kind = (second_kind)kind };
 
-        memory_peers_run(2, run_idle, &j);
+        memory_communicator_run(2, run_idle, &j);
         for (int i = 0; i < 2; i++) {
             assert_near(j.second[i], want[kind].second, 0);
             assert_near(j.variable[i], want[kind].variable, 0);
             assert_int_equal(j.begun[i], want[kind].begun);
         }
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
 /* --- rows beside integers ------------------------------------------------------------------------------------------------ */
 
 typedef struct rows_job {
-    memory_peers *peers;
-    double        row[2];
+    memory_communicator *communicator;
+    double               row[2];
 } rows_job;
 
 static void run_rows(void *user, int rank)
@@ -762,7 +770,8 @@ static void run_rows(void *user, int rank)
                              .indices = est_const_i32(graph, EST_SHAPE(1), &(int32_t){ 7 }) };
     rows   = est_reduce_rows_across(rows, weight, true);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(rows.values, count), EST_NO_NODES, got));
     j->row[rank] = nn_element(got[0], 0);
     for (int i = 0; i < 2; i++) est_tensor_free(got[i]);
@@ -773,20 +782,20 @@ static void run_rows(void *user, int rank)
 /* The mean of rows is one of examples, although a count of workers has the same weight. */
 static void test_rows_beside_integers(void **state)
 {
-    rows_job j = { .peers = memory_peers_create(2) };
+    rows_job j = { .communicator = memory_communicator_create(2) };
 
     (void)state;
-    memory_peers_run(2, run_rows, &j);
+    memory_communicator_run(2, run_rows, &j);
     for (int i = 0; i < 2; i++) assert_near(j.row[i], 6, 0);
-    memory_peers_free(j.peers);
+    memory_communicator_free(j.communicator);
 }
 
 /* --- images ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct image_job {
-    memory_peers *peers;
-    est_status    status[2];
-    char          changed[2][64]; /* a variable that a step that failed has changed; "": none */
+    memory_communicator *communicator;
+    est_status           status[2];
+    char                 changed[2][64]; /* a variable that a step that failed has changed; "": none */
 } image_job;
 
 /* Convolution, pooling and a product, whose updates the planner would rather make at once. */
@@ -820,7 +829,8 @@ static void run_images(void *user, int rank)
     for (int i = 0; i < n; i++) gradients[i].values = est_reduce_across(gradients[i].values, weight, true);
     train = est_apply_gradients(est_adam(0.01, NULL), (est_nodes){ variables, n }, gradients, NULL);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_create(
+        graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(j->communicator, rank)), &session));
     assert_ok(est_session_init(session));
     for (int i = 0; i < est_session_variables(session); i++) {
         assert_ok(est_session_read(session, est_session_variable(session, i), &before[i]));
@@ -849,17 +859,17 @@ static void test_lost_worker_of_images(void **state)
 {
     (void)state;
     for (int number = 0; number < 2; number++) {
-        image_job j = { .peers = memory_peers_create(2) };
+        image_job j = { .communicator = memory_communicator_create(2) };
 
-        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = 1000;
-        memory_peers_break(j.peers, number);
-        memory_peers_run(2, run_images, &j);
-        assert_true(memory_peers_begun(j.peers, 0) > number);
+        for (int i = 0; i < 2; i++) memory_communicator_of(j.communicator, i)->bytes_per_pack = 1000;
+        memory_communicator_break(j.communicator, number);
+        memory_communicator_run(2, run_images, &j);
+        assert_true(memory_communicator_begun(j.communicator, 0) > number);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(j.status[i], EST_ABORTED);
             assert_string_equal(j.changed[i], "");
         }
-        memory_peers_free(j.peers);
+        memory_communicator_free(j.communicator);
     }
 }
 
@@ -876,7 +886,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_gathered_widths),
         cmocka_unit_test(test_gathered_nothing),
-        cmocka_unit_test(test_tables_travel_together),
+        cmocka_unit_test(test_tables_travel_sync_replicas),
         cmocka_unit_test(test_worker_without_batch),
         cmocka_unit_test(test_rows_beside_integers),
         cmocka_unit_test(test_fault_of_one),

@@ -107,12 +107,12 @@ static void run(est_step *step, int64_t first)
     for (int i = 0; i < 3; i++) est_tensor_free(in[i]);
 }
 
-static est_remote *remote_together(int n_tasks, const est_partitioner *partitioner)
+static est_remote *remote_sync_replicas(int n_tasks, const est_partitioner *partitioner)
 {
     est_remote *remote = memory_remote_create(n_tasks);
 
-    remote->together    = true;
-    remote->partitioner = partitioner;
+    remote->sync_replicas = true;
+    remote->partitioner   = partitioner;
     return remote;
 }
 
@@ -149,7 +149,7 @@ static unsigned wishes_of(int round)
 static void compare_pushed(est_optimizer optimizer, int n_tasks, const est_partitioner *partitioner, int min)
 {
     model           m       = make_model(optimizer);
-    est_remote     *remote  = remote_together(n_tasks, partitioner);
+    est_remote     *remote  = remote_sync_replicas(n_tasks, partitioner);
     est_session    *session = NULL;
     est_wire_writer want    = { 0 }, have;
     int             n_want  = 0, n;
@@ -205,7 +205,7 @@ static void assert_same_results(est_step *a, est_step *b, unsigned wishes)
 static void compare_values(est_optimizer optimizer, int n_tasks, const est_partitioner *partitioner)
 {
     model        m      = make_model(optimizer);
-    est_remote  *remote = remote_together(n_tasks, partitioner);
+    est_remote  *remote = remote_sync_replicas(n_tasks, partitioner);
     est_session *cut = NULL, *whole = NULL;
 
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
@@ -243,7 +243,7 @@ static void test_same_values(void **state)
 /* --- what it costs -------------------------------------------------------------------------------------------------------- */
 
 /* Messages of a step that fetches the loss, or the global step instead. */
-static int count_messages(est_optimizer optimizer, int n_tasks, bool together, bool step_fetched)
+static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replicas, bool step_fetched)
 {
     model        m       = make_model(optimizer);
     est_remote  *remote  = memory_remote_create(n_tasks);
@@ -251,7 +251,7 @@ static int count_messages(est_optimizer optimizer, int n_tasks, bool together, b
     est_step    *step    = NULL;
     int          n       = 0;
 
-    remote->together = together;
+    remote->sync_replicas = sync_replicas;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.x, m.y), EST_NODES(step_fetched ? m.step : m.loss),
@@ -290,7 +290,7 @@ static void test_update_of_update(void **state)
 {
     (void)state;
     for (int here = 0; here < 2; here++) {
-        est_remote  *remote  = remote_together(1, NULL);
+        est_remote  *remote  = remote_sync_replicas(1, NULL);
         est_session *session = NULL;
         est_graph   *graph;
         est_node     a, b, x, first, second, count;
@@ -330,7 +330,7 @@ static void test_update_of_update(void **state)
 static void test_without_memory(void **state)
 {
     model        m       = make_model(est_adagrad(0.1, NULL));
-    est_remote  *remote  = remote_together(2, NULL);
+    est_remote  *remote  = remote_sync_replicas(2, NULL);
     est_session *session = NULL;
     est_step    *step    = NULL;
     bool         fired   = true;

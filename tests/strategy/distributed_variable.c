@@ -4,7 +4,7 @@
  * across them. */
 #include "base/fault.h"
 #include "strategy/strategy.h"
-#include "support/memory_peers.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 static est_strategy *mirrored(int n)
@@ -220,12 +220,12 @@ static void test_workers(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        static const double sums[4] = { 0, 46, 11.5, 10 }; /* of the replicas 10 to 13, by aggregation */
-        const kind         *k       = &kinds[i];
-        bool                read    = k->synchronization == EST_SYNCHRONIZATION_ON_READ;
-        double              base    = !k->add ? 0 : read && k->aggregation == EST_AGGREGATION_SUM ? 4 : 1;
-        memory_peers       *peers   = memory_peers_create(2);
-        worker              all[2]  = { 0 };
+        static const double  sums[4]      = { 0, 46, 11.5, 10 }; /* of the replicas 10 to 13, by aggregation */
+        const kind          *k            = &kinds[i];
+        bool                 read         = k->synchronization == EST_SYNCHRONIZATION_ON_READ;
+        double               base         = !k->add ? 0 : read && k->aggregation == EST_AGGREGATION_SUM ? 4 : 1;
+        memory_communicator *communicator = memory_communicator_create(2);
+        worker               all[2]       = { 0 };
 
         for (int r = 0; r < 2; r++) {
             worker *w = &all[r];
@@ -241,11 +241,12 @@ static void test_workers(void **state)
             memcpy(w->writes, est_strategy_run(w->s, w->t.graph, write_own, &w->j).data, sizeof w->writes);
             w->read = est_distributed_read(&w->j.v, NULL);
             assert_ok(est_graph_status(w->t.graph));
-            assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, r)),
-                                         &w->t.session));
+            assert_ok(est_session_create(
+                w->t.graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, r)),
+                &w->t.session));
             assert_ok(est_session_init(w->t.session));
         }
-        memory_peers_run(2, run_worker, all);
+        memory_communicator_run(2, run_worker, all);
         for (int r = 0; r < 2; r++) {
             assert_int_equal(all[r].status, EST_OK);
             assert_near(nn_element(all[r].got, 0), base + sums[k->aggregation], 1e-6);
@@ -253,7 +254,7 @@ static void test_workers(void **state)
             nn_end(&all[r].t);
             est_strategy_free(all[r].s);
         }
-        memory_peers_free(peers);
+        memory_communicator_free(communicator);
     }
 }
 
@@ -305,8 +306,8 @@ static void check_first(est_dtype dtype, const bool idle[2])
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
     };
-    memory_peers *peers  = memory_peers_create(2);
-    first_worker  all[2] = { 0 };
+    memory_communicator *communicator = memory_communicator_create(2);
+    first_worker         all[2]       = { 0 };
 
     for (int r = 0; r < 2; r++) {
         first_worker *w = &all[r];
@@ -321,18 +322,19 @@ static void check_first(est_dtype dtype, const bool idle[2])
                 EST_DISTRIBUTED_VARIABLE(.dtype = dtype, .aggregation = EST_AGGREGATION_ONLY_FIRST_REPLICA));
         (void)est_strategy_run(w->s, w->t.graph, write_number, w);
         assert_ok(est_graph_status(w->t.graph));
-        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, r)),
+        assert_ok(est_session_create(w->t.graph,
+                                     EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, r)),
                                      &w->t.session));
         assert_ok(est_session_init(w->t.session));
     }
-    memory_peers_run(2, run_first, all);
+    memory_communicator_run(2, run_first, all);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(all[r].status, idle[0] && idle[1] ? EST_OUT_OF_RANGE : EST_OK);
         assert_near(all[r].value, !idle[0] ? 10 : !idle[1] ? 11 : 0, 0);
         nn_end(&all[r].t);
         est_strategy_free(all[r].s);
     }
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 static void test_first_that_has_a_batch(void **state)

@@ -7,9 +7,9 @@
  * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20 steps of
  * optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far above, and far below what
  * one wrong example would make. */
+#include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
-#include "strategy/towers.h"
-#include "support/memory_peers.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 #define ROWS      24
@@ -90,7 +90,7 @@ static void run_model(model *m, outcome *out)
 {
     nn_test      t = nn_begin(3);
     est_replicas r = {
-        .n = m->n, .total = m->n, .gradients = m->sums ? EST_MEET_SUM : EST_MEET_MEAN, .by_loss = m->by_sum
+        .n = m->n, .total = m->n, .gradients = m->sums ? EST_REPLICA_SUM : EST_REPLICA_MEAN, .by_loss = m->by_sum
     };
     est_node weight[4];
     est_node loss;
@@ -99,7 +99,7 @@ static void run_model(model *m, outcome *out)
     m->minimize.struct_size = sizeof m->minimize;
     for (int i = 0; i < m->n; i++) weight[i] = est_scalar(t.graph, EST_F32, m->cut[i + 1] - m->cut[i]);
     if (!m->sums) r.weight = weight;
-    assert_ok(est_towers_build(t.graph, r, build_part, m));
+    assert_ok(est_replicas_build(t.graph, r, build_part, m));
     loss = est_scale(m->loss[0], m->sums || m->by_sum ? 1 : (m->cut[1] - m->cut[0]) / (double)ROWS);
     for (int i = 1; i < m->n; i++) {
         double share = m->sums || m->by_sum ? 1 : (m->cut[i + 1] - m->cut[i]) / (double)ROWS;
@@ -252,13 +252,15 @@ static void train_worker(void *user, int rank)
 /* As many replicas in each of the workers; `like` has the cuts of all. */
 static void run_workers(const model *like, int workers, int replicas, const outcome *want, const char *what)
 {
-    memory_peers *peers = memory_peers_create(workers);
-    worker        all[4];
+    memory_communicator *communicator = memory_communicator_create(workers);
+    worker               all[4];
 
     for (int k = 0; k < workers; k++) {
         worker      *w = &all[k];
         est_node     weight[4];
-        est_replicas r = { .n = replicas, .first_global = k * replicas, .total = workers * replicas, .peers = true };
+        est_replicas r = {
+            .n = replicas, .first_global = k * replicas, .total = workers * replicas, .across_workers = true
+        };
 
         *w                        = (worker){ .t = nn_begin(3), .m = *like };
         w->m.graph                = w->t.graph;
@@ -268,14 +270,15 @@ static void run_workers(const model *like, int workers, int replicas, const outc
             weight[i] = est_scalar(w->t.graph, EST_F32, w->m.cut[i + 1] - w->m.cut[i]);
         }
         if (!like->sums) r.weight = weight;
-        r.gradients = like->sums ? EST_MEET_SUM : EST_MEET_MEAN;
+        r.gradients = like->sums ? EST_REPLICA_SUM : EST_REPLICA_MEAN;
         r.by_loss   = like->by_sum;
-        assert_ok(est_towers_build(w->t.graph, r, build_part, &w->m));
-        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, k)),
+        assert_ok(est_replicas_build(w->t.graph, r, build_part, &w->m));
+        assert_ok(est_session_create(w->t.graph,
+                                     EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, k)),
                                      &w->t.session));
         assert_ok(est_session_init(w->t.session));
     }
-    memory_peers_run(workers, train_worker, all);
+    memory_communicator_run(workers, train_worker, all);
     for (int k = 0; k < workers; k++) {
         worker *w = &all[k];
 
@@ -289,7 +292,7 @@ static void run_workers(const model *like, int workers, int replicas, const outc
         if (k > 0) assert_memory_equal(w->out.values, all[0].out.values, sizeof(double) * (size_t)w->out.n);
         nn_end(&w->t);
     }
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 static void test_workers(void **state)

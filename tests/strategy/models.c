@@ -3,8 +3,8 @@
  * Parts of models in replicas: batch normalisation, every metric, feature columns, embeddings of raw keys. What has a state must be
  * in the state that the whole batch would have left. */
 #include "estoc/feature_column.h"
-#include "strategy/towers.h"
-#include "support/memory_peers.h"
+#include "strategy/replicas_build.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 #define ROWS 12
@@ -48,7 +48,7 @@ static est_status build_nothing(int replica, void *user)
     return est_graph_status(p->graph);
 }
 
-static void check_nothing(est_meet gradients)
+static void check_nothing(est_replica_reduce gradients)
 {
     static const int cut[4] = { 0, 0, 2, 2 };
     nn_test          t      = nn_begin(1);
@@ -58,7 +58,7 @@ static void check_nothing(est_meet gradients)
     double           w;
 
     build_weights(t.graph, cut, 3, weight);
-    assert_ok(est_towers_build(t.graph, r, build_nothing, &p));
+    assert_ok(est_replicas_build(t.graph, r, build_nothing, &p));
     nn_ready(&t);
     nn_run(&t, p.out[0]);
     assert_int_equal(nn_read(&t, "w", &w, 1), 1);
@@ -69,8 +69,8 @@ static void check_nothing(est_meet gradients)
 static void test_nothing(void **state)
 {
     (void)state;
-    check_nothing(EST_MEET_MEAN);
-    check_nothing(EST_MEET_SUM);
+    check_nothing(EST_REPLICA_MEAN);
+    check_nothing(EST_REPLICA_SUM);
 }
 
 /* --- batch normalisation ------------------------------------------------------------------------------------------ */
@@ -115,12 +115,12 @@ static void test_batch_norm(void **state)
         nn_test      t = nn_begin(1);
         plan         p = { .graph = t.graph, .cut = cuts, .images = images != 0 };
         est_node     weight[3];
-        est_replicas r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_MEET_MEAN };
+        est_replicas r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_REPLICA_MEAN };
         double       mean[8], variance[8];
         int          channels = images != 0 ? 2 : 8;
 
         build_weights(t.graph, cuts, 3, weight);
-        assert_ok(est_towers_build(t.graph, r, build_norm, &p));
+        assert_ok(est_replicas_build(t.graph, r, build_norm, &p));
         nn_ready(&t);
         nn_run(&t, p.out[0]);
         assert_int_equal(nn_read(&t, "batch_normalization/moving_mean", mean, 8), channels);
@@ -196,7 +196,7 @@ static int run_metrics(const int *cut, int n, double *values)
     est_node updates[4 * 16];
     int      count = 0;
 
-    assert_ok(est_towers_build(t.graph, (est_replicas){ .n = n, .total = n }, build_metrics, &p));
+    assert_ok(est_replicas_build(t.graph, (est_replicas){ .n = n, .total = n }, build_metrics, &p));
     assert_ok(est_session_create(t.graph, EST_SESSION(.threads = 4), &t.session));
     assert_ok(est_session_init(t.session));
     for (int r = 0; r < n; r++) {
@@ -315,22 +315,22 @@ typedef struct worker {
     est_status        status;
 } worker;
 
-static void build_worker(worker *w, const int *cut, int n, int first, int total, est_peers *peers)
+static void build_worker(worker *w, const int *cut, int n, int first, int total, est_communicator *communicator)
 {
     est_node     weight[4];
-    est_replicas r = { .n            = n,
-                       .first_global = first,
-                       .total        = total,
-                       .peers        = peers != NULL,
-                       .weight       = weight,
-                       .gradients    = EST_MEET_MEAN };
+    est_replicas r = { .n              = n,
+                       .first_global   = first,
+                       .total          = total,
+                       .across_workers = communicator != NULL,
+                       .weight         = weight,
+                       .gradients      = EST_REPLICA_MEAN };
 
     w->t = nn_begin(1);
     w->p = (plan){ .graph = w->t.graph, .cut = cut };
     make_columns(&w->p, w->column);
     build_weights(w->t.graph, cut, n, weight);
-    assert_ok(est_towers_build(w->t.graph, r, build_columns, &w->p));
-    assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 2, .peers = peers), &w->t.session));
+    assert_ok(est_replicas_build(w->t.graph, r, build_columns, &w->p));
+    assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 2, .communicator = communicator), &w->t.session));
     assert_ok(est_session_init(w->t.session));
 }
 
@@ -358,9 +358,9 @@ static void end_worker(worker *w, numbers *out)
 
 static void test_columns(void **state)
 {
-    worker        one = { 0 }, three = { 0 }, two[2] = { 0 };
-    numbers       want, got;
-    memory_peers *peers = memory_peers_create(2);
+    worker               one = { 0 }, three = { 0 }, two[2] = { 0 };
+    numbers              want, got;
+    memory_communicator *communicator = memory_communicator_create(2);
 
     (void)state;
     build_worker(&one, whole, 1, 0, 1, NULL);
@@ -373,31 +373,33 @@ static void test_columns(void **state)
 
     /* One worker with two replicas, another with the rest: all have the same rows for the same keys. */
     static const int rest[3] = { 6, 9, ROWS };
-    for (int i = 0; i < 2; i++) build_worker(&two[i], i == 0 ? cuts : rest, 2, 2 * i, 4, memory_peers_of(peers, i));
-    memory_peers_run(2, train_worker, two);
+    for (int i = 0; i < 2; i++)
+        build_worker(&two[i], i == 0 ? cuts : rest, 2, 2 * i, 4, memory_communicator_of(communicator, i));
+    memory_communicator_run(2, train_worker, two);
     for (int i = 0; i < 2; i++) {
         end_worker(&two[i], &got);
         expect_near(&got, &want);
     }
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 /* Two workers, of which one is lost in operation `number` of the third step, -1: none is. They make the step again. */
 static bool train_with_loss(int number, numbers got[2])
 {
-    static const int rest[3] = { 6, 9, ROWS };
-    memory_peers    *peers   = memory_peers_create(2);
-    worker           two[2]  = { 0 };
-    bool             lost    = false;
+    static const int     rest[3]      = { 6, 9, ROWS };
+    memory_communicator *communicator = memory_communicator_create(2);
+    worker               two[2]       = { 0 };
+    bool                 lost         = false;
 
     for (int i = 0; i < 2; i++) {
-        build_worker(&two[i], i == 0 ? cuts : rest, 2, 2 * i, 4, memory_peers_of(peers, i));
-        memory_peers_of(peers, i)->bytes_per_pack = 16;
+        build_worker(&two[i], i == 0 ? cuts : rest, 2, 2 * i, 4, memory_communicator_of(communicator, i));
+        memory_communicator_of(communicator, i)->bytes_per_pack = 16;
     }
     for (int step = 0; step < 5; step++) {
-        if (step == 2 && number >= 0 && !lost) memory_peers_break(peers, memory_peers_begun(peers, 0) + number);
-        memory_peers_run(2, train_step, two);
-        memory_peers_break(peers, -1);
+        if (step == 2 && number >= 0 && !lost)
+            memory_communicator_break(communicator, memory_communicator_begun(communicator, 0) + number);
+        memory_communicator_run(2, train_step, two);
+        memory_communicator_break(communicator, -1);
         if (two[0].status == EST_OK) continue;
         for (int i = 0; i < 2; i++) {
             assert_int_equal(two[i].status, EST_ABORTED);
@@ -407,7 +409,7 @@ static bool train_with_loss(int number, numbers got[2])
         step--;
     }
     for (int i = 0; i < 2; i++) end_worker(&two[i], &got[i]);
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
     return lost;
 }
 

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
-#include "support/memory_peers.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 static est_strategy *mirrored(int n)
@@ -558,8 +558,8 @@ static void test_workers(void **state)
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
     };
-    memory_peers *peers  = memory_peers_create(2);
-    worker        all[2] = { 0 };
+    memory_communicator *communicator = memory_communicator_create(2);
+    worker               all[2]       = { 0 };
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -576,10 +576,11 @@ static void test_workers(void **state)
         w->fetch[2] = est_strategy_reduce(w->s, EST_REDUCE_OP_MEAN, rows, 0);
         w->fetch[3] = est_strategy_gather(w->s, rows, 0);
         assert_ok(est_graph_status(w->t.graph));
-        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, i)),
+        assert_ok(est_session_create(w->t.graph,
+                                     EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, i)),
                                      &w->t.session));
     }
-    memory_peers_run(2, fetch_all, all);
+    memory_communicator_run(2, fetch_all, all);
     for (int i = 0; i < 2; i++) {
         worker *w = &all[i];
 
@@ -595,7 +596,7 @@ static void test_workers(void **state)
         nn_end(&w->t);
         est_strategy_free(w->s);
     }
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 /* --- keys ------------------------------------------------------------------------------------------------------------------ */
@@ -636,8 +637,8 @@ static void test_keys_after_a_loss(void **state)
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 2}}",
     };
-    memory_peers *peers  = memory_peers_create(2);
-    key_worker    all[2] = { 0 };
+    memory_communicator *communicator = memory_communicator_create(2);
+    key_worker           all[2]       = { 0 };
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -648,11 +649,12 @@ static void test_keys_after_a_loss(void **state)
         w->t = nn_begin(1);
         (void)est_strategy_run(w->s, w->t.graph, look_up, w);
         assert_ok(est_graph_status(w->t.graph));
-        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, i)),
+        assert_ok(est_session_create(w->t.graph,
+                                     EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, i)),
                                      &w->t.session));
         assert_ok(est_session_init(w->t.session));
     }
-    memory_peers_run(2, train_keys, all);
+    memory_communicator_run(2, train_keys, all);
     for (int i = 0; i < 2; i++) {
         key_worker *w = &all[i];
 
@@ -663,7 +665,7 @@ static void test_keys_after_a_loss(void **state)
         nn_end(&w->t);
         est_strategy_free(w->s);
     }
-    memory_peers_free(peers);
+    memory_communicator_free(communicator);
 }
 
 static est_node draw_rows(const est_replica_context *c, void *user)

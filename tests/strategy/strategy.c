@@ -23,7 +23,7 @@ static void expect_replicas(est_status status, est_strategy *const *made, const 
     assert_int_equal(est_strategy_replicas(s).n, n);
     assert_int_equal(est_strategy_num_replicas_in_sync(s), n);
     assert_false(est_strategy_needs_no_chief(s));
-    assert_false(est_strategy_replicas(s).peers);
+    assert_false(est_strategy_replicas(s).across_workers);
 }
 
 static void expect_text(const est_strategy *s, const char *want)
@@ -76,7 +76,7 @@ static void expect_worker(const char *json, int workers, int worker, bool evalua
     assert_int_equal(est_strategy_num_replicas_in_sync(s), 2 * workers);
     assert_int_equal(est_strategy_replicas(s).n, 2);
     assert_int_equal(est_strategy_replicas(s).first_global, 2 * worker);
-    assert_int_equal(est_strategy_replicas(s).peers, workers > 1);
+    assert_int_equal(est_strategy_replicas(s).across_workers, workers > 1);
     est_strategy_input_context(s, &context);
     assert_int_equal(context.n_pipelines, workers);
     assert_int_equal(context.pipeline, worker);
@@ -144,17 +144,17 @@ static void test_workers(void **state)
     assert_ok(est_resolve_tf_config(TASK("worker", 0), EST_TASK_RULES(.no_chief_ok = true), &resolver));
     assert_ok(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.resolver = resolver, .communication = EST_COMMUNICATION_RING, .bytes_per_pack = 1000,
-                                  .timeout_secs = 3, .return_secs = EST_FOREVER, .go_on = true),
+                                  .timeout_secs = 3, .rejoin_secs = EST_FOREVER, .elastic = true),
         &s));
     est_resolver_free(resolver); /* it was copied */
     assert_int_equal(s->worker, 1);
     assert_string_equal(est_resolver_task(s->resolver)->type, "worker");
     assert_true(s->workers.communication == EST_COMMUNICATION_RING && s->workers.bytes_per_pack == 1000 &&
-                s->workers.timeout_secs == 3 && s->workers.return_secs == EST_FOREVER && s->workers.go_on);
+                s->workers.timeout_secs == 3 && s->workers.rejoin_secs == EST_FOREVER && s->workers.elastic);
     assert_null(s->workers.resolver);
     expect_text(s,
                 "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 3, \"communication\": \"ring\", "
-                "\"bytes_per_pack\": 1000, \"timeout_secs\": 3, \"return_secs\": -3, \"go_on\": true}");
+                "\"bytes_per_pack\": 1000, \"timeout_secs\": 3, \"rejoin_secs\": -3, \"elastic\": true}");
     est_strategy_free(s);
 }
 
@@ -198,8 +198,8 @@ static void test_refused(void **state)
                    EST_INVALID_ARGUMENT, "bytes_per_pack is -1");
     expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.timeout_secs = -1), &s),
                    EST_INVALID_ARGUMENT, "timeout_secs is -1");
-    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.return_secs = (double)NAN), &s),
-                   EST_INVALID_ARGUMENT, "return_secs is");
+    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.rejoin_secs = (double)NAN), &s),
+                   EST_INVALID_ARGUMENT, "rejoin_secs is");
     expect_refused(
         est_multi_worker_mirrored_strategy(
             EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"ps\": [\"a:1\"], \"chief\": [\"c:1\"], "

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "estoc/estoc.h"
-#include "support/ensemble_test.h"
-#include "support/memory_peers.h"
+#include "support/membership_test.h"
+#include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
 #define WORKERS 3
@@ -70,7 +70,7 @@ static est_status run_step(est_step *prepared, const est_workers *workers, int64
 {
     int         rows      = WORKERS * PART / est_workers_count(workers);
     est_tensor *values[2] = { 0 };
-    est_status  status    = make_batch(step, rows * est_workers_number(workers), rows, &values[0], &values[1]);
+    est_status  status    = make_batch(step, rows * est_workers_rank(workers), rows, &values[0], &values[1]);
 
     if (status == EST_OK) status = est_step_run(prepared, (const est_tensor *const *)values);
     est_tensor_free(values[0]);
@@ -86,7 +86,7 @@ static est_status train(worker *w, est_workers *workers, est_session *session, e
 
     w->made = 0;
     EST_TRY(est_session_init(session));
-    EST_TRY(est_workers_meet(workers, session, &step));
+    EST_TRY(est_workers_join(workers, session, &step));
     while (step < STEPS) {
         est_status status = EST_OK;
 
@@ -96,7 +96,7 @@ static est_status train(worker *w, est_workers *workers, est_session *session, e
         if (status == EST_OK) w->made++;
         if (status == EST_ABORTED) {
             w->meetings++;
-            status = est_workers_meet(workers, session, &step);
+            status = est_workers_join(workers, session, &step);
         }
         EST_TRY(status);
     }
@@ -123,7 +123,8 @@ static est_status live_with(worker *w, const est_strategy *strategy, est_graph *
         EST_DISTRIBUTED_VARIABLE(.synchronization = EST_SYNCHRONIZATION_ON_READ, .aggregation = EST_AGGREGATION_SUM));
     losses = est_strategy_run(strategy, graph, build, &m);
     m.loss = est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, losses, EST_NO_AXIS);
-    status = est_session_create(graph, EST_SESSION(.threads = 1, .peers = est_workers_peers(workers)), &session);
+    status = est_session_create(graph, EST_SESSION(.threads = 1, .communicator = est_workers_communicator(workers)),
+                                &session);
     if (status == EST_OK) {
         status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train, m.see),
                                      &prepared);
@@ -175,13 +176,13 @@ static void run_all(worker *w, int lost, int lost_at)
             "{\"cluster\": {\"worker\": [\"%s\", \"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": %d}}",
             c.addresses[0], c.addresses[1], c.addresses[2], i);
     }
-    memory_peers_run(WORKERS, live, w);
+    memory_communicator_run(WORKERS, live, w);
     crew_free(&c);
     for (int i = 0; i < WORKERS; i++) assert_string_equal(w[i].error, "");
     for (int i = 1; i < WORKERS; i++) assert_memory_equal(w[i].kernel, w[0].kernel, sizeof w[0].kernel);
 }
 
-static void test_together(void **state)
+static void test_multi_worker(void **state)
 {
     worker alone = { .config = "{}" }, w[WORKERS];
 
@@ -251,7 +252,7 @@ static est_status meet_in_vain(est_workers *workers)
         status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
     }
     if (status == EST_OK) status = est_session_init(session);
-    if (status == EST_OK) status = est_workers_meet(workers, session, &step);
+    if (status == EST_OK) status = est_workers_join(workers, session, &step);
     est_session_free(session);
     est_graph_free(graph);
     return status;
@@ -259,13 +260,13 @@ static est_status meet_in_vain(est_workers *workers)
 
 static void meet_spoiled(void *user, int rank)
 {
-    spoiled      *s        = user;
-    est_strategy *strategy = NULL;
-    est_workers  *workers  = NULL;
-    est_meeting   met;
+    spoiled            *s        = user;
+    est_strategy       *strategy = NULL;
+    est_workers        *workers  = NULL;
+    est_membership_view met;
 
     if (rank == 1) {
-        while (est_ensemble_meet(s->c.members[1].ensemble, -1, "", &met) == EST_OK && !met.over) {
+        while (est_membership_join(s->c.members[1].membership, -1, "", &met) == EST_OK && !met.over) {
             est_group_abort(met.group, "it gives up");
         }
         return;
@@ -286,14 +287,14 @@ static void test_spoiled(void **state)
 
     (void)state;
     crew_make(&s.c, 2,
-              &(est_ensemble_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\ngo_on=no\n",
-                                       .over  = is_done,
-                                       .user  = &s });
+              &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\ngo_on=no\n",
+                                         .over  = is_done,
+                                         .user  = &s });
     crew_start(&s.c, 1);
     snprintf(s.w.config, sizeof s.w.config,
              "{\"cluster\": {\"worker\": [\"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
              s.c.addresses[0], s.c.addresses[1]);
-    memory_peers_run(2, meet_spoiled, &s);
+    memory_communicator_run(2, meet_spoiled, &s);
     assert_int_equal(s.status, EST_ABORTED);
     if (strstr(s.error, "after meeting the other workers 100 times") == NULL) fail_msg("%s", s.error);
     crew_free(&s.c);
@@ -311,12 +312,12 @@ static void test_alone(void **state)
     assert_ok(est_session_create(graph, NULL, &session));
     assert_ok(est_workers_create(NULL, NULL, &workers));
     assert_int_equal(est_workers_count(workers), 1);
-    assert_int_equal(est_workers_number(workers), 0);
-    assert_null(est_workers_peers(workers));
-    assert_ok(est_workers_meet(workers, session, &step));
+    assert_int_equal(est_workers_rank(workers), 0);
+    assert_null(est_workers_communicator(workers));
+    assert_ok(est_workers_join(workers, session, &step));
     assert_int_equal(step, 3);
     step = -1;
-    assert_int_equal(est_workers_meet(workers, session, &step), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_workers_join(workers, session, &step), EST_FAILED_PRECONDITION);
     assert_ok(est_workers_end(workers, session, step));
     est_workers_free(workers);
     est_workers_free(NULL);
@@ -326,7 +327,7 @@ static void test_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_multi_worker), cmocka_unit_test(test_lost),
                                         cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_spoiled),
                                         cmocka_unit_test(test_alone) };
 

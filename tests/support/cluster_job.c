@@ -216,8 +216,8 @@ static void take_word(const char *word, cluster_job *job)
                    { "rate", NULL, &job->rate },
                    { "silence", NULL, &job->silence },
                    { "mirrored", &job->mirrored, NULL },
-                   { "go_on", &job->go_on, NULL },
-                   { "together", &job->together, NULL },
+                   { "elastic", &job->elastic, NULL },
+                   { "multi_worker", &job->multi_worker, NULL },
                    { "dynamic", &job->dynamic, NULL },
                    { "ring", &job->ring, NULL },
                    { "pack", &job->pack, NULL },
@@ -331,7 +331,7 @@ static est_status make_strategy(const cluster_job *job, est_strategy **out)
     return est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.replicas = (int)job->mirrored, .bytes_per_pack = job->pack,
                                   .communication = job->ring != 0 ? EST_COMMUNICATION_RING : EST_COMMUNICATION_AUTO,
-                                  .return_secs = job->return_in, .go_on = job->go_on != 0),
+                                  .rejoin_secs = job->return_in, .elastic = job->elastic != 0),
         out);
 }
 
@@ -347,7 +347,7 @@ static est_status make_estimator(const char *model_dir, const cluster_job *job, 
                       .config = EST_RUN_CONFIG(.save_checkpoints_steps = job->save, .seed = (uint64_t)job->seed,
                                                .log_step_count_steps = job->log, .max_worker_delay_secs = EST_OFF,
                                                .train_distribute = strategy, .peer_silence_secs = job->silence,
-                                               .eval_distribute               = job->together != 0 ? strategy : NULL,
+                                               .eval_distribute = job->multi_worker != 0 ? strategy : NULL,
                                                .session_creation_timeout_secs = job->timeout)),
         out);
 }

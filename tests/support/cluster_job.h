@@ -10,17 +10,17 @@
 #include "support/cluster_test.h"
 
 typedef struct cluster_job {
-    int64_t steps;      /* max_steps; 0: none */
-    int64_t count;      /* not 0: est_train with so many steps, in place of max_steps */
-    int64_t save;       /* steps between checkpoints; 0: 50 */
-    int64_t passes;     /* over the input, times the number of the task plus 1; 0: forever */
-    int64_t seed;       /* 0: 11 */
-    int64_t pause_us;   /* each step takes at least so long */
-    int64_t sync;       /* sync_replicas */
-    int64_t consistent; /* not 0: consistent_checkpoints */
-    int64_t mirrored;   /* not 0: multi_worker_mirrored, with so many replicas in each worker */
-    int64_t go_on;      /* not 0: without workers that do not return */
-    int64_t together;   /* not 0: workers evaluate together */
+    int64_t steps;        /* max_steps; 0: none */
+    int64_t count;        /* not 0: est_train with so many steps, in place of max_steps */
+    int64_t save;         /* steps between checkpoints; 0: 50 */
+    int64_t passes;       /* over the input, times the number of the task plus 1; 0: forever */
+    int64_t seed;         /* 0: 11 */
+    int64_t pause_us;     /* each step takes at least so long */
+    int64_t sync;         /* sync_replicas */
+    int64_t consistent;   /* not 0: consistent_checkpoints */
+    int64_t mirrored;     /* not 0: multi_worker_mirrored, with so many replicas in each worker */
+    int64_t elastic;      /* not 0: without workers that do not return */
+    int64_t multi_worker; /* not 0: workers evaluate together */
     int64_t
         dynamic;  /* not 0: dynamic embeddings, keys of which wait for admission, age, and lose their rows to others */
     int64_t ring; /* not 0: their sums go round a ring */
@@ -40,7 +40,7 @@ typedef struct cluster_job {
     int64_t cut;       /* not 0: batches of one row are cut for all workers; the first has 1 row, the others so many */
     double  rate;      /* not 0: SGD with this learning rate, in place of Adam */
     double  silence;   /* peer_silence_secs */
-    double  return_in; /* return_secs of multi_worker_mirrored */
+    double  return_in; /* rejoin_secs of multi_worker_mirrored */
     double  timeout;   /* session_creation_timeout_secs */
 } cluster_job;
 

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together step by step (multi_worker_mirrored), as processes: whoever is killed and comes back, the variables
+ * in the end are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "cluster/status.h"
+#include "support/estimator_test.h"
+#include "support/multi_worker_test.h"
+#include "support/nn_test.h"
+
+#define STOPPED 75 /* exit code of a task that a signal stopped */
+
+/* --- kills -------------------------------------------------------------------------------------------------------- */
+
+/* Waits until all train, with what was done to them behind them: one checkpoint might have been under way before. */
+static void wait_to_train_on(cluster *c)
+{
+    cluster_wait_step(c, cluster_saved_step(c) + 80, 30);
+}
+
+static void kill_and_restart(cluster *c, cluster_task *task)
+{
+    multi_worker_kill(c, task);
+    cluster_start(c, task);
+}
+
+/* A task that kills itself comes back. */
+static void restart_dead(cluster *c, cluster_task *task)
+{
+    cluster_wait(c, task, 30);
+    assert_true(WIFSIGNALED(task->status) && WTERMSIG(task->status) == SIGKILL);
+    cluster_start(c, task);
+}
+
+/* One task is killed at a moment of its own choice. */
+typedef struct death {
+    const char *name;
+    int         workers, victim;
+    const char *steps, *die, *task, *at; /* words of the job */
+    const char *more;
+    long        end;
+} death;
+
+static const death deaths[] = {
+    { "worker, before the first step", 2, 1, "steps=60", "die=1", "die_task=1", "die_step=0", NULL, 60 },
+    { "chief, before the first step", 2, 0, "steps=60", "die=1", "die_task=0", "die_step=0", NULL, 60 },
+    { "worker, in a step", 3, 2, "steps=60", "die=2", "die_task=2", "die_step=30", NULL, 60 },
+    { "chief, in a step", 3, 0, "steps=60", "die=2", "die_task=0", "die_step=30", NULL, 60 },
+    { "chief, about to save", 2, 0, "steps=60", "die=4", "die_task=0", "die_step=40", NULL, 60 },
+    { "chief, has saved", 2, 0, "steps=60", "die=5", "die_task=0", "die_step=40", NULL, 60 },
+    { "worker, in the last step", 2, 1, "steps=60", "die=2", "die_task=1", "die_step=59", NULL, 60 },
+    { "chief, in the last step", 2, 0, "steps=60", "die=2", "die_task=0", "die_step=59", NULL, 60 },
+    { "worker, after the last step", 2, 1, "steps=60", "die=3", "die_task=1", "die_step=60", NULL, 60 },
+    { "chief, after the last step", 2, 0, "steps=60", "die=3", "die_task=0", "die_step=60", NULL, 60 },
+    { "chief, about to save the last step", 3, 0, "steps=60", "die=4", "die_task=0", "die_step=60", NULL, 60 },
+    { "chief, has saved the last step", 2, 0, "steps=60", "die=5", "die_task=0", "die_step=60", NULL, 60 },
+    { "worker, about to end", 2, 1, "steps=60", "die=6", "die_task=1", "die_step=60", NULL, 60 },
+    { "chief, when positions were just told", 2, 0, "steps=1030", "die=3", "die_task=0", "die_step=1000", NULL, 1030 },
+    { "worker, after positions were told", 2, 1, "steps=1030", "die=2", "die_task=1", "die_step=1010", NULL, 1030 },
+    { "worker of two replicas, in a step", 2, 1, "steps=60", "die=2", "die_task=1", "die_step=30", "mirrored=2", 60 },
+    { "chief of two replicas, after a step", 2, 0, "steps=60", "die=3", "die_task=0", "die_step=31", "mirrored=2", 60 },
+    { "one of four", 4, 3, "steps=60", "die=3", "die_task=3", "die_step=30", NULL, 60 },
+    { "chief, others without input", 2, 0, "steps=0", "die=2", "die_task=0", "die_step=6", "passes=2", 32 },
+    { "worker whose input has ended", 2, 0, "steps=0", "die=6", "die_task=0", "die_step=0", "passes=2", 32 },
+};
+
+static void test_death(void **state)
+{
+    const death *d    = *state;
+    bool         fast = strcmp(d->steps, "steps=1030") == 0;
+    cluster      calm = multi_worker_make(d->workers, d->steps, d->more),
+            c         = multi_worker_make(d->workers, d->steps, d->more);
+
+    if (fast) c.args[MULTI_WORKER_PAUSE] = calm.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+    cluster_start_all(&calm);
+    cluster_wait_all(&calm, 60);
+    c.args[MULTI_WORKER_ARGS]     = d->die;
+    c.args[MULTI_WORKER_ARGS + 1] = d->task;
+    c.args[MULTI_WORKER_ARGS + 2] = d->at;
+    cluster_start_all(&c);
+    restart_dead(&c, multi_worker_worker(&c, d->victim));
+    cluster_wait_all(&c, 60);
+    multi_worker_assert_same(&calm, &c);
+    multi_worker_end(&calm, d->end);
+    multi_worker_end(&c, d->end);
+}
+
+/* A number of steps is counted from where all began, whoever was lost since. Checkpoints are so many that a chief that comes back has
+ * one of the very step that the others are at. */
+static void check_counted(int victim, const char *task)
+{
+    cluster calm = multi_worker_make(2, "count=40", NULL), c = multi_worker_make(2, "count=40", NULL);
+
+    calm.args[5] = c.args[5] = "save=1";
+    for (int i = 0; i < 2; i++) {
+        cluster_start_all(&calm);
+        cluster_wait_all(&calm, 60);
+        assert_int_equal(cluster_saved_step(&calm), 40 * (i + 1));
+        c.args[MULTI_WORKER_ARGS]     = i == 1 ? "die=3" : NULL; /* in the second training */
+        c.args[MULTI_WORKER_ARGS + 1] = task;
+        c.args[MULTI_WORKER_ARGS + 2] = "die_step=60";
+        cluster_start_all(&c);
+        if (i == 1) restart_dead(&c, multi_worker_worker(&c, victim));
+        cluster_wait_all(&c, 60);
+    }
+    multi_worker_assert_same(&calm, &c);
+    multi_worker_end(&calm, 80);
+    multi_worker_end(&c, 80);
+}
+
+static void test_counted(void **state)
+{
+    (void)state;
+    check_counted(0, "die_task=0");
+    check_counted(1, "die_task=1");
+}
+
+/* One that is lost after the last step comes back when that is saved and the end is marked: the chief, which waits for it, tells
+ * it before it leaves. Nothing in the directory says whether the mark is of this training or of the one before, unless the
+ * last step is known; and then, too, the chief is not left waiting. */
+static void check_back_after_end(const char *steps)
+{
+    cluster       c      = multi_worker_make(2, steps, NULL);
+    cluster_task *worker = multi_worker_worker(&c, 1);
+    char          mark[160];
+    int64_t       until;
+
+    snprintf(mark, sizeof mark, "%s/training_done", c.model);
+    c.args[MULTI_WORKER_ARGS]     = "die=3";
+    c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
+    c.args[MULTI_WORKER_ARGS + 2] = "die_step=20";
+    cluster_start_all(&c);
+    cluster_wait(&c, worker, 30);
+    until = est_now_ns() + 30 * EST_NS_PER_SEC;
+    while (access(mark, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 20);
+    multi_worker_end(&c, 20);
+}
+
+static void test_back_after_end(void **state)
+{
+    (void)state;
+    check_back_after_end("count=20");
+    check_back_after_end("steps=20");
+}
+
+/* Kills from outside, at a moment that nobody chose. */
+static void test_killed_often(void **state)
+{
+    cluster c = multi_worker_make(3, "enough=300", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 6; i++) {
+        cluster_wait_step(&c, 40 * (i + 1), 30);
+        kill_and_restart(&c, multi_worker_worker(&c, i % 3));
+    }
+    multi_worker_end_as_calm(&c, 3, NULL);
+}
+
+/* The same with dynamic embeddings. A step takes all of the time: most kills come in the middle of one, when the others have found
+ * the rows of its keys. Keys, counts and what was evicted must be as if that step had been made once. */
+static void test_killed_often_with_keys(void **state)
+{
+    cluster c = multi_worker_make(3, "enough=400", "dynamic=1");
+
+    (void)state;
+    c.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+    cluster_start_all(&c);
+    for (int i = 0; i < 6; i++) {
+        cluster_wait_step(&c, cluster_saved_step(&c) + 80, 30);
+        kill_and_restart(&c, multi_worker_worker(&c, i % 3));
+    }
+    multi_worker_end_as_calm(&c, 3, "dynamic=1");
+}
+
+/* Chief and a worker, and then two workers, at once: one is left that has the variables. */
+static void test_two_at_once(void **state)
+{
+    cluster c = multi_worker_make(3, "enough=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        cluster_task *first = multi_worker_worker(&c, i), *second = multi_worker_worker(&c, i + 1);
+
+        wait_to_train_on(&c);
+        cluster_signal(first, SIGKILL);
+        multi_worker_kill(&c, second);
+        cluster_wait(&c, first, 20);
+        cluster_start(&c, second);
+        cluster_start(&c, first);
+    }
+    multi_worker_end_as_calm(&c, 3, NULL);
+}
+
+/* Just agreed on a group, and lost while variables are shared or before. */
+static void test_killed_in_first_share(void **state)
+{
+    cluster c = multi_worker_make(3, "enough=60", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_log(&c, multi_worker_worker(&c, 2), "generation 1", 30);
+    kill_and_restart(&c, multi_worker_worker(&c, 2));
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "generation 2", 30);
+    kill_and_restart(&c, multi_worker_worker(&c, 0));
+    multi_worker_end_as_calm(&c, 3, NULL);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+/* Whoever is asked to stop leaves in good order, a chief saves; and all go on when it is back. */
+static void test_stopped(void **state)
+{
+    cluster c = multi_worker_make(2, "enough=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        cluster_wait_step(&c, 40 + 40 * i, 30);
+        cluster_signal(multi_worker_worker(&c, i), SIGTERM);
+        cluster_wait_code(&c, multi_worker_worker(&c, i), STOPPED, 20);
+        cluster_start(&c, multi_worker_worker(&c, i));
+    }
+    multi_worker_end_as_calm(&c, 2, NULL);
+}
+
+/* A chief that waits for a lost worker saves what it has when it is asked to stop. */
+static void test_stopped_while_waiting(void **state)
+{
+    cluster c = multi_worker_make(2, "enough=200", NULL);
+    long    saved;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    multi_worker_kill(&c, multi_worker_worker(&c, 1));
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "Meeting the other workers", 30);
+    saved = cluster_saved_step(&c);
+    cluster_signal(multi_worker_worker(&c, 0), SIGTERM);
+    cluster_wait_code(&c, multi_worker_worker(&c, 0), STOPPED, 20);
+    assert_true(cluster_saved_step(&c) >= saved);
+    assert_int_equal(cluster_count_log(multi_worker_worker(&c, 0), "stopped and saved at step"), 1);
+    cluster_start_all(&c);
+    multi_worker_end_as_calm(&c, 2, NULL);
+}
+
+/* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
+static void test_paused(void **state)
+{
+    static const char meets[] = "Meeting the other workers";
+    cluster           c       = multi_worker_make(3, "enough=200", NULL);
+
+    (void)state;
+    c.args[MULTI_WORKER_SILENCE] = "silence=1";
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        int     before;
+        int64_t until;
+
+        wait_to_train_on(&c);
+        before = cluster_count_log(multi_worker_worker(&c, 2), meets);
+        cluster_signal(multi_worker_worker(&c, i), SIGSTOP);
+        until = est_now_ns() + 30 * EST_NS_PER_SEC;
+        while (cluster_count_log(multi_worker_worker(&c, 2), meets) == before && est_now_ns() < until) {
+            est_sleep_ns(EST_NS_PER_SEC / 100);
+        }
+        assert_true(cluster_count_log(multi_worker_worker(&c, 2), meets) > before);
+        cluster_signal(multi_worker_worker(&c, i), SIGCONT);
+    }
+    multi_worker_end_as_calm(&c, 3, NULL);
+}
+
+/* All at once, and again from the checkpoint: every input goes on where it was. */
+static void check_restarted(const char *enough, long at, const char *pause, const char *more)
+{
+    cluster c = multi_worker_make(3, enough, more);
+
+    c.args[MULTI_WORKER_PAUSE] = pause;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, at, 30);
+    for (int i = 0; i < 3; i++) cluster_signal(multi_worker_worker(&c, i), SIGKILL);
+    for (int i = 0; i < 3; i++) cluster_wait(&c, multi_worker_worker(&c, i), 20);
+    for (int i = 2; i >= 0; i--) cluster_start(&c, multi_worker_worker(&c, i));
+    multi_worker_end_as_calm(&c, 3, more);
+}
+
+static void test_restarted(void **state)
+{
+    (void)state;
+    check_restarted("enough=200", 80, "pause_us=2000", NULL);
+    check_restarted("enough=1100", 1040, "pause_us=300", NULL); /* from positions that were told */
+    check_restarted("enough=200", 80, "pause_us=2000", "mirrored=2");
+}
+
+/* Damages what only reading finds: the values, not the list of them. */
+static void damage_newest(const cluster *c)
+{
+    char  path[160];
+    FILE *data;
+
+    snprintf(path, sizeof path, "%s/model.ckpt-%ld.data-00000-of-00001", c->model, cluster_saved_step(c));
+    data = fopen(path, "r+b");
+    assert_non_null(data);
+    for (int i = 0; i < 8; i++) assert_int_equal(fputc(0x5a, data), 0x5a);
+    assert_int_equal(fclose(data), 0);
+}
+
+/* The chief offers the step of the checkpoint that it can read: all go on from there. */
+static void test_damaged(void **state)
+{
+    cluster c = multi_worker_make(2, "enough=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 80, 30);
+    for (int i = 0; i < 2; i++) multi_worker_kill(&c, multi_worker_worker(&c, i));
+    damage_newest(&c);
+    cluster_start_all(&c);
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "the checkpoint that could be read is of step", 30);
+    multi_worker_end_as_calm(&c, 2, NULL);
+}
+
+/* Two processes for one task: the one that was started later has the place. */
+static void test_twin(void **state)
+{
+    cluster       c    = multi_worker_make(2, "enough=200", NULL);
+    cluster_task *twin = cluster_add_twin(&c, "worker", 1);
+
+    (void)state;
+    cluster_start(&c, multi_worker_worker(&c, 0));
+    cluster_start(&c, multi_worker_worker(&c, 1));
+    cluster_wait_step(&c, 40, 30);
+    cluster_start(&c, twin);
+    cluster_wait_code(&c, multi_worker_worker(&c, 1), 1, 30);
+    assert_true(cluster_count_log(multi_worker_worker(&c, 1), "another process has taken") > 0);
+    multi_worker_end_as_calm(&c, 2, NULL);
+}
+
+/* The status view has the step of a worker, and how fast it is. */
+static void test_status(void **state)
+{
+    cluster         c      = multi_worker_make(2, "enough=200", NULL);
+    est_server     *client = NULL;
+    char           *text   = NULL;
+    est_json       *root   = NULL;
+    const est_json *step;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &client));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_cluster_ask_status(client, multi_worker_worker(&c, i)->address, NULL, 20, &text));
+        assert_ok(est_json_parse(text, strlen(text), "a status", &root));
+        step = json_object_get(root, "step");
+        assert_true(json_is_integer(step) && json_integer_value(step) >= 40);
+        assert_true(json_real_value(json_object_get(root, "steps_per_sec")) > 0);
+        est_json_free(root);
+        est_free(text);
+    }
+    est_server_free(client);
+    cluster_enough(&c);
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, cluster_saved_step(&c));
+}
+
+/* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
+static void test_short_jobs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        cluster c = multi_worker_make(2, "steps=20", NULL);
+
+        c.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+        cluster_start_all(&c);
+        cluster_wait_all(&c, 30);
+        multi_worker_end(&c, 20);
+    }
+}
+
+#define N_DEATHS (sizeof deaths / sizeof deaths[0])
+
+/* The chief's hook has seen enough: all end at the step where it asked, and what they have is saved. */
+static void test_chief_has_enough(void **state)
+{
+    cluster c = multi_worker_make(3, "stop_step=60", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, 60);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_counted),          cmocka_unit_test(test_back_after_end),
+        cmocka_unit_test(test_killed_often),     cmocka_unit_test(test_killed_often_with_keys),
+        cmocka_unit_test(test_two_at_once),      cmocka_unit_test(test_killed_in_first_share),
+        cmocka_unit_test(test_stopped),          cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_paused),           cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_status),           cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_chief_has_enough),
+    };
+    struct CMUnitTest tests[N_DEATHS];
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    for (size_t i = 0; i < N_DEATHS; i++) {
+        tests[i] = (struct CMUnitTest){ .name          = deaths[i].name,
+                                        .test_func     = test_death,
+                                        .initial_state = (void *)(uintptr_t)&deaths[i] };
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("deaths", tests, N_DEATHS, NULL, NULL) + cmocka_run_group_tests(others, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together, as processes: what they tell each other when they meet, and what their users read. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/estimator_test.h"
+#include "support/multi_worker_test.h"
+
+#define FAILED 1 /* exit code */
+
+/* --- options ------------------------------------------------------------------------------------------------------------ */
+
+/* A word that one worker has, and others do not. */
+typedef struct difference {
+    int         place; /* in the words */
+    const char *payload, *text;
+} difference;
+
+static const difference differences[] = {
+    { 0, "steps=30", "max_steps is 60 at worker:0 and 30 at worker:1: all workers need the same" },
+    { 1, "mirrored=2", "replicas is 1 at worker:0 and 2 at worker:1" },
+    { MULTI_WORKER_ARGS, "ring=1", "communication is auto at worker:0 and ring at worker:1" },
+    { MULTI_WORKER_ARGS, "pack=1024", "bytes_per_pack is 4194304 at worker:0 and 1024 at worker:1" },
+    { MULTI_WORKER_ARGS, "elastic=1", "elastic is no at worker:0 and yes at worker:1" },
+    { MULTI_WORKER_ARGS, "multi_worker=1",
+      "eval_distribute is none at worker:0 and multi_worker_mirrored at worker:1" },
+};
+
+/* The one that differs fails, whichever it is that runs; the other waits, until it is started as it should be. */
+static void test_options(void **state)
+{
+    const difference *d     = *state;
+    cluster           c     = multi_worker_make(2, "steps=60", NULL);
+    const char       *right = c.args[d->place];
+
+    cluster_start(&c, multi_worker_worker(&c, 0));
+    c.args[d->place] = d->payload;
+    cluster_start(&c, multi_worker_worker(&c, 1));
+    cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
+    assert_int_equal(cluster_count_log(multi_worker_worker(&c, 1), d->text), 1);
+    c.args[d->place] = right;
+    cluster_start(&c, multi_worker_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, 60);
+}
+
+/* How long a worker is waited for is each one's own matter, and what is the same may be written in two ways. */
+static void test_may_differ(void **state)
+{
+    cluster c = multi_worker_make(2, "steps=60", NULL);
+
+    (void)state;
+    cluster_start(&c, multi_worker_worker(&c, 0));
+    c.args[MULTI_WORKER_RETURN] = "return=50";
+    c.args[MULTI_WORKER_ARGS]   = "pack=4194304";
+    cluster_start(&c, multi_worker_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, 60);
+}
+
+/* --- reasons ------------------------------------------------------------------------------------------------------------- */
+
+/* The others read why a worker has failed, and while they wait for it, too. */
+static void test_why_it_failed(void **state)
+{
+    cluster c = multi_worker_make(2, "steps=60", NULL);
+
+    (void)state;
+    c.args[MULTI_WORKER_RETURN] = "return=8"; /* the log is told of a wait after a quarter */
+    c.args[MULTI_WORKER_ARGS]   = "lacks=2";
+    cluster_start_all(&c);
+    cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "to train together; worker:1: it ended: NOT_FOUND: ", 30);
+    assert_true(cluster_count_log(multi_worker_worker(&c, 0), "no file matches train-*; gives up after 8 s") > 0);
+    assert_true(cluster_count_log(multi_worker_worker(&c, 0), "rank 1 (worker:1) aborted: it ended: NOT_FOUND") > 0);
+    c.args[MULTI_WORKER_ARGS] = NULL;
+    cluster_start(&c, multi_worker_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, 60);
+}
+
+/* --- what a run that nobody disturbs says --------------------------------------------------------------------------------- */
+
+/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
+static void test_calm(void **state)
+{
+    cluster c = multi_worker_calm(2, "steps=60", "multi_worker=1");
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const cluster_task *worker = multi_worker_worker(&c, i);
+
+        /* a connection may come when the other's process is about to end */
+        assert_int_equal(cluster_count_log(worker, " is gone: "), cluster_count_log(worker, " ends its network"));
+        assert_int_equal(cluster_count_log(worker, "was started anew"), 0);
+        assert_int_equal(cluster_count_log(worker, " warn "), 0);
+        assert_int_equal(cluster_count_log(worker, "TF_CONFIG environment variable"), 1);
+        assert_int_equal(cluster_count_log(worker, "generation 1, rank"), 2);
+        assert_int_equal(cluster_count_log(worker, "to evaluate together: generation 1, rank"), 1);
+        assert_int_equal(cluster_count_log(worker, "step 0 of worker:0"), 1);
+    }
+    multi_worker_end(&c, 60);
+}
+
+/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step to wait for. */
+static void test_lost_before_first_step(void **state)
+{
+    cluster             c     = multi_worker_make(2, "steps=60", NULL);
+    const cluster_task *other = multi_worker_worker(&c, 0);
+
+    (void)state;
+    c.args[MULTI_WORKER_RETURN]   = "return=1";
+    c.args[MULTI_WORKER_ARGS]     = "die=2";
+    c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
+    c.args[MULTI_WORKER_ARGS + 2] = "die_step=0";
+    cluster_start_all(&c);
+    cluster_wait(&c, multi_worker_worker(&c, 1), 30);
+    cluster_wait_code(&c, multi_worker_worker(&c, 0), FAILED, 30);
+    assert_int_equal(cluster_count_log(other, "the job is over"), 0);
+    assert_true(cluster_count_log(other, "did not come back within 1 s") > 0);
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    multi_worker_end(&c, 60);
+}
+
+#define N_DIFFERENCES (sizeof differences / sizeof differences[0])
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_may_differ),
+        cmocka_unit_test(test_why_it_failed),
+        cmocka_unit_test(test_calm),
+        cmocka_unit_test(test_lost_before_first_step),
+    };
+    struct CMUnitTest tests[N_DIFFERENCES];
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    for (size_t i = 0; i < N_DIFFERENCES; i++) {
+        tests[i] = (struct CMUnitTest){ .name          = differences[i].payload,
+                                        .test_func     = test_options,
+                                        .initial_state = (void *)(uintptr_t)&differences[i] };
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("options", tests, N_DIFFERENCES, NULL, NULL) +
+           cmocka_run_group_tests(others, NULL, NULL);
+}

@@ -1,0 +1,1164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that meet, in one process: in every order, with different steps, again and again; those who go, come back, come late or
+ * not at all; two under one name; the end of the job; and what the log and the status view say meanwhile. */
+#include "collective/membership.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fingerprint.h"
+#include "base/signals.h"
+#include "base/thread.h"
+#include "cluster/waits.h"
+#include "collective/membership_internal.h"
+#include "estoc/log.h"
+#include "net/inject.h"
+#include "support/membership_test.h"
+#include "support/nn_test.h"
+
+#define SOON_SECS   5.0 /* silence would be 10 */
+#define RETURN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
+
+/* What a meeting should give. */
+typedef struct expected {
+    const int64_t *steps; /* [n], by number; NULL: -1 for all */
+    int            n, source;
+    int64_t        step;
+    uint64_t       generation; /* 0: any */
+    int            speaker;    /* whose word it is, that of the first meeting's source */
+} expected;
+
+static void meet_and_check(crew_member *m)
+{
+    const expected *x = m->arg;
+    char            payload[32];
+    float           sum = 0;
+
+    snprintf(payload, sizeof payload, "word of %d", m->number);
+    crew_check(m, est_membership_join(m->membership, x->steps != NULL ? x->steps[m->number] : -1, payload, &m->met));
+    if (m->error[0] != '\0') return;
+    if (m->met.over || m->met.n != x->n || m->met.source != x->source || m->met.step != x->step)
+        crew_fail(m, "%d ranks, source %d, step %d", m->met.n, m->met.source, (int)m->met.step);
+    if (x->generation != 0 && m->met.generation != x->generation) crew_fail(m, "generation %d", (int)m->met.generation);
+    if (m->met.tasks[m->met.rank] != m->number) crew_fail(m, "rank %d is another", m->met.rank);
+    if (m->met.communicator->n != m->met.n || m->met.communicator->rank != m->met.rank)
+        crew_fail(m, "its peers are others");
+    snprintf(payload, sizeof payload, "word of %d", x->speaker);
+    if (strcmp(est_membership_payload(m->membership), payload) != 0)
+        crew_fail(m, "it is %s", est_membership_payload(m->membership));
+    crew_check(m, crew_count(m, &sum));
+    if (sum != (float)x->n) crew_fail(m, "the sum of %d ones is %g", x->n, (double)sum);
+}
+
+static void expect_view(crew *c, unsigned who, const expected *x)
+{
+    expected copy = *x;
+
+    crew_run(c, who, meet_and_check, &copy);
+}
+
+static void count_until_aborted(crew_member *m)
+{
+    float      sum;
+    est_status status = EST_OK;
+
+    while (status == EST_OK) status = crew_count(m, &sum);
+    crew_expect(m, status, EST_ABORTED, m->arg);
+}
+
+/* --- time ----------------------------------------------------------------------------------------------------------------- */
+
+/* The system's clock, and how far it was put ahead. Links go by the machine's own. */
+static atomic_int_least64_t ahead_ns;
+
+static int64_t hurried_now(void *user)
+{
+    (void)user;
+    return est_machine_ns() + atomic_load(&ahead_ns);
+}
+
+static int64_t hurried_wall(void *user)
+{
+    struct timespec t;
+
+    (void)user;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * EST_NS_PER_SEC + t.tv_nsec;
+}
+
+static void hurried_sleep(void *user, int64_t ns)
+{
+    (void)user;
+    (void)nanosleep(&(struct timespec){ .tv_sec = ns / EST_NS_PER_SEC, .tv_nsec = ns % EST_NS_PER_SEC }, NULL);
+}
+
+static const est_clock hurried = { .now_ns = hurried_now, .wall_ns = hurried_wall, .sleep_ns = hurried_sleep };
+
+/* Lets the time to return pass as soon as those who are there wait for nobody but the missing, so that none of them can be too late
+ * however slow the machine is. */
+typedef struct hurry {
+    crew       *crew;
+    unsigned    awaits[CREW_MAX]; /* bits of those whom each waits for; 0: it does not meet */
+    atomic_bool over;
+    est_thread  thread;
+} hurry;
+
+static bool waits_for(const crew *c, int number, unsigned whom)
+{
+    char     text[64] = "";
+    est_wait waits[EST_WAITS_MAX];
+    int      n = est_waits_of(c->tasks[number], waits, EST_WAITS_MAX);
+
+    for (int i = 0; i < c->n; i++) {
+        size_t used = strlen(text);
+
+        if ((whom >> i & 1) == 0) continue;
+        snprintf(text + used, sizeof text - used, "%s%s (%s)", used > 0 ? ", " : "", c->tasks[i], c->addresses[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        if (strcmp(waits[i].for_whom, text) == 0) return true;
+    }
+    return false;
+}
+
+static void *hurry_on(void *arg)
+{
+    hurry *h = arg;
+
+    for (int i = 0; i < h->crew->n; i++) {
+        while (h->awaits[i] != 0 && !waits_for(h->crew, i, h->awaits[i])) {
+            if (atomic_load(&h->over)) return NULL;
+            est_sleep_ns(EST_NS_PER_SEC / 1000);
+        }
+    }
+    atomic_fetch_add(&ahead_ns, (int64_t)((RETURN_SECS + 1) * (double)EST_NS_PER_SEC));
+    return NULL;
+}
+
+/* crew_run of a meeting without `missing`, who do not take part. */
+static void run_without(crew *c, unsigned missing, crew_fn fn, void *arg)
+{
+    hurry    h   = { .crew = c };
+    unsigned who = ((1U << c->n) - 1) & ~missing;
+
+    for (int i = 0; i < c->n; i++) h.awaits[i] = (who >> i & 1) != 0 ? missing : 0;
+    assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
+    crew_run(c, who, fn, arg);
+    atomic_store(&h.over, true);
+    est_thread_join(&h.thread);
+}
+
+static int use_hurried_clock(void **state)
+{
+    (void)state;
+    est_clock_set(&hurried);
+    return 0;
+}
+
+static int use_system_clock(void **state)
+{
+    (void)state;
+    est_clock_set(NULL);
+    return 0;
+}
+
+/* --- meetings ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct order {
+    const int *of; /* numbers in the order of their starts */
+    expected   want;
+    atomic_int started;
+} order;
+
+/* Starts when all before have, and wait. */
+static void start_in_order(crew_member *m)
+{
+    order *o     = m->arg;
+    int    place = 0;
+
+    while (o->of[place] != m->number) place++;
+    while (atomic_load(&o->started) < place) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    if (place > 0) crew_await_wait(&m->crew->members[o->of[place - 1]], "worker:");
+    crew_start(m->crew, m->number);
+    atomic_store(&o->started, place + 1);
+    m->arg = &o->want;
+    meet_and_check(m);
+}
+
+static void test_orders(void **state)
+{
+    static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        crew  c;
+        order o = { .of = orders[k], .want = { .n = 3, .source = -1, .step = -1, .generation = 1 } };
+
+        crew_make(&c, 3, NULL);
+        crew_run(&c, CREW_ALL, start_in_order, &o);
+        crew_free(&c);
+    }
+}
+
+static void test_alone(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 1, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 1, .source = -1, .step = -1, .generation = 1 });
+    expect_view(&c, CREW_ALL,
+                &(expected){ .n = 1, .source = 0, .step = 4, .generation = 2, .steps = (int64_t[]){ 4 } });
+    crew_free(&c);
+}
+
+static void test_source(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 4, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ (int64_t[]){ 5, -1, 9, 9 }, 4, 2, 9, 1, 2 });
+    expect_view(&c, CREW_ALL, &(expected){ (int64_t[]){ 11, 11, 11, 11 }, 4, 0, 11, 2, 2 });
+    expect_view(&c, CREW_ALL, &(expected){ (int64_t[]){ -1, -1, -1, 0 }, 4, 3, 0, 3, 2 });
+    crew_free(&c);
+}
+
+/* --- those who go and come -------------------------------------------------------------------------------------------------- */
+
+/* One goes while the others train, and comes back without variables. */
+static void test_restart(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew     c;
+        int64_t  steps[3] = { 7, 7, 7 };
+        unsigned others   = 7U & ~(1U << victim);
+
+        crew_make(&c, 3, NULL);
+        crew_start_all(&c);
+        expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        crew_run(&c, others, count_until_aborted, c.tasks[victim]);
+        crew_start(&c, victim);
+        steps[victim] = -1;
+        expect_view(&c, CREW_ALL, &(expected){ steps, 3, victim == 0, 7, 2 });
+        crew_free(&c);
+    }
+}
+
+typedef struct return_of {
+    int      victim;
+    char     reason[64]; /* why the others end their group; "": any */
+    expected want;
+} return_of;
+
+/* One comes; the others train until that ends their group, and meet it. */
+static void come_or_train(crew_member *m)
+{
+    return_of *r = m->arg;
+
+    if (m->number != r->victim) {
+        m->arg = r->reason;
+        count_until_aborted(m);
+    }
+    m->arg = &r->want;
+    meet_and_check(m);
+}
+
+/* One goes, the others go on, and end their group when it comes back: with older variables, which do not count. */
+static void test_go_on(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew      c;
+        int64_t   steps[3] = { 7, 7, 7 };
+        return_of r        = { victim, "", { steps, 3, victim == 0, 9, 0 } };
+        int64_t   start;
+
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_start_all(&c);
+        expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        start = est_machine_ns();
+        run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 0 });
+        assert_true((double)(est_machine_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+        for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
+        crew_start(&c, victim);
+        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        crew_run(&c, CREW_ALL, come_or_train, &r);
+        crew_free(&c);
+    }
+}
+
+/* One that is there and does not come is missing, too, and comes later. */
+static void test_absent(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew      c;
+        int64_t   steps[3] = { 7, 7, 7 };
+        return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
+
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_start_all(&c);
+        expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 2 });
+        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        crew_run(&c, CREW_ALL, come_or_train, &r);
+        crew_free(&c);
+    }
+}
+
+/* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
+static void meet_and_fail(crew_member *m)
+{
+    est_status status = est_membership_join(m->membership, 7, "", &m->met);
+
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
+}
+
+static void test_give_up(void **state)
+{
+    crew c;
+    char missing[96];
+
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS });
+        crew_start_all(&c);
+        expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        snprintf(missing, sizeof missing, "%s (%s) did not come back within 5 s", c.tasks[victim], c.addresses[victim]);
+        run_without(&c, 1U << victim, meet_and_fail, missing);
+        crew_free(&c);
+    }
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
+    crew_stop(&c, 0);
+    crew_stop(&c, 3);
+    run_without(&c, 9U, meet_and_fail, "not enough to go on");
+    crew_free(&c);
+}
+
+/* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
+ * pairs to be cut. */
+static void part(crew *c)
+{
+    static const int cut[] = { 2, 3, 1, 0 };
+
+    for (int i = 0; i < 4; i++)
+        assert_ok(est_net_inject(est_server_net(c->members[i].server), c->tasks[cut[i]], EST_INJECT_SILENCE, 0));
+}
+
+/* The half with the lowest number goes on. */
+static void be_parted(crew_member *m)
+{
+    static const int64_t steps[] = { 7, 7, 7, 7 };
+    expected             want    = { steps, 2, 0, 7, 2 };
+
+    count_until_aborted(m);
+    if (m->number < 2) {
+        m->arg = &want;
+        meet_and_check(m);
+    } else {
+        m->arg = "not enough to go on";
+        meet_and_fail(m);
+    }
+}
+
+static void test_partition(void **state)
+{
+    crew  c;
+    hurry h = { .crew = &c, .awaits = { 12U, 12U, 3U, 3U } };
+
+    (void)state;
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    c.silence_secs = 0.6;
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
+    part(&c);
+    assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
+    crew_run(&c, CREW_ALL, be_parted, "was lost");
+    atomic_store(&h.over, true);
+    est_thread_join(&h.thread);
+    crew_free(&c);
+}
+
+/* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
+static void agree_and_go(crew_member *m)
+{
+    est_proposal    own  = { .number  = m->number,
+                             .terms   = { .tasks = "", .options = "" },
+                             .step    = -1,
+                             .address = m->crew->addresses[2],
+                             .payload = "",
+                             .purpose = "train",
+                             .why     = "" };
+    est_link       *link = NULL;
+    est_ask        *ask;
+    est_message    *message = NULL;
+    est_decision    agreed  = { 0 };
+    est_wire_writer out     = { 0 };
+    const void     *head;
+    size_t          size;
+
+    for (int i = 0; i < m->crew->n; i++) {
+        const char *task = m->crew->tasks[i];
+
+        own.terms.list = est_fingerprint_cat64(own.terms.list, est_fingerprint64(task, strlen(task)));
+    }
+    est_proposal_write(&own, &out);
+    crew_check(m,
+               est_net_connect(est_server_net(m->server), m->crew->addresses[0], m->crew->tasks[0], CREW_SECS, &link));
+    if (m->error[0] == '\0') {
+        crew_check(m, est_link_ask(link, EST_MEMBERSHIP_PROPOSE, "a meeting",
+                                   (est_payload){ out.data, out.size, NULL, 0 }, CREW_SECS, NULL, NULL, &ask));
+    }
+    if (m->error[0] == '\0') crew_check(m, est_ask_wait(ask, &message));
+    if (m->error[0] == '\0') {
+        head = est_message_head(message, &size);
+        crew_check(m, est_decision_read(head, size, m->crew->n, &agreed));
+        if (agreed.kind != EST_DECIDED_GROUP || agreed.members.n != m->crew->n) crew_fail(m, "nothing was agreed on");
+    }
+    est_message_free(message);
+    est_decision_clear(&agreed);
+    est_wire_writer_clear(&out);
+    est_link_free(link);
+    crew_stop(m->crew, m->number); /* whose place another start of it takes */
+    crew_start(m->crew, m->number);
+    meet_and_check(m);
+}
+
+static void agree_or_meet(crew_member *m)
+{
+    if (m->number == 2) {
+        agree_and_go(m);
+    } else {
+        meet_and_check(m);
+    }
+}
+
+static void test_gone_before_group(void **state)
+{
+    crew     c;
+    expected want  = { .n = 3, .source = -1, .step = -1 };
+    int64_t  start = est_now_ns();
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start(&c, 0);
+    crew_start(&c, 1);
+    crew_start(&c, 2);
+    est_membership_free(c.members[2].membership); /* it speaks for itself */
+    c.members[2].membership = NULL;
+    crew_run(&c, CREW_ALL, agree_or_meet, &want);
+    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* A clock that a test can put forward. */
+typedef struct hasty_clock {
+    est_clock            clock;
+    atomic_int_least64_t ahead_ns;
+} hasty_clock;
+
+static int64_t hasty_now(void *user)
+{
+    return est_machine_ns() + atomic_load(&((hasty_clock *)user)->ahead_ns);
+}
+
+static void hasty_sleep(void *user, int64_t ns)
+{
+    struct timespec left = { .tv_sec = (time_t)(ns / EST_NS_PER_SEC), .tv_nsec = (long)(ns % EST_NS_PER_SEC) };
+
+    (void)user;
+    (void)nanosleep(&left, NULL);
+}
+
+static hasty_clock hasty = { .clock = { hasty_now, hasty_now, hasty_sleep, &hasty } };
+
+/* Comes when the others have waited for longer than those who agreed may need to form a group. */
+static void agree_late_or_meet(crew_member *m)
+{
+    if (m->number == 2) {
+        for (int i = 0; i < 2; i++) crew_await_wait(&m->crew->members[i], "worker:2");
+        atomic_fetch_add(&hasty.ahead_ns, 100 * EST_NS_PER_SEC);
+    }
+    agree_or_meet(m);
+}
+
+/* The first meeting may wait for long; a group that does not come about at once after that is tried again. */
+static void test_late_before_group(void **state)
+{
+    crew     c;
+    expected want = { .n = 3, .source = -1, .step = -1 };
+
+    (void)state;
+    est_clock_set(&hasty.clock);
+    crew_make(&c, 3, &(est_membership_options){ .connect_secs = 120, .rejoin_secs = 20 });
+    for (int i = 0; i < 3; i++) crew_start(&c, i);
+    est_membership_free(c.members[2].membership); /* it speaks for itself */
+    c.members[2].membership = NULL;
+    crew_run(&c, CREW_ALL, agree_late_or_meet, &want);
+    crew_free(&c);
+    est_clock_set(NULL);
+}
+
+/* A host that answers, and is gone as soon as it has. */
+typedef struct false_host {
+    crew      *c;
+    atomic_int answered;
+} false_host;
+
+static bool answer_and_go(void *user, est_request *request)
+{
+    false_host     *h         = user;
+    int             both[]    = { 0, 1 };
+    uint64_t        starts[]  = { h->c->members[0].server->self.incarnation, 0 };
+    char           *listens[] = { h->c->addresses[0], h->c->addresses[1] };
+    est_decision    agreed    = { .kind         = EST_DECIDED_GROUP,
+                                  .generation   = 1,
+                                  .members      = { both, 2 },
+                                  .incarnations = starts,
+                                  .addresses    = listens,
+                                  .source       = -1,
+                                  .step         = -1,
+                                  .payload      = (char[]){ "word of 0" } };
+    est_link       *link      = est_link_ref(est_request_link(request));
+    est_wire_writer out       = { 0 };
+
+    starts[1] = est_link_peer(link)->incarnation;
+    est_decision_write(&agreed, &out);
+    est_request_answer(request, (est_payload){ out.data, out.size, NULL, 0 });
+    est_link_close(link, "it goes");
+    est_wire_writer_clear(&out);
+    est_link_free(link);
+    atomic_store(&h->answered, 1);
+    return true;
+}
+
+static void lose_nothing(void *user, est_link *link, const char *why)
+{
+    (void)user, (void)link, (void)why;
+}
+
+static void go_or_meet(crew_member *m)
+{
+    if (m->number == 0) {
+        false_host h = { .c = m->crew };
+
+        est_server_extend(m->server, &(est_extension){ answer_and_go, lose_nothing, &h });
+        while (atomic_load(&h.answered) == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        crew_stop(m->crew, 0);
+        crew_start(m->crew, 0);
+    }
+    meet_and_check(m);
+}
+
+static void test_host_gone_before_group(void **state)
+{
+    crew     c;
+    expected want  = { .n = 2, .source = -1, .step = -1 };
+    int64_t  start = est_now_ns();
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    est_membership_free(c.members[0].membership);
+    c.members[0].membership = NULL;
+    crew_run(&c, CREW_ALL, go_or_meet, &want);
+    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* --- two under one name ------------------------------------------------------------------------------------------------------- */
+
+typedef struct twins {
+    int      number; /* of the task that there are two of */
+    expected want;
+} twins;
+
+static void train_with_twin(crew_member *m)
+{
+    twins     *t       = m->arg;
+    bool       is_twin = m == &m->crew->members[m->crew->n];
+    est_status status;
+
+    if (!is_twin) {
+        m->arg = "";
+        count_until_aborted(m);
+    }
+    if (!is_twin && m->number == t->number) {
+        status = est_membership_join(m->membership, 7, "", &m->met);
+        crew_expect(m, status, EST_FAILED_PRECONDITION, "another process has taken");
+    } else {
+        m->arg = &t->want;
+        meet_and_check(m);
+    }
+}
+
+/* The later start has the place, and the earlier one fails; others go on with the later. */
+static void test_twin(void **state)
+{
+    (void)state;
+    for (int number = 0; number < 3; number++) {
+        crew    c;
+        int64_t steps[3] = { 7, 7, 7 };
+        twins   t        = { number, { steps, 3, number == 0, 7, 0 } };
+
+        steps[number] = -1;
+        crew_make(&c, 3, NULL);
+        crew_start_all(&c);
+        expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_start_twin(&c, number);
+        crew_run(&c, CREW_ALL, train_with_twin, &t);
+        crew_free(&c);
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------------------- */
+
+/* The chief ends the job; those who meet get to know, whether they wait already or come later. */
+static void end_or_meet(crew_member *m)
+{
+    if (m->number == 0) {
+        crew_await_wait(&m->crew->members[1], "worker:0");
+        est_membership_end_job(m->membership);
+        return;
+    }
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+static void test_end(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, 3U, end_or_meet, NULL);
+    crew_run(&c, 4U, end_or_meet, NULL); /* was told, and meets later */
+    crew_free(&c);
+}
+
+/* One that was lost before it had heard comes back while the chief ends the job. */
+static void end_or_come_back(crew_member *m)
+{
+    if (m->number == 0) {
+        est_membership_end_job(m->membership);
+        return;
+    }
+    crew_await_wait(&m->crew->members[0], "all others");
+    crew_start(m->crew, m->number);
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+static void test_back_after_end(void **state)
+{
+    int64_t start = est_now_ns();
+    crew    c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_stop(&c, 1);
+    crew_run(&c, 3U, end_or_come_back, NULL);
+    assert_true((double)(est_now_ns() - start) < CREW_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* One that has heard is started again, for the next job: the end of this one, which the chief still tells another, is not its. */
+static void end_or_begin_next(crew_member *m)
+{
+    atomic_int *tried = m->arg;
+    est_status  status;
+
+    if (m->number != 1) {
+        while (m->number == 2 && atomic_load(tried) == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        end_or_come_back(m);
+        return;
+    }
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_stop(m->crew, 1);
+    crew_start(m->crew, 1);
+    status = est_membership_join(m->membership, -1, "", &m->met);
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not come within 3 s");
+    atomic_store(tried, 1);
+}
+
+static void test_next_after_end(void **state)
+{
+    atomic_int tried = 0;
+    crew       c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_membership_options){ .connect_secs = 3 });
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_stop(&c, 2);
+    crew_run(&c, CREW_ALL, end_or_begin_next, &tried);
+    crew_free(&c);
+}
+
+static bool has_come(crew_member *m, int number)
+{
+    int64_t until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+    bool    come  = false;
+
+    while (!come && est_now_ns() < until) {
+        pthread_mutex_lock(&m->membership->lock);
+        come = m->membership->members[number].request != NULL;
+        pthread_mutex_unlock(&m->membership->lock);
+        if (!come) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    return come;
+}
+
+/* The last has made its last step and meets; the others, who may still be in it, keep the group. */
+static void end_after_last(crew_member *m)
+{
+    if (m->number < 2) {
+        if (!has_come(m, 2)) crew_fail(m, "the last one has not come");
+        crew_check(m, est_group_status(m->met.group));
+    }
+    end_or_meet(m);
+}
+
+static void test_last_step(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, CREW_ALL, end_after_last, NULL);
+    crew_free(&c);
+}
+
+/* Whoever was left with a part of the variables has none, until it gets them in another way. */
+static void test_mended(void **state)
+{
+    const int64_t steps[] = { 5, 9 };
+    crew          c;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    for (int i = 0; i < 2; i++) c.members[i].membership->partial = true;
+    expect_view(&c, CREW_ALL, &(expected){ .steps = steps, .n = 2, .source = -1, .step = -1 });
+    est_membership_reset(c.members[0].membership);
+    expect_view(&c, CREW_ALL, &(expected){ .steps = steps, .n = 2, .source = 0, .step = 5 });
+    crew_free(&c);
+}
+
+/* One that was not of the job has come for the next one, and is not told that this has ended. */
+static void come_early(crew_member *m)
+{
+    crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_DEADLINE_EXCEEDED,
+                "did not come within 0.5 s");
+}
+
+static void test_next_job(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_membership_options){ .connect_secs = 0.5 });
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, 3U, end_or_meet, NULL);
+    crew_stop(&c, 2);
+    crew_start(&c, 2);
+    crew_run(&c, 4U, come_early, NULL);
+    crew_free(&c);
+}
+
+/* A task that is at another job already, or still, is waited for. */
+static void test_purpose(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "train" });
+    crew_start(&c, 0);
+    c.options.purpose = "evaluate";
+    crew_start(&c, 1);
+    crew_run(&c, CREW_ALL, come_early, NULL);
+    crew_stop(&c, 0);
+    crew_start(&c, 0);
+    crew_stop(&c, 1);
+    crew_start(&c, 1);
+    expect_view(&c, CREW_ALL, &(expected){ .n = 2, .source = -1, .step = -1 });
+    crew_free(&c);
+}
+
+/* The second of two has other terms, or another list, and comes first or last. */
+typedef struct odd_one {
+    bool        first;
+    const char *terms;
+    int         n; /* tasks of its list */
+    const char *text;
+    expected    want;
+} odd_one;
+
+#define RIGHT_TERMS "max_steps=100\ngo_on=no\n"
+
+/* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
+static void meet_odd_one(crew_member *m)
+{
+    const odd_one *x     = m->arg;
+    bool           wrong = m->number == 1;
+    crew          *c     = m->crew;
+
+    if (wrong != x->first) crew_await_wait(&c->members[1 - m->number], "worker:");
+    if (wrong) {
+        c->options.terms = x->terms;
+        c->options.n     = x->n;
+        crew_start(c, m->number);
+        crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_FAILED_PRECONDITION, x->text);
+        crew_stop(c, m->number);
+        c->options.terms = RIGHT_TERMS;
+        c->options.n     = 2;
+        crew_start(c, m->number);
+    }
+    m->arg = (void *)(uintptr_t)&x->want;
+    meet_and_check(m);
+}
+
+static void test_terms(void **state)
+{
+    static const char lists[] = "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 tasks";
+    static const odd_one ones[] = {
+        { false, "max_steps=50\ngo_on=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
+        { true, "max_steps=100\ngo_on=yes\n", 2, "elastic is no at worker:0 and yes at worker:1" },
+        { false, RIGHT_TERMS, 3, lists },
+        { true, RIGHT_TERMS, 3, lists },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
+        crew    c;
+        odd_one x = ones[i];
+
+        x.want = (expected){ .n = 2, .source = -1, .step = -1 };
+        crew_make(&c, 3, &(est_membership_options){ .terms = RIGHT_TERMS });
+        c.options.n = 2;
+        crew_start(&c, 0);
+        crew_run(&c, 3U, meet_odd_one, &x);
+        crew_free(&c);
+    }
+}
+
+/* One that no list but its own has is refused, and those who wait or train do not notice. */
+static void be_refused(crew_member *m)
+{
+    crew_expect(m, est_membership_join(m->membership, 9, "", &m->met), EST_FAILED_PRECONDITION, m->arg);
+}
+
+static void count_one(crew_member *m)
+{
+    float sum = 0;
+
+    crew_check(m, crew_count(m, &sum));
+    if (sum != 2) crew_fail(m, "the sum of 2 ones is %g", (double)sum);
+}
+
+/* A job that runs goes on, whoever comes: also worker:0. */
+static void test_wrong_newcomer(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_membership_options){ .terms = "max_steps=100\n" });
+    c.options.n = 2;
+    crew_start(&c, 0);
+    crew_start(&c, 1);
+    expect_view(&c, 3U, &(expected){ .n = 2, .source = -1, .step = -1 });
+    c.options.n = 3;
+    crew_start(&c, 2);
+    crew_run(&c, 4U, be_refused, "of a job of 2 tasks, worker:0 to worker:1, and worker:2 of one of 3 tasks");
+    crew_run(&c, 3U, count_one, NULL);
+    crew_stop(&c, 2);
+    crew_stop(&c, 0);
+    c.options.n     = 2;
+    c.options.terms = "max_steps=50\n";
+    crew_start(&c, 0);
+    crew_run(&c, 1U, be_refused, "max_steps is 100 at worker:1 and 50 at worker:0");
+    crew_stop(&c, 0);
+    c.options.terms = "max_steps=100\n";
+    crew_start(&c, 0);
+    expect_view(&c, 3U,
+                &(expected){ .steps = (const int64_t[]){ -1, 8 }, .n = 2, .source = 1, .step = 8, .generation = 2 });
+    crew_free(&c);
+}
+
+static bool is_over(void *user)
+{
+    atomic_int *asked = user;
+
+    return atomic_fetch_add(asked, 1) > 0;
+}
+
+static void find_over(crew_member *m)
+{
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+/* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
+static void test_over(void **state)
+{
+    crew       c;
+    atomic_int asked = 0;
+
+    (void)state;
+    crew_make(&c, 2, &(est_membership_options){ .over = is_over, .user = &asked });
+    crew_start(&c, 1);
+    crew_run(&c, 2U, find_over, NULL);
+    assert_int_equal(atomic_load(&asked), 3);
+    crew_free(&c);
+}
+
+/* --- what is said ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lines {
+    pthread_mutex_t lock; /* guards n */
+    char            wanted[128], also[128];
+    int             n; /* that had both */
+} lines;
+
+static void look(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    lines *l = user;
+
+    (void)level, (void)wall_ns;
+    pthread_mutex_lock(&l->lock);
+    l->n += strstr(line, l->wanted) != NULL && strstr(line, l->also) != NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void meet_nobody(crew_member *m)
+{
+    est_status status = est_membership_join(m->membership, -1, "", &m->met);
+
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
+}
+
+/* The first meeting ends on all who came, and says who did not; the log has said so before, after a quarter of the time and twice
+ * that. */
+static void test_deadline(void **state)
+{
+    crew  c;
+    lines l = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char  missing[96];
+
+    (void)state;
+    crew_make(&c, 3, &(est_membership_options){ .connect_secs = 1 });
+    crew_start(&c, 1);
+    crew_start(&c, 2);
+    snprintf(l.wanted, sizeof l.wanted, "worker:1 has waited ");
+    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to train together; worker:0: Connection refused; gives up",
+             c.addresses[0]);
+    snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
+    est_log_set_sink(look, &l);
+    crew_run(&c, 6U, meet_nobody, missing);
+    est_log_set_sink(NULL, NULL);
+    assert_int_equal(l.n, 2);
+    crew_free(&c);
+}
+
+/* The reasons of the last line are those of the last attempts, and when it ends is said, too. */
+static void test_unreached(void **state)
+{
+    crew  c;
+    lines l = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = "; worker:1: Connection refused; gives up after 0.5 s" };
+
+    (void)state;
+    crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "evaluate" });
+    crew_start(&c, 0);
+    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to evaluate together; ",
+             c.addresses[1]);
+    est_log_set_sink(look, &l);
+    crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
+    est_log_set_sink(NULL, NULL);
+    assert_true(l.n > 0);
+    crew_free(&c);
+}
+
+/* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
+static void fail_or_wait(crew_member *m)
+{
+    static const char why[] = "to train together; worker:1: it ended: NOT_FOUND: no file matches x";
+    int64_t           until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+    float             sum;
+    est_status        status = EST_OK;
+
+    if (m->number == 0) {
+        while (status == EST_OK) status = crew_count(m, &sum);
+        crew_expect(m, status, EST_ABORTED, "rank 1 (worker:1) aborted: it ended: NOT_FOUND: no file matches x");
+        meet_and_check(m);
+        return;
+    }
+    est_membership_fail(m->membership, est_fail(EST_NOT_FOUND, "no file matches x"));
+    crew_stop(m->crew, m->number);
+    for (bool found = false; !found && m->error[0] == '\0'; est_sleep_ns(EST_NS_PER_SEC / 1000)) {
+        est_wait waits[EST_WAITS_MAX];
+        int      n = est_waits_of(m->crew->tasks[0], waits, EST_WAITS_MAX);
+
+        for (int i = 0; i < n; i++) found = found || strcmp(waits[i].why, why) == 0;
+        if (est_now_ns() > until) crew_fail(m, "the view does not say why");
+    }
+    crew_start(m->crew, m->number);
+    meet_and_check(m);
+}
+
+static void test_farewell(void **state)
+{
+    crew     c;
+    expected x = { .n = 2, .source = -1, .step = -1 };
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    expect_view(&c, CREW_ALL, &x);
+    crew_run(&c, CREW_ALL, fail_or_wait, &x);
+    crew_free(&c);
+}
+
+static void meet_and_be_stopped(crew_member *m)
+{
+    if (m->number == 1) {
+        crew_await_wait(&m->crew->members[0], "worker:1");
+        if (kill(getpid(), SIGTERM) != 0) crew_fail(m, "no signal");
+    } else {
+        est_status status = est_membership_join(m->membership, -1, "", &m->met);
+
+        crew_expect(m, status, EST_CANCELLED, "SIGTERM while waiting for worker:1 (127.0.0.1:");
+    }
+}
+
+static void test_signal(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start(&c, 0);
+    est_signals_catch();
+    crew_run(&c, CREW_ALL, meet_and_be_stopped, NULL);
+    est_signals_release(EST_CANCELLED);
+    crew_free(&c);
+}
+
+static void test_options(void **state)
+{
+    crew            c;
+    est_membership *e = NULL;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start(&c, 0);
+    c.options.tasks = c.list;
+    c.options.self  = 1;
+    assert_int_equal(est_membership_create(c.members[0].server, &c.options, &e), EST_INVALID_ARGUMENT);
+    c.options.self = 2;
+    assert_int_equal(est_membership_create(c.members[0].server, &c.options, &e), EST_INVALID_ARGUMENT);
+    crew_free(&c);
+}
+
+/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+
+/* Meets, and makes sure that the others have, too: one may fail when the group is complete. */
+static est_status meet_and_wait(crew_member *m)
+{
+    est_work *work;
+
+    EST_TRY(est_membership_join(m->membership, 7, "", &m->met));
+    EST_TRY(est_barrier(m->met.group, NULL, &work));
+    return est_work_wait(work);
+}
+
+/* One who fails says why, and meets the next time; the others learn of it and meet again. */
+static void meet_at_last(crew_member *m)
+{
+    est_status status = EST_ABORTED;
+
+    for (int tries = 0; tries < 6 && (status == EST_RESOURCE_EXHAUSTED || status == EST_ABORTED); tries++)
+        status = meet_and_wait(m);
+    crew_check(m, status);
+}
+
+/* Every allocation fails once while two meet: they do, at the latest the next time. */
+static void test_no_memory(void **state)
+{
+    crew    c;
+    int64_t n     = 1;
+    bool    fired = true;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    crew_run(&c, CREW_ALL, meet_at_last, NULL);
+    for (; fired; n++) {
+        est_fault_arm_alloc(n);
+        crew_run(&c, CREW_ALL, meet_at_last, NULL);
+        fired = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_true(c.members[0].met.n == 2 && c.members[0].met.generation == c.members[1].met.generation);
+    }
+    assert_true(n > 20);
+    crew_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test_setup_teardown(test_go_on, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_absent, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_give_up, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_partition, use_hurried_clock, use_system_clock),
+        cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_late_before_group),
+        cmocka_unit_test(test_host_gone_before_group),
+        cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_back_after_end),
+        cmocka_unit_test(test_next_after_end),
+        cmocka_unit_test(test_last_step),
+        cmocka_unit_test(test_mended),
+        cmocka_unit_test(test_next_job),
+        cmocka_unit_test(test_purpose),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_wrong_newcomer),
+        cmocka_unit_test(test_over),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_unreached),
+        cmocka_unit_test(test_farewell),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
