@@ -121,23 +121,21 @@ static void make_reference(char dir[64])
     est_metrics_free(metrics);
 }
 
-static void test_fault_points(void **state)
+TEST(fault_points)
 {
     char    reference[64];
     int64_t n = 1;
 
-    (void)state;
     make_reference(reference);
     while (disturb(reference, n, est_fault_arm)) n++;
     assert_true(n > 100); /* each of two evaluations and two exports writes, syncs and renames many files */
     est_test_dir_remove(reference);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
     char reference[64];
 
-    (void)state;
     make_reference(reference);
     for (int64_t n = 1; disturb(reference, n, est_fault_arm_alloc); n += est_test_stride(STRIDE)) continue;
     est_test_dir_remove(reference);
@@ -145,13 +143,8 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fault_points),
-        cmocka_unit_test(test_allocations),
-    };
-
     est_log_set_level(EST_LOG_OFF);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

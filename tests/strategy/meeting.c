@@ -155,13 +155,12 @@ static void play(const scene *s)
     est_agreement_clear(&got);
 }
 
-static void test_decisions(void **state)
+TEST(decisions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
 }
 
-static void test_forever(void **state)
+TEST(forever)
 {
     est_arrival    self     = { .number = 0, .step = 1, .generation = 1, .word = (char *)(uintptr_t) "" };
     est_attendee   of[]     = { { .arrival = &self }, { .away_ns = INT64_MAX } };
@@ -170,7 +169,6 @@ static void test_forever(void **state)
     est_agreement  got;
     bool           decided;
 
-    (void)state;
     assert_ok(est_attendance_decide(&a, &decided, &got));
     assert_false(decided);
     assert_true(est_attendance_awaits(&a, 1));
@@ -225,12 +223,11 @@ static est_status copy_agreement(const est_agreement *from, est_agreement *out)
     return status;
 }
 
-static void test_messages(void **state)
+TEST(messages)
 {
     est_arrival   a;
     est_agreement b, not ;
 
-    (void)state;
     assert_ok(copy_arrival(&arrival, &a));
     assert_true(a.number == 2 && a.terms.list == arrival.terms.list && a.step == -1 && a.generation == 12 &&
                 a.members.n == 2);
@@ -263,7 +260,7 @@ static void test_messages(void **state)
 }
 
 /* The first line that differs is named, with both values and whose they are. */
-static void test_terms(void **state)
+TEST(terms)
 {
     static const struct {
         const char *options, *text;
@@ -276,7 +273,6 @@ static void test_terms(void **state)
     };
     est_terms other = arrival.terms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         other.options = (char *)(uintptr_t)others[i].options;
         assert_int_equal(est_terms_compare(&arrival.terms, "worker:0", &other, "worker:1"), EST_FAILED_PRECONDITION);
@@ -290,12 +286,11 @@ static void test_terms(void **state)
 }
 
 /* Numbers of another list say nothing here. */
-static void test_other_list(void **state)
+TEST(other_list)
 {
     int         many[] = { 0, 7, 9 };
     est_arrival a      = arrival, read;
 
-    (void)state;
     a.terms.list = 1;
     a.number     = 9;
     a.members    = (est_numbers){ many, 3 };
@@ -307,13 +302,12 @@ static void test_other_list(void **state)
 }
 
 /* What does not add up is refused. */
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     int           wrong[] = { 3, 0 };
     est_arrival   a       = arrival, none;
     est_agreement b       = agreement, nothing;
 
-    (void)state;
     a.number = N;
     assert_int_equal(copy_arrival(&a, &none), EST_DATA_LOSS);
     a      = arrival;
@@ -340,11 +334,10 @@ static void test_nonsense(void **state)
                      EST_DATA_LOSS);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     int64_t n = 1;
 
-    (void)state;
     for (bool fired = true; fired; n++) {
         est_arrival   a = { 0 };
         est_agreement b = { 0 };
@@ -360,14 +353,4 @@ static void test_no_memory(void **state)
         est_agreement_clear(&b);
     }
     assert_true(n > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_decisions),  cmocka_unit_test(test_forever),
-                                        cmocka_unit_test(test_messages),   cmocka_unit_test(test_terms),
-                                        cmocka_unit_test(test_other_list), cmocka_unit_test(test_nonsense),
-                                        cmocka_unit_test(test_no_memory) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

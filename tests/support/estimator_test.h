@@ -5,14 +5,8 @@
 #ifndef EST_TESTS_ESTIMATOR_TEST_H
 #define EST_TESTS_ESTIMATOR_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estoc/estoc.h"
+#include "support/test.h"
 
 /* A new directory, removed with all in it by est_test_dir_remove, or when the program ends. */
 void est_test_dir(char out[64]);
