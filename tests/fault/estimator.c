@@ -17,9 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
+#include "support/sanitized.h"
 #include "train/eval_results.h"
 
 #define STEPS 3 /* of the disturbed run; the one after it makes one more */
@@ -93,42 +94,35 @@ static void make_reference(char dir[64])
     assert_ok(train(dir, STEPS + 1));
 }
 
-static bool disturb(const char *reference, int64_t n, void (*arm)(int64_t))
+static void disturb(fault_kind kind)
 {
-    char       dir[64];
-    bool       fired;
-    est_status status;
+    char reference[64];
 
-    est_test_dir(dir);
-    arm(n);
-    status = run_all(dir);
-    fired  = est_fault_fired();
-    arm(0);
-    if (status != EST_OK) {
-        if (!fired) fail_msg("%" PRId64 ": nothing failed, and yet: %s", n, est_error_message());
-        assert_true(strlen(est_error_message()) > 0);
+    make_reference(reference);
+    FAULT_LOOP(f, kind, .depth = EST_TEST_SANITIZED ? 4 : 0)
+    { /* sanitizers are slow */
+        char       dir[64];
+        est_status status;
+
+        est_test_dir(dir);
+        fault_arm(&f);
+        status = run_all(dir);
+        if (!fault_end(&f)) assert_ok(status);
+        if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
+        assert_goes_on(dir, reference);
+        est_test_dir_remove(dir);
     }
-    assert_goes_on(dir, reference);
-    est_test_dir_remove(dir);
-    return fired;
+    est_test_dir_remove(reference);
 }
 
 TEST(fault_points)
 {
-    char reference[64];
-
-    make_reference(reference);
-    for (int64_t n = 1; disturb(reference, n, est_fault_arm); n++) continue;
-    est_test_dir_remove(reference);
+    disturb(FAULT_POINTS);
 }
 
 TEST(allocations)
 {
-    char reference[64];
-
-    make_reference(reference);
-    for (int64_t n = 1; disturb(reference, n, est_fault_arm_alloc); n += est_test_stride(1)) continue;
-    est_test_dir_remove(reference);
+    disturb(FAULT_PLACES);
 }
 
 /* --- the disk ----------------------------------------------------------------------------------------------------- */

@@ -30,10 +30,6 @@ est_status est_test_kill(est_hook *hook, est_loop *loop);
 /* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
 void est_test_same_checkpoint(const char *a, const char *b);
 
-/* From one failing allocation to the next: `usual`, or EST_FAULT_STRIDE; 7 times as many under a sanitizer, which is as
- * much slower. A prime, so that what repeats with every step is met at different places. */
-int64_t est_test_stride(int64_t usual);
-
 /* Asserts that the thread's error text has this in it. */
 void est_test_error_has(const char *text);
 
