@@ -277,5 +277,5 @@ TEST(evaluate_together)
 
 int main(void)
 {
-    return est_test_run(make_files, leave_dir);
+    return est_test_run_apart(make_files, leave_dir);
 }

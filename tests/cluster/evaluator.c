@@ -60,5 +60,5 @@ TEST(other_directory)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, run_task);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -280,5 +280,5 @@ TEST(ps_lost_at_end)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

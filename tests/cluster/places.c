@@ -680,3 +680,8 @@ TEST(run_that_expires)
     close_trainer(&t);
     servers_stop(&s);
 }
+
+int main(void)
+{
+    return est_test_run_apart(NULL, NULL);
+}

@@ -246,5 +246,5 @@ TEST(place_taken)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -79,5 +79,5 @@ TEST(ps_anew)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -552,5 +552,5 @@ int main(void)
     for (size_t i = 0; i < sizeof anew_rows / sizeof anew_rows[0]; i++) {
         est_test_row(anew_rows[i].name, test_anew, &anew_rows[i]);
     }
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -372,3 +372,8 @@ TEST(commit)
     est_signals_release(status);
     free_job(&j);
 }
+
+int main(void)
+{
+    return est_test_run_apart(NULL, NULL);
+}

@@ -392,5 +392,5 @@ int main(int argc, char **argv)
     cluster_task_main(argc, argv, cluster_job_task);
     for (size_t i = 0; i < N_DEATHS; i++) est_test_row(deaths[i].name, test_death, &deaths[i]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

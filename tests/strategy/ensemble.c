@@ -1095,3 +1095,8 @@ TEST(no_memory)
     assert_true(n > 20);
     crew_free(&c);
 }
+
+int main(void)
+{
+    return est_test_run_apart(NULL, NULL);
+}

@@ -337,5 +337,5 @@ TEST(stopped_and_continued)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, run_task);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -36,4 +36,7 @@ void est_test_row(const char *name, CMUnitTestFunction test, const void *row);
 /* Runs the tests of the program; the exit code of main. `setup` and `teardown` run once, around all of them; NULL: none. */
 int est_test_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 
+/* The same for tests that mostly wait: each in a process of its own, with `setup` and `teardown` around it, some at a time. */
+int est_test_run_apart(CMFixtureFunction setup, CMFixtureFunction teardown);
+
 #endif
