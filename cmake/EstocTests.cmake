@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests: every tests/<folder>/<name>.c is one cmocka program, test_<folder>_<name>, known to CTest under that name.
+# What stands in it as TEST(name) registers itself (tests/support/test.h).
 #
 # Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
 # `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer; `long` in addition

@@ -12,6 +12,7 @@ static atomic_int_least64_t alloc_countdown;
 static atomic_int_least64_t point_hits;
 static atomic_bool          fired;
 static const char *_Atomic  fired_name;
+static void (*_Atomic alloc_seen)(bool fails);
 
 void est_fault_arm(int64_t n)
 {
@@ -25,6 +26,11 @@ void est_fault_arm_alloc(int64_t n)
 {
     atomic_store(&fired, false);
     atomic_store(&alloc_countdown, n);
+}
+
+void est_fault_watch_alloc(void (*seen)(bool fails))
+{
+    atomic_store(&alloc_seen, seen);
 }
 
 int64_t est_fault_hits(void)
@@ -66,7 +72,10 @@ bool est_fault_hit(const char *name)
 
 bool est_fault_hit_alloc(void)
 {
-    if (!countdown_hit(&alloc_countdown)) return false;
-    atomic_store(&fired, true);
-    return true;
+    void (*seen)(bool fails) = atomic_load_explicit(&alloc_seen, memory_order_relaxed);
+    bool fails               = countdown_hit(&alloc_countdown);
+
+    if (fails) atomic_store(&fired, true);
+    if (seen != NULL) seen(fails);
+    return fails;
 }

@@ -26,6 +26,9 @@ void est_fault_arm(int64_t n);
 /* Makes the n-th allocation from now on return NULL, once; 0: none. */
 void est_fault_arm_alloc(int64_t n);
 
+/* Calls `seen` at every allocation from now on, in the thread that makes it, with whether it fails; NULL: no longer. */
+void est_fault_watch_alloc(void (*seen)(bool fails));
+
 /* Fault points hit since the last est_fault_arm. */
 int64_t est_fault_hits(void);
 

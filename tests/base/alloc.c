@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Allocation: alignment, counting, and failing on demand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "support/test.h"
 
-static void test_plain(void **state)
+TEST(plain)
 {
     char *p = est_alloc(10);
     char *z = est_zalloc(100);
 
-    (void)state;
     assert_non_null(p);
     memcpy(p, "123456789", 10);
     p = est_realloc(p, 5000);
@@ -31,11 +25,10 @@ static void test_plain(void **state)
     est_free(NULL);
 }
 
-static void test_zero_bytes_is_a_block(void **state)
+TEST(zero_bytes_is_a_block)
 {
     void *p = est_alloc(0), *z = est_zalloc(0), *a = est_alloc_aligned(0);
 
-    (void)state;
     assert_non_null(p);
     assert_non_null(z);
     assert_non_null(a);
@@ -47,13 +40,12 @@ static void test_zero_bytes_is_a_block(void **state)
     est_free_aligned(NULL);
 }
 
-static void test_aligned(void **state)
+TEST(aligned)
 {
     const size_t sizes[] = {
         1, 63, 64, 65, 1000, 4096, ((size_t)2 << 20) - 1, (size_t)2 << 20, ((size_t)3 << 20) + 1, ((size_t)9 << 20) + 5
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t room = (sizes[i] + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT; /* for the last whole vector */
         char  *p    = est_alloc_aligned(sizes[i]);
@@ -66,11 +58,10 @@ static void test_aligned(void **state)
 }
 
 /* Blocks that were written to and freed come back as zeros. */
-static void test_zeroed_blocks(void **state)
+TEST(zeroed_blocks)
 {
     const size_t sizes[] = { 0, 1, 65, 4096, (size_t)2 << 20, ((size_t)3 << 20) + 1, ((size_t)9 << 20) + 5 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char *p = est_alloc_aligned(sizes[i]);
 
@@ -85,7 +76,7 @@ static void test_zeroed_blocks(void **state)
     }
 }
 
-static void test_large_zeroed_blocks_take_no_memory(void **state)
+TEST(large_zeroed_blocks_take_no_memory)
 {
     enum { BYTES = 64 << 20 };
     size_t               page = (size_t)sysconf(_SC_PAGESIZE);
@@ -93,7 +84,6 @@ static void test_large_zeroed_blocks_take_no_memory(void **state)
     static unsigned char resident[BYTES / 4096];
     int                  n = 0;
 
-    (void)state;
     assert_non_null(p);
     assert_int_equal(mincore(p, BYTES, resident), 0);
     for (size_t i = 0; i < BYTES / page; i++) n += resident[i] & 1;
@@ -101,11 +91,10 @@ static void test_large_zeroed_blocks_take_no_memory(void **state)
     est_free_aligned(p);
 }
 
-static void test_absurd_sizes_fail(void **state)
+TEST(absurd_sizes_fail)
 {
     void *p = est_alloc(8);
 
-    (void)state;
     assert_null(est_alloc(SIZE_MAX));
     assert_null(est_zalloc(SIZE_MAX - 10));
     assert_null(est_alloc_aligned(SIZE_MAX - 62));
@@ -113,13 +102,12 @@ static void test_absurd_sizes_fail(void **state)
     est_free(p);
 }
 
-static void test_count(void **state)
+TEST(count)
 {
     uint64_t before = est_alloc_count();
     void    *p      = est_alloc(1);
     char    *s      = est_strdup("text");
 
-    (void)state;
     p = est_realloc(p, 2);
     assert_string_equal(s, "text");
     assert_int_equal(est_alloc_count() - before, 3);
@@ -128,11 +116,10 @@ static void test_count(void **state)
     assert_int_equal(est_alloc_count() - before, 3);
 }
 
-static void test_nth_allocation_fails(void **state)
+TEST(nth_allocation_fails)
 {
     void *p[4];
 
-    (void)state;
     est_fault_arm_alloc(3);
     for (int i = 0; i < 4; i++) p[i] = est_alloc(1);
     assert_true(est_fault_fired());
@@ -156,12 +143,11 @@ static void test_nth_allocation_fails(void **state)
 }
 
 /* More than most machines have, of which three pages are used. */
-static void test_reserved(void **state)
+TEST(reserved)
 {
     const size_t size = (size_t)1 << 39;
     char        *p    = est_reserve(size);
 
-    (void)state;
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % EST_ALIGNMENT, 0);
     assert_int_equal(p[0] + p[size / 2] + p[size - 1], 0);
@@ -176,17 +162,4 @@ static void test_reserved(void **state)
     est_fault_arm_alloc(1);
     assert_null(est_reserve(10));
     est_fault_arm_alloc(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),         cmocka_unit_test(test_zero_bytes_is_a_block),
-        cmocka_unit_test(test_aligned),       cmocka_unit_test(test_absurd_sizes_fail),
-        cmocka_unit_test(test_count),         cmocka_unit_test(test_nth_allocation_fails),
-        cmocka_unit_test(test_zeroed_blocks), cmocka_unit_test(test_large_zeroed_blocks_take_no_memory),
-        cmocka_unit_test(test_reserved),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arenas: objects are zeroed, aligned, apart from each other, and live until the arena goes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "support/test.h"
 
 #define N_OBJECTS 5000
 
@@ -19,13 +14,12 @@ static size_t object_size(int i)
     return i % 100 == 99 ? (size_t)20000 + (size_t)i : (size_t)(i * 37 % 300); /* some larger than a block, some 0 */
 }
 
-static void test_objects_keep_their_bytes(void **state)
+TEST(objects_keep_their_bytes)
 {
     static unsigned char *objects[N_OBJECTS];
     est_arena            *arena = est_arena_create();
     size_t                bytes = 0;
 
-    (void)state;
     assert_non_null(arena);
     for (int i = 0; i < N_OBJECTS; i++) {
         objects[i] = est_arena_alloc(arena, object_size(i));
@@ -44,23 +38,21 @@ static void test_objects_keep_their_bytes(void **state)
     est_arena_free(NULL);
 }
 
-static void test_small_objects_cost_few_allocations(void **state)
+TEST(small_objects_cost_few_allocations)
 {
     uint64_t   before = est_alloc_count();
     est_arena *arena  = est_arena_create();
 
-    (void)state;
     for (int i = 0; i < 10000; i++) assert_non_null(est_arena_alloc(arena, 24));
     assert_true(est_alloc_count() - before < 12);
     est_arena_free(arena);
 }
 
-static void test_text(void **state)
+TEST(text)
 {
     est_arena *arena = est_arena_create();
     char       large[9000];
 
-    (void)state;
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
     assert_string_equal(est_arena_strdup(arena, ""), "");
@@ -70,11 +62,10 @@ static void test_text(void **state)
     est_arena_free(arena);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
     est_arena *arena;
 
-    (void)state;
     est_fault_arm_alloc(1);
     assert_null(est_arena_create());
 
@@ -92,16 +83,4 @@ static void test_memory_out(void **state)
     assert_int_equal(est_arena_bytes(arena), 0);
     assert_non_null(est_arena_alloc(arena, 8)); /* goes on after a failure */
     est_arena_free(arena);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_objects_keep_their_bytes),
-        cmocka_unit_test(test_small_objects_cost_few_allocations),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

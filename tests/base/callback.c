@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What calls of the user's functions leave as the error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/callback.h"
+#include "support/test.h"
 
 static est_status say_nothing(est_status status)
 {
@@ -20,9 +14,8 @@ static est_status say_why(est_status status)
     return est_fail(status, "no more bread");
 }
 
-static void test_texts(void **state)
+TEST(texts)
 {
-    (void)state;
     (void)est_fail(EST_NOT_FOUND, "an older failure");
     assert_int_equal(EST_CALLBACK(say_nothing(EST_OK), "baker %d", 3), EST_OK);
     assert_string_equal(est_error_message(), "");
@@ -31,11 +24,4 @@ static void test_texts(void **state)
     assert_string_equal(est_error_message(), "baker 3 returned INTERNAL and no message (est_fail gives one)");
     assert_int_equal(EST_CALLBACK(say_why(EST_UNAVAILABLE), "baker %d", 3), EST_UNAVAILABLE);
     assert_string_equal(est_error_message(), "no more bread");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_texts) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,16 @@
  * Clocks: the system's goes forward, the manual one only when told. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "support/test.h"
 
-static void test_system_clock(void **state)
+TEST(system_clock)
 {
     int64_t before = est_now_ns(), wall = est_wall_ns();
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         int64_t now = est_now_ns();
 
@@ -32,11 +27,10 @@ static void test_system_clock(void **state)
     est_sleep_ns(-5);
 }
 
-static void test_manual_clock(void **state)
+TEST(manual_clock)
 {
     est_manual_clock manual;
 
-    (void)state;
     est_manual_clock_init(&manual, 100, 5000);
     est_clock_set(&manual.clock);
     assert_int_equal(est_now_ns(), 100);
@@ -52,12 +46,11 @@ static void test_manual_clock(void **state)
     assert_true(est_wall_ns() > 1600000000 * EST_NS_PER_SEC);
 }
 
-static void test_secs_to_ns(void **state)
+TEST(secs_to_ns)
 {
     static const double far[]  = { 1e10, 1e300, INFINITY, DBL_MAX };
     static const double none[] = { 0, -0.0, -1, -INFINITY, NAN };
 
-    (void)state;
     assert_true(est_secs_to_ns(1.5) == 1500000000);
     assert_true(est_secs_to_ns(1e-9) == 1);
     assert_true(est_secs_to_ns(4e9) == 4000000000 * EST_NS_PER_SEC);
@@ -66,15 +59,4 @@ static void test_secs_to_ns(void **state)
         assert_true(est_secs_to_ns(far[i]) < INT64_MAX - est_now_ns());
     }
     for (int i = 0; i < 5; i++) assert_true(est_secs_to_ns(none[i]) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_system_clock),
-        cmocka_unit_test(test_manual_clock),
-        cmocka_unit_test(test_secs_to_ns),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

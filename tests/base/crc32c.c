@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CRC-32C: published vectors, both implementations against each other at every length, extending, combining. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "support/test.h"
 
 #define ROOM 20000
 
@@ -26,11 +21,10 @@ static int fill_data(void **state)
     return 0;
 }
 
-static void test_vectors(void **state)
+TEST(vectors)
 {
     uint8_t bytes[32];
 
-    (void)state;
     assert_int_equal(est_crc32c("", 0), 0);
     assert_int_equal(est_crc32c("123456789", 9), 0xe3069283);
     assert_int_equal(est_crc32c("foo", 3), 0xcfc4ae1d);
@@ -44,9 +38,8 @@ static void test_vectors(void **state)
     assert_int_equal(est_crc32c_extend_portable(0, "123456789", 9), 0xe3069283);
 }
 
-static void test_mask(void **state)
+TEST(mask)
 {
-    (void)state;
     assert_int_equal(est_crc32c_mask(0), 0xa282ead8);
     assert_int_equal(est_crc32c_mask(0xcfc4ae1d), 0xfebe8a61);
     assert_int_equal(est_crc32c_mask(0x576c35e3), 0x0e4999b0);
@@ -70,9 +63,8 @@ static uint32_t plain_crc(const uint8_t *p, size_t size)
     return ~crc;
 }
 
-static void test_all_lengths_and_alignments(void **state)
+TEST(all_lengths_and_alignments)
 {
-    (void)state;
     for (size_t size = 0; size < 400; size++) {
         for (size_t at = 0; at < 9; at += 3) {
             uint32_t want = plain_crc(data + at, size);
@@ -89,11 +81,10 @@ static void test_all_lengths_and_alignments(void **state)
     }
 }
 
-static void test_extend_and_combine(void **state)
+TEST(extend_and_combine)
 {
     uint32_t whole = est_crc32c(data, ROOM);
 
-    (void)state;
     for (size_t cut = 0; cut <= ROOM; cut += cut < 100 ? 1 : 997) {
         uint32_t a = est_crc32c(data, cut), b = est_crc32c(data + cut, ROOM - cut);
 
@@ -105,12 +96,5 @@ static void test_extend_and_combine(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_mask),
-        cmocka_unit_test(test_all_lengths_and_alignments),
-        cmocka_unit_test(test_extend_and_combine),
-    };
-
-    return cmocka_run_group_tests(tests, fill_data, NULL);
+    return est_test_run(fill_data, NULL);
 }

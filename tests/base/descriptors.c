@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/descriptors.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sys/resource.h>
 
 static void limit_to(rlim_t soft)
@@ -19,12 +14,11 @@ static void limit_to(rlim_t soft)
 }
 
 /* Raised once, to the hard limit or 16384; a program that lowers it later keeps its own. */
-static void test_raise(void **state)
+TEST(raise)
 {
     struct rlimit limit;
     int           wanted;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     wanted = limit.rlim_max > 16384 ? 16384 : (int)limit.rlim_max;
     limit_to(200);
@@ -36,20 +30,12 @@ static void test_raise(void **state)
     assert_int_equal(est_descriptors_max(), 100);
 }
 
-static void test_scarce(void **state)
+TEST(scarce)
 {
-    (void)state;
     limit_to(64);
     assert_false(est_descriptors_scarce(47)); /* 16 at least are kept */
     assert_true(est_descriptors_scarce(48));
     limit_to(400);
     assert_false(est_descriptors_scarce(349)); /* an eighth */
     assert_true(est_descriptors_scarce(350));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_raise), cmocka_unit_test(test_scarce) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
  * Fault points: counting, firing once, and the loop a fault test is made of. */
 #undef EST_FAULT_POINTS
 #define EST_FAULT_POINTS 1 /* this file tests the points as a fault build has them */
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "support/test.h"
 
 /* Three points and an allocation; 0 when all went well, else which step failed. */
 static int body(void)
@@ -29,9 +23,8 @@ static int body(void)
     return 0;
 }
 
-static void test_points_are_counted(void **state)
+TEST(points_are_counted)
 {
-    (void)state;
     est_fault_arm(0);
     assert_int_equal(body(), 0);
     assert_int_equal(est_fault_hits(), 3);
@@ -39,9 +32,8 @@ static void test_points_are_counted(void **state)
     assert_string_equal(est_fault_name(), "");
 }
 
-static void test_nth_point_fails_once(void **state)
+TEST(nth_point_fails_once)
 {
-    (void)state;
     est_fault_arm(2);
     assert_int_equal(body(), 2);
     assert_true(est_fault_fired());
@@ -50,11 +42,10 @@ static void test_nth_point_fails_once(void **state)
     assert_int_equal(body(), 0);
 }
 
-static void test_the_loop_ends(void **state)
+TEST(the_loop_ends)
 {
     int failures = 0;
 
-    (void)state;
     for (int n = 1;; n++) {
         int result;
 
@@ -71,9 +62,8 @@ static void test_the_loop_ends(void **state)
     est_fault_arm(0);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     est_fault_arm_alloc(1);
     assert_int_equal(body(), 4);
     assert_true(est_fault_fired());
@@ -93,12 +83,11 @@ static void *hit_many(void *arg)
     return NULL;
 }
 
-static void test_exactly_one_thread_fails(void **state)
+TEST(exactly_one_thread_fails)
 {
     pthread_t threads[4];
     int       failed[4] = { 0 }, total = 0;
 
-    (void)state;
     est_fault_arm(2 * HITS_PER_THREAD);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, hit_many, &failed[i]), 0);
     for (int i = 0; i < 4; i++) {
@@ -109,17 +98,4 @@ static void test_exactly_one_thread_fails(void **state)
     assert_int_equal(est_fault_hits(), 4 * HITS_PER_THREAD);
     assert_string_equal(est_fault_name(), "test.many");
     est_fault_arm(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_points_are_counted),
-        cmocka_unit_test(test_nth_point_fails_once),
-        cmocka_unit_test(test_the_loop_ends),
-        cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_exactly_one_thread_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

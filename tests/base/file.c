@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files: whole reads, replacement that keeps the old file when anything fails, directories, error texts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "support/test.h"
 
 /* --- system calls that are written down -------------------------------------------------------------------------- */
 
@@ -123,12 +118,11 @@ static void expect_contents(const char *path, const void *want, size_t want_size
     est_free(bytes);
 }
 
-static void test_write_and_read(void **state)
+TEST(write_and_read)
 {
     const size_t sizes[] = { 0, 1, 4095, 4096, 65536, 1000003 };
     char        *data    = malloc(1000003);
 
-    (void)state;
     for (size_t i = 0; i < 1000003; i++) data[i] = (char)(i * 31 >> 3);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         assert_int_equal(est_file_replace(at("data"), data, sizes[i]), EST_OK);
@@ -141,24 +135,22 @@ static void test_write_and_read(void **state)
 }
 
 /* Files of the kernel say they are empty and are not. */
-static void test_files_without_a_size(void **state)
+TEST(files_without_a_size)
 {
     char  *bytes;
     size_t size;
 
-    (void)state;
     assert_int_equal(est_file_read("/proc/self/status", &bytes, &size), EST_OK);
     assert_true(size > 100);
     assert_int_equal(strlen(bytes), size);
     est_free(bytes);
 }
 
-static void test_errors_name_the_path(void **state)
+TEST(errors_name_the_path)
 {
     char  *bytes = NULL;
     size_t size;
 
-    (void)state;
     assert_int_equal(est_file_read(at("missing"), &bytes, &size), EST_NOT_FOUND);
     assert_non_null(strstr(est_error_message(), at("missing")));
     assert_non_null(strstr(est_error_message(), strerror(ENOENT)));
@@ -170,20 +162,18 @@ static void test_errors_name_the_path(void **state)
     assert_int_equal(est_file_commit(at("missing"), at("x")), EST_NOT_FOUND);
 }
 
-static void test_full_disk(void **state)
+TEST(full_disk)
 {
     int fd = open("/dev/full", O_WRONLY);
 
-    (void)state;
     if (fd < 0) skip();
     assert_int_equal(est_file_write_all(fd, "/dev/full", "x", 1), EST_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(est_error_message(), "/dev/full"));
     close(fd);
 }
 
-static void test_directories(void **state)
+TEST(directories)
 {
-    (void)state;
     assert_int_equal(est_dir_create(at("a/b//c/d/")), EST_OK);
     assert_true(est_dir_exists(at("a/b/c/d")));
     assert_int_equal(est_dir_create(at("a/b/c")), EST_OK);
@@ -201,9 +191,8 @@ static void test_directories(void **state)
 
 /* F1 to F3. The descriptor that wrote is synced: another one is not told of every failed write. A directory is on disk
  * when its parent is. */
-static void test_order(void **state)
+TEST(order)
 {
-    (void)state;
     memset(calls, 0, sizeof calls);
     assert_int_equal(est_file_replace(at("order"), "x", 1), EST_OK);
     expect_calls("wSRD");
@@ -217,11 +206,10 @@ static void test_order(void **state)
     expect_calls("");
 }
 
-static void test_relative_paths(void **state)
+TEST(relative_paths)
 {
     char *before = getcwd(NULL, 0);
 
-    (void)state;
     assert_int_equal(chdir(root), 0);
     assert_int_equal(est_dir_create("rel/dir"), EST_OK);
     assert_int_equal(est_file_replace("plain", "1", 1), EST_OK);
@@ -232,11 +220,10 @@ static void test_relative_paths(void **state)
     free(before);
 }
 
-static void test_temp_names_differ(void **state)
+TEST(temp_names_differ)
 {
     char *a, *b;
 
-    (void)state;
     assert_int_equal(est_file_temp_name("/x/model", &a), EST_OK);
     assert_int_equal(est_file_temp_name("/x/model", &b), EST_OK);
     assert_memory_equal(a, "/x/model.tmp-", 13);
@@ -264,11 +251,10 @@ static void ask_process(char out[64])
 }
 
 /* In containers every process may have the same id. */
-static void test_temp_names_of_processes(void **state)
+TEST(temp_names_of_processes)
 {
     char a[64], b[64];
 
-    (void)state;
     ask_process(a);
     ask_process(b);
     assert_int_equal(strspn(a, "0123456789-"), strlen(a)); /* what is left over is known by that (train/saver.c) */
@@ -322,16 +308,14 @@ static void replace_under_faults(bool allocations)
     expect_contents(at("faults/ckpt"), "newer", 5);
 }
 
-static void test_replace_under_faults(void **state)
+TEST(replace_under_faults)
 {
-    (void)state;
     replace_under_faults(true);
     replace_under_faults(false); /* one round in builds without fault points */
 }
 
-static void test_read_and_create_under_faults(void **state)
+TEST(read_and_create_under_faults)
 {
-    (void)state;
     assert_int_equal(est_file_replace(at("read"), "bytes", 5), EST_OK);
     for (int kind = 0; kind < 2; kind++) {
         for (int n = 1;; n++) {
@@ -355,9 +339,8 @@ static void test_read_and_create_under_faults(void **state)
     arm(false, 0);
 }
 
-static void test_errno_codes(void **state)
+TEST(errno_codes)
 {
-    (void)state;
     assert_int_equal(est_status_from_errno(0), EST_OK);
     assert_int_equal(est_status_from_errno(EACCES), EST_PERMISSION_DENIED);
     assert_int_equal(est_status_from_errno(ENOSPC), EST_RESOURCE_EXHAUSTED);
@@ -367,11 +350,10 @@ static void test_errno_codes(void **state)
 }
 
 /* Whether something could be made, by the nearest directory that is there; nothing is. */
-static void test_directories_to_be(void **state)
+TEST(directories_to_be)
 {
     char dir[] = "/tmp/est-file-XXXXXX", path[64];
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/a/b", dir);
     assert_int_equal(est_dir_check(dir), EST_OK);
@@ -387,11 +369,10 @@ static void test_directories_to_be(void **state)
     assert_int_equal(est_dir_remove(dir), EST_OK);
 }
 
-static void test_directories_go_with_all_in_them(void **state)
+TEST(directories_go_with_all_in_them)
 {
     char dir[] = "/tmp/est-file-XXXXXX", inner[64], file[64], outside[] = "/tmp/est-file-XXXXXX", link[64], kept[64];
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_non_null(mkdtemp(outside));
     snprintf(inner, sizeof inner, "%s/a/b", dir);
@@ -411,23 +392,6 @@ static void test_directories_go_with_all_in_them(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_files_without_a_size),
-        cmocka_unit_test(test_errors_name_the_path),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_relative_paths),
-        cmocka_unit_test(test_temp_names_differ),
-        cmocka_unit_test(test_temp_names_of_processes),
-        cmocka_unit_test(test_replace_under_faults),
-        cmocka_unit_test(test_read_and_create_under_faults),
-        cmocka_unit_test(test_errno_codes),
-        cmocka_unit_test(test_directories_to_be),
-        cmocka_unit_test(test_directories_go_with_all_in_them),
-    };
-
     if (argc == 2 && strcmp(argv[1], SAY_NAME) == 0) return say_name();
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -2,22 +2,17 @@
  *
  * Fingerprints: vectors from TensorFlow's tests and from libfarmhash, and one number that depends on libfarmhash's
  * answer for every length from 0 to 300. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/fingerprint.h"
+#include "support/test.h"
 
 static uint64_t of_text(const char *text)
 {
     return est_fingerprint64(text, strlen(text));
 }
 
-static void test_texts(void **state)
+TEST(texts)
 {
     static const struct {
         const char *text;
@@ -42,13 +37,12 @@ static void test_texts(void **state)
         { "-3", 0x03686f56ee858a33 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         assert_int_equal(of_text(vectors[i].text), vectors[i].want);
     }
 }
 
-static void test_lengths(void **state)
+TEST(lengths)
 {
     static const struct {
         size_t   size;
@@ -62,7 +56,6 @@ static void test_lengths(void **state)
     uint8_t  bytes[1000];
     uint64_t chain = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(7 * i + 13);
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         assert_int_equal(est_fingerprint64(bytes, vectors[i].size), vectors[i].want);
@@ -71,20 +64,18 @@ static void test_lengths(void **state)
     assert_int_equal(chain, 0x3ac0e3a4146bfd54); /* the same chain over libfarmhash's numbers */
 }
 
-static void test_alignment_does_not_matter(void **state)
+TEST(alignment_does_not_matter)
 {
     uint8_t bytes[208];
 
-    (void)state;
     for (size_t at = 0; at < 8; at++) {
         memset(bytes + at, 'y', 200);
         assert_int_equal(est_fingerprint64(bytes + at, 200), 0x0804e01e145d93b4);
     }
 }
 
-static void test_cat(void **state)
+TEST(cat)
 {
-    (void)state;
     assert_int_equal(est_fingerprint_cat64(of_text("Hello"), of_text("World")), 16877292868973613377u);
     assert_int_equal(est_fingerprint_cat64(of_text("World"), of_text("Hello")), 7158413233176775252u);
     assert_int_equal(est_fingerprint_cat64(1, 2), 0xc89a2574412ac8e4);
@@ -93,7 +84,7 @@ static void test_cat(void **state)
 }
 
 /* What TensorFlow's sparse_cross_hashed makes of them, without buckets, with 1000, and with the key 12345. */
-static void test_crosses(void **state)
+TEST(crosses)
 {
     const uint64_t red = of_text("red"), large = of_text("large");
     const struct {
@@ -118,7 +109,6 @@ static void test_crosses(void **state)
           8902884118745373088 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         const uint64_t *values = vectors[i].values;
         size_t          n      = vectors[i].n;
@@ -128,14 +118,4 @@ static void test_crosses(void **state)
         assert_int_equal(est_fingerprint_cross(values, n, 0, 1000), vectors[i].bucket);
         assert_int_equal(est_fingerprint_cross(values, n, 12345, 0), vectors[i].other_key);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_lengths), cmocka_unit_test(test_alignment_does_not_matter),
-        cmocka_unit_test(test_cat),   cmocka_unit_test(test_crosses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON: error places, paths, types. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "support/test.h"
 
 static const char config[] = "{\n"
                              "  \"cluster\": { \"chief\": [\"h0:1\"], \"worker\": [\"h1:2\", \"h2:3\"] },\n"
@@ -26,7 +21,7 @@ static est_json *parsed(const char *text)
     return root;
 }
 
-static void test_typed_getters(void **state)
+TEST(typed_getters)
 {
     est_json   *root = parsed(config), *value;
     const char *text;
@@ -35,7 +30,6 @@ static void test_typed_getters(void **state)
     bool        flag;
     size_t      n;
 
-    (void)state;
     assert_int_equal(est_json_i64(root, &i64, "task.index"), EST_OK);
     assert_int_equal(i64, 1);
     assert_int_equal(est_json_i64(root, &i64, "big"), EST_OK);
@@ -73,12 +67,11 @@ static void expect_missing(const est_json *root, const char *path)
     assert_null(est_json_get(root, "%s", path));
 }
 
-static void test_missing(void **state)
+TEST(missing)
 {
     est_json *root = parsed(config);
     char      path[1000];
 
-    (void)state;
     expect_missing(root, "nothing");
     assert_string_equal(est_error_message(), "nothing is missing; expected an integer");
     expect_missing(root, "task.nothing");
@@ -96,7 +89,7 @@ static void test_missing(void **state)
     est_json_free(root);
 }
 
-static void test_wrong_types(void **state)
+TEST(wrong_types)
 {
     est_json   *root = parsed(config), *value;
     const char *text;
@@ -104,7 +97,6 @@ static void test_wrong_types(void **state)
     double      f64;
     bool        flag;
 
-    (void)state;
     assert_int_equal(est_json_i64(root, &i64, "rate"), EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "rate is a real number; expected an integer");
     assert_int_equal(est_json_string(root, &text, "task.%s", "index"), EST_INVALID_ARGUMENT);
@@ -119,12 +111,11 @@ static void test_wrong_types(void **state)
     est_json_free(root);
 }
 
-static void test_parse_errors_say_where(void **state)
+TEST(parse_errors_say_where)
 {
     static const char *const wrong[] = { "", "{", "{\"a\": 1,}", "[1 2]", "nul", "{\"a\": 1} x", "\"\xff\"" };
     est_json                *root    = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(est_json_parse(wrong[i], strlen(wrong[i]), "TF_CONFIG", &root), EST_INVALID_ARGUMENT);
         assert_memory_equal(est_error_message(), "TF_CONFIG is not JSON: line ", 28);
@@ -134,26 +125,14 @@ static void test_parse_errors_say_where(void **state)
     assert_non_null(strstr(est_error_message(), "line 2, column "));
 }
 
-static void test_any_value_is_json(void **state)
+TEST(any_value_is_json)
 {
     est_json *root = parsed("5");
     int64_t   i64;
 
-    (void)state;
     assert_int_equal(est_json_i64(root, &i64, "%s", ""), EST_OK);
     assert_int_equal(i64, 5);
     est_json_free(root);
     assert_int_equal(est_json_parse("[1]garbage", 3, "a part", &root), EST_OK); /* the size counts, not a 0 */
     est_json_free(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_typed_getters),     cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_wrong_types),       cmocka_unit_test(test_parse_errors_say_where),
-        cmocka_unit_test(test_any_value_is_json),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

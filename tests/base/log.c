@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The log: levels, the environment, sinks, and lines on standard error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "support/test.h"
 
 typedef struct heard {
     pthread_mutex_t lock; /* guards the rest */
@@ -38,9 +33,8 @@ static void hear(void *user, est_log_level level, int64_t wall_ns, const char *l
 }
 
 /* First of all: the level is not set yet and comes from the environment. */
-static void test_environment(void **state)
+TEST(environment)
 {
-    (void)state;
     setenv("EST_LOG", "debug", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG);
     assert_true(est_log_on(EST_LOG_DEBUG));
@@ -49,9 +43,8 @@ static void test_environment(void **state)
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG); /* read once */
 }
 
-static void test_bad_environment_means_info(void **state)
+TEST(bad_environment_means_info)
 {
-    (void)state;
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1); /* as in a new process */
     setenv("EST_LOG", "loud", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_INFO);
@@ -70,12 +63,11 @@ static int count_call(int *calls)
     return ++*calls;
 }
 
-static void test_levels_filter(void **state)
+TEST(levels_filter)
 {
     heard h     = { .lock = PTHREAD_MUTEX_INITIALIZER };
     int   calls = 0;
 
-    (void)state;
     est_log_set_sink(hear, &h);
     est_log_set_level(EST_LOG_INFO);
     est_log_error("e");
@@ -101,12 +93,11 @@ static void test_levels_filter(void **state)
     est_log_set_sink(NULL, NULL);
 }
 
-static void test_long_lines_are_cut(void **state)
+TEST(long_lines_are_cut)
 {
     heard h = { .lock = PTHREAD_MUTEX_INITIALIZER };
     char  text[5000];
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     est_log_set_level(EST_LOG_INFO);
@@ -117,14 +108,13 @@ static void test_long_lines_are_cut(void **state)
 }
 
 /* What reaches standard error, caught in a file. */
-static void test_standard_error(void **state)
+TEST(standard_error)
 {
     est_manual_clock manual;
     FILE            *file      = tmpfile();
     int              saved     = dup(STDERR_FILENO);
     char             line[200] = "";
 
-    (void)state;
     assert_non_null(file);
     setenv("TZ", "UTC", 1);
     tzset();
@@ -162,12 +152,11 @@ static void *log_many(void *arg)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
     heard     h = { .lock = PTHREAD_MUTEX_INITIALIZER };
     pthread_t threads[4];
 
-    (void)state;
     est_log_set_level(EST_LOG_INFO);
     est_log_set_sink(hear, &h);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, log_many, NULL), 0);
@@ -176,21 +165,19 @@ static void test_threads(void **state)
     assert_int_equal(h.n, 4000);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     assert_string_equal(est_log_level_name(EST_LOG_ERROR), "error");
     assert_string_equal(est_log_level_name(EST_LOG_TRACE), "trace");
     assert_string_equal(est_log_level_name((est_log_level)9), "unknown");
 }
 
-static void test_json(void **state)
+TEST(json)
 {
     char  *text = NULL;
     size_t size = 0;
     FILE  *file = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(file);
     est_fault_arm_alloc(1); /* needs none */
     est_log_json_sink(file, EST_LOG_WARN, INT64_C(1700000000) * EST_NS_PER_SEC + 5000000, "a \"quoted\"\tword");
@@ -199,20 +186,4 @@ static void test_json(void **state)
     assert_string_equal(text, "{\"time\": \"2023-11-14T22:13:20.005Z\", \"level\": \"warn\", "
                               "\"message\": \"a \\\"quoted\\\"\\tword\"}\n");
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_bad_environment_means_info),
-        cmocka_unit_test(test_levels_filter),
-        cmocka_unit_test(test_long_lines_are_cut),
-        cmocka_unit_test(test_standard_error),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

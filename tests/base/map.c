@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hash maps against a plain model of the same operations, order of walking, reuse without allocation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "base/fault.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "support/test.h"
 
 static int values[5000];
 
@@ -26,21 +21,20 @@ static const char *name_of(int i)
     return name;
 }
 
-static void test_empty_map(void **state)
+TEST(empty_map)
 {
     est_map     map = { 0 };
     uint32_t    at  = 0;
     const char *key;
     void       *value;
 
-    (void)state;
     assert_null(est_map_get(&map, "x"));
     assert_null(est_map_remove(&map, "x"));
     assert_false(est_map_next(&map, &at, &key, &value));
     est_map_clear(&map);
 }
 
-static void test_put_and_get(void **state)
+TEST(put_and_get)
 {
     est_map     map = { 0 };
     uint32_t    at  = 0;
@@ -48,7 +42,6 @@ static void test_put_and_get(void **state)
     void       *value;
     int         n = 0;
 
-    (void)state;
     for (int i = 0; i < 5000; i++) assert_int_equal(est_map_put(&map, name_of(i), &values[i]), EST_OK);
     assert_int_equal(map.n, 5000);
     for (int i = 0; i < 5000; i++) assert_ptr_equal(est_map_get(&map, name_of(i)), &values[i]);
@@ -67,11 +60,10 @@ static void test_put_and_get(void **state)
     assert_null(est_map_get(&map, name_of(1)));
 }
 
-static void test_keys_are_bytes(void **state)
+TEST(keys_are_bytes)
 {
     est_map map = { 0 };
 
-    (void)state;
     assert_int_equal(est_map_put_bytes(&map, "a\0b", 3, &values[1]), EST_OK);
     assert_int_equal(est_map_put_bytes(&map, "a\0c", 3, &values[2]), EST_OK);
     assert_int_equal(est_map_put_bytes(&map, NULL, 0, &values[3]), EST_OK);
@@ -83,14 +75,13 @@ static void test_keys_are_bytes(void **state)
 }
 
 /* Random puts and removes against an array that says what should be there. */
-static void test_against_a_model(void **state)
+TEST(against_a_model)
 {
     est_map    map        = { 0 };
     void      *model[300] = { NULL };
     est_random random     = { .key = 4 };
     uint32_t   n          = 0;
 
-    (void)state;
     for (int step = 0; step < 60000; step++) {
         uint32_t words[2];
         int      i;
@@ -114,7 +105,7 @@ static void test_against_a_model(void **state)
     est_map_clear(&map);
 }
 
-static void test_removing_while_walking(void **state)
+TEST(removing_while_walking)
 {
     est_map     map = { 0 };
     uint32_t    at  = 0;
@@ -122,7 +113,6 @@ static void test_removing_while_walking(void **state)
     void       *value;
     int         seen = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++) assert_int_equal(est_map_put(&map, name_of(i), &values[i]), EST_OK);
     while (est_map_next(&map, &at, &key, &value)) {
         char copy[32];
@@ -136,9 +126,8 @@ static void test_removing_while_walking(void **state)
     est_map_clear(&map);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int n = 1;; n++) {
         est_map map    = { 0 };
         int     put    = 0;
@@ -167,13 +156,12 @@ static void test_memory_out(void **state)
 /* --- integers --------------------------------------------------------------------------------------------------- */
 
 /* What a sparse gradient does: number the distinct rows in order of appearance. */
-static void test_numbering_rows(void **state)
+TEST(numbering_rows)
 {
     static const int64_t rows[] = { 5, 9, 5, -1, INT64_MAX, 9, INT64_MIN, 0, 0, 5 };
     static const int64_t want[] = { 0, 1, 0, 2, 3, 1, 4, 5, 5, 0 };
     est_i64_map          map    = { 0 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t slot = est_i64_map_find_or_insert(&map, rows[i], map.n);
 
@@ -187,11 +175,10 @@ static void test_numbering_rows(void **state)
     assert_int_equal(est_i64_map_find(&map, 5), -1);
 }
 
-static void test_many_integers(void **state)
+TEST(many_integers)
 {
     est_i64_map map = { 0 };
 
-    (void)state;
     for (int64_t stride = 1; stride < INT64_C(1) << 45; stride <<= 11) { /* also keys that share low zero bits */
         est_i64_map_reset(&map);
         for (int64_t i = 0; i < 20000; i++) assert_true(est_i64_map_find_or_insert(&map, i * stride, ~i) >= 0);
@@ -207,12 +194,11 @@ static void test_many_integers(void **state)
     est_i64_map_clear(&map);
 }
 
-static void test_reuse_without_allocation(void **state)
+TEST(reuse_without_allocation)
 {
     est_i64_map map = { 0 };
     uint64_t    before;
 
-    (void)state;
     assert_int_equal(est_i64_map_reserve(&map, 1000), EST_OK);
     before = est_alloc_count();
     for (int round = 0; round < 500; round++) {
@@ -230,11 +216,10 @@ static void test_reuse_without_allocation(void **state)
     est_i64_map_clear(&map);
 }
 
-static void test_integers_memory_out(void **state)
+TEST(integers_memory_out)
 {
     est_i64_map map = { 0 };
 
-    (void)state;
     est_fault_arm_alloc(1);
     assert_int_equal(est_i64_map_find_or_insert(&map, 1, 1), -1);
     assert_int_equal(map.n, 0);
@@ -247,22 +232,4 @@ static void test_integers_memory_out(void **state)
     assert_int_equal(est_i64_map_reserve(&map, INT64_MAX), EST_RESOURCE_EXHAUSTED);
     est_i64_map_clear(&map);
     est_fault_arm_alloc(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_map),
-        cmocka_unit_test(test_put_and_get),
-        cmocka_unit_test(test_keys_are_bytes),
-        cmocka_unit_test(test_against_a_model),
-        cmocka_unit_test(test_removing_while_walking),
-        cmocka_unit_test(test_memory_out),
-        cmocka_unit_test(test_numbering_rows),
-        cmocka_unit_test(test_many_integers),
-        cmocka_unit_test(test_reuse_without_allocation),
-        cmocka_unit_test(test_integers_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

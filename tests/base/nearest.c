@@ -2,19 +2,14 @@
  *
  * Spelling: distances, and which name is suggested for a misspelt one. */
 #include "base/nearest.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
-static void test_distance(void **state)
+TEST(distance)
 {
     char longer[EST_WORD_MAX + 2];
 
-    (void)state;
     memset(longer, 'a', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     assert_int_equal(est_edit_distance("auc", "auc"), 0);
@@ -25,24 +20,13 @@ static void test_distance(void **state)
     assert_int_equal(est_edit_distance(longer, longer), EST_WORD_MAX); /* not compared */
 }
 
-static void test_nearest(void **state)
+TEST(nearest)
 {
     static const char *const names[] = { "accuracy", "auc", "auc_precision_recall", "loss" };
 
-    (void)state;
     assert_string_equal(est_nearest("aucc", names, 4), "auc");
     assert_string_equal(est_nearest("acuracy", names, 4), "accuracy");
     assert_string_equal(est_nearest("auc_prec", names, 4), "auc_precision_recall"); /* begins so */
     assert_null(est_nearest("perplexity", names, 4));
     assert_null(est_nearest("auc", names, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distance),
-        cmocka_unit_test(test_nearest),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

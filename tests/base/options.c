@@ -2,25 +2,19 @@
  *
  * Options structs: NULL, older and shorter, as they are, made without the macro, newer and longer,
  * of another kind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/options.h"
 #include "estoc/estoc.h"
+#include "support/test.h"
 
 #define WANTED EST_STRUCT_SIZE(est_timeline_options)
 
-static void test_take(void **state)
+TEST(take)
 {
     est_timeline_options given = { .struct_size = WANTED, .no_dataflow = true, .show_memory = true };
     est_timeline_options out   = { 7, true, true };
 
-    (void)state;
     assert_int_equal(est_options_take(WANTED, NULL, &out), EST_OK);
     assert_int_equal(out.struct_size, WANTED);
     assert_false(out.no_dataflow || out.show_memory);
@@ -38,12 +32,11 @@ static void test_take(void **state)
     assert_false(out.show_memory);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     const size_t         sizes[] = { 0, 1, sizeof(size_t) - 1, sizeof(est_timeline_options) + 1, WANTED + 1, SIZE_MAX };
     est_timeline_options given   = { .no_dataflow = true }, out;
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         given.struct_size = sizes[i];
         assert_int_equal(est_options_take(WANTED, &given, &out), EST_INVALID_ARGUMENT);
@@ -53,12 +46,11 @@ static void test_refused(void **state)
 }
 
 /* Of the same size or not: the struct of another function is found out, and both are named. */
-static void test_wrong_kind(void **state)
+TEST(wrong_kind)
 {
     const void *const given[] = { EST_TASK_RULES(.no_chief_ok = true), EST_RUN_CONFIG(.quiet = true) };
     const char *const found[] = { "est_task_rules of", "est_run_config of" };
 
-    (void)state;
     assert_int_equal(sizeof(est_task_rules), sizeof(est_timeline_options));
     for (int i = 0; i < 2; i++) {
         est_timeline_options out;
@@ -66,12 +58,4 @@ static void test_wrong_kind(void **state)
         assert_non_null(strstr(est_error_message(), found[i]));
         assert_non_null(strstr(est_error_message(), "est_timeline_options of at most 16 bytes expected"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_take), cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_wrong_kind) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  *
  * The pool: every task runs exactly once, on a thread in range, before est_pool_for returns; whatever the number of
  * threads, nesting, and whether workers poll or sleep. Made to be run under ThreadSanitizer too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/pool.h"
+#include "support/test.h"
 
 #define THREADS_MAX 8
 #define TASKS_MAX   5000
@@ -52,12 +47,11 @@ static est_pool *pool_of(int n_threads)
     return pool;
 }
 
-static void test_each_task_once(void **state)
+TEST(each_task_once)
 {
     const int64_t counts[] = { 0, 1, 2, 3, 7, 64, 1000, TASKS_MAX };
     tally        *t        = malloc(sizeof *t);
 
-    (void)state;
     for (int n_threads = 1; n_threads <= THREADS_MAX; n_threads++) {
         est_pool *pool = pool_of(n_threads);
 
@@ -72,11 +66,10 @@ static void test_each_task_once(void **state)
     free(t);
 }
 
-static void test_no_pool_runs_inline(void **state)
+TEST(no_pool_runs_inline)
 {
     tally *t = calloc(1, sizeof *t);
 
-    (void)state;
     t->threads_max = 1;
     assert_int_equal(est_pool_threads(NULL), 1);
     est_pool_for(NULL, 10, count_task, t);
@@ -96,11 +89,10 @@ static void add_task(void *arg, int64_t task, int thread)
     sums[task] += task + 1;
 }
 
-static void test_many_small_loops(void **state)
+TEST(many_small_loops)
 {
     const int loops = 20000;
 
-    (void)state;
     for (int n_threads = 1; n_threads <= THREADS_MAX; n_threads += 1 + (n_threads >= 2)) {
         est_pool *pool          = pool_of(n_threads);
         int64_t   sums[2][16]   = { { 0 } };
@@ -133,12 +125,11 @@ static void sum_task(void *arg, int64_t task, int thread)
     for (int i = 0; i < 1000; i++) s->part[task] += s->x[task * 1000 + i];
 }
 
-static void test_same_sum_for_any_number_of_threads(void **state)
+TEST(same_sum_for_any_number_of_threads)
 {
     static float x[64000];
     float        first = 0;
 
-    (void)state;
     for (int i = 0; i < 64000; i++) x[i] = 1.0f / (float)(i + 1);
     for (int n_threads = 1; n_threads <= THREADS_MAX; n_threads++) {
         est_pool *pool  = pool_of(n_threads);
@@ -179,9 +170,8 @@ static void nest_task(void *arg, int64_t task, int thread)
     }
 }
 
-static void test_nested_loops_run_inline(void **state)
+TEST(nested_loops_run_inline)
 {
-    (void)state;
     for (int n_threads = 1; n_threads <= THREADS_MAX; n_threads++) {
         est_pool *pool = pool_of(n_threads);
         nest      outer[20];
@@ -209,9 +199,8 @@ static void uneven_task(void *arg, int64_t task, int thread)
     done[task] = end;
 }
 
-static void test_waits_for_the_slowest(void **state)
+TEST(waits_for_the_slowest)
 {
-    (void)state;
     for (int n_threads = 2; n_threads <= THREADS_MAX; n_threads += 3) {
         est_pool *pool = pool_of(n_threads);
 
@@ -226,12 +215,11 @@ static void test_waits_for_the_slowest(void **state)
 }
 
 /* Pauses between loops, so that workers are caught polling, falling asleep, and asleep. */
-static void test_workers_come_back_from_sleep(void **state)
+TEST(workers_come_back_from_sleep)
 {
     est_pool *pool     = pool_of(4);
     int64_t   sums[16] = { 0 };
 
-    (void)state;
     for (int loop = 0; loop < 600; loop++) {
         int64_t end = est_now_ns() + loop * 700 % 230000;
 
@@ -266,11 +254,10 @@ static void meet_task(void *arg, int64_t task, int thread)
     pthread_mutex_unlock(&m->lock);
 }
 
-static void test_tasks_run_at_the_same_time(void **state)
+TEST(tasks_run_at_the_same_time)
 {
     est_pool *pool = pool_of(2);
 
-    (void)state;
     for (int round = 0; round < 20; round++) {
         meeting m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -290,12 +277,11 @@ static void other_pool_task(void *arg, int64_t task, int thread)
     count_task(t, 100, 0);
 }
 
-static void test_a_pool_inside_another(void **state)
+TEST(a_pool_inside_another)
 {
     est_pool *outer = pool_of(2);
     tally    *t     = calloc(2, sizeof *t);
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         t[i].pool        = pool_of(3);
         t[i].threads_max = 3;
@@ -318,11 +304,10 @@ static void *use_pool(void *arg)
     return NULL;
 }
 
-static void test_callers_take_turns(void **state)
+TEST(callers_take_turns)
 {
     tally *t = calloc(1, sizeof *t);
 
-    (void)state;
     t->pool        = pool_of(3);
     t->threads_max = 3;
     for (int round = 1; round <= 5; round++) {
@@ -336,24 +321,22 @@ static void test_callers_take_turns(void **state)
     free(t);
 }
 
-static void test_loops_allocate_nothing(void **state)
+TEST(loops_allocate_nothing)
 {
     est_pool *pool     = pool_of(4);
     int64_t   sums[16] = { 0 };
     uint64_t  before   = est_alloc_count();
 
-    (void)state;
     for (int loop = 0; loop < 100; loop++) est_pool_for(pool, 16, add_task, sums);
     assert_int_equal(est_alloc_count(), before);
     est_pool_free(pool);
 }
 
-static void test_environment(void **state)
+TEST(environment)
 {
     const char *const wrong[] = { "0", "-1", "two", "3x", "99999999" };
     est_pool         *pool    = NULL;
 
-    (void)state;
     setenv("EST_NUM_THREADS", "3", 1);
     assert_int_equal(est_pool_create(0, &pool), EST_OK);
     assert_int_equal(est_pool_threads(pool), 3);
@@ -381,54 +364,28 @@ static void name_task(void *arg, int64_t task, int thread)
     pthread_getname_np(pthread_self(), names[thread], sizeof names[thread]);
 }
 
-static void test_threads_are_named(void **state)
+TEST(threads_are_named)
 {
     est_pool *pool         = pool_of(3);
     char      names[3][16] = { "", "est-pool-1", "est-pool-2" };
 
-    (void)state;
     for (int loop = 0; loop < 200; loop++) est_pool_for(pool, 64, name_task, names);
     assert_string_equal(names[1], "est-pool-1");
     assert_string_equal(names[2], "est-pool-2");
     est_pool_free(pool);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
     est_pool *pool = NULL;
 
-    (void)state;
     est_fault_arm_alloc(1);
     assert_int_equal(est_pool_create(4, &pool), EST_RESOURCE_EXHAUSTED);
     assert_null(pool);
     est_fault_arm_alloc(0);
 }
 
-static void test_create_and_free_at_once(void **state)
+TEST(create_and_free_at_once)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) est_pool_free(pool_of(i % THREADS_MAX + 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once),
-        cmocka_unit_test(test_no_pool_runs_inline),
-        cmocka_unit_test(test_many_small_loops),
-        cmocka_unit_test(test_same_sum_for_any_number_of_threads),
-        cmocka_unit_test(test_nested_loops_run_inline),
-        cmocka_unit_test(test_waits_for_the_slowest),
-        cmocka_unit_test(test_workers_come_back_from_sleep),
-        cmocka_unit_test(test_tasks_run_at_the_same_time),
-        cmocka_unit_test(test_a_pool_inside_another),
-        cmocka_unit_test(test_callers_take_turns),
-        cmocka_unit_test(test_loops_allocate_nothing),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_threads_are_named),
-        cmocka_unit_test(test_memory_out),
-        cmocka_unit_test(test_create_and_free_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  *
  * Random numbers: published vectors of Philox, numbers that TensorFlow 2.15 gives for the same seeds, independence of
  * how a fill is split, and moments of the distributions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "support/test.h"
 
 #define ROOM 4000
 
@@ -20,7 +15,7 @@
 static const est_random tf_seeds = { .key = 87654321, .stream = 12345 };
 
 /* Known answers of the Random123 distribution. */
-static void test_philox_vectors(void **state)
+TEST(philox_vectors)
 {
     static const struct {
         uint64_t key, ctr_hi, ctr_lo;
@@ -34,7 +29,6 @@ static void test_philox_vectors(void **state)
           { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         uint32_t out[4];
 
@@ -44,12 +38,11 @@ static void test_philox_vectors(void **state)
 }
 
 /* Long fills take another path than single blocks, also across the carry into the upper half of the counter. */
-static void test_words_are_the_blocks(void **state)
+TEST(words_are_the_blocks)
 {
     static const uint64_t starts[] = { 0, 5, UINT64_MAX - 3, UINT64_MAX - 100, 1 + (UINT64_C(1) << 32) };
     uint32_t              words[4 * 150];
 
-    (void)state;
     for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
         est_random random = { .key = 42, .stream = 77, .block = starts[s] };
 
@@ -64,7 +57,7 @@ static void test_words_are_the_blocks(void **state)
     }
 }
 
-static void test_same_numbers_as_tensorflow(void **state)
+TEST(same_numbers_as_tensorflow)
 {
     static const float  uniform_f32[] = { 0x1.594304p-1f, 0x1.e32a2p-3f, 0x1.a4e598p-1f,
                                           0x1.dc33c8p-2f, 0x1.7bd5ap-4f, 0x1.5a952p-2f };
@@ -79,7 +72,6 @@ static void test_same_numbers_as_tensorflow(void **state)
     int32_t              i32[6];
     int64_t              i64[5];
 
-    (void)state;
     est_random_fill_uniform_f32(&tf_seeds, 0, 6, f);
     assert_memory_equal(f, uniform_f32, sizeof f);
     est_random_fill_uniform_f64(&tf_seeds, 0, 5, d);
@@ -94,7 +86,7 @@ static void test_same_numbers_as_tensorflow(void **state)
     for (int i = 0; i < 5; i++) assert_true(fabs(d[i] - normal_f64[i]) < 1e-8);
 }
 
-static void test_same_truncated_normals_as_tensorflow(void **state)
+TEST(same_truncated_normals_as_tensorflow)
 {
     static const float  first_f32[] = { 0.88424665f,  0.078430474f, 0.13639879f, -0.6109575f, 0.45253217f,
                                         -0.81066346f, 0.88626873f,  -0.4226095f, 0.5570011f,  1.3653909f };
@@ -109,7 +101,6 @@ static void test_same_truncated_normals_as_tensorflow(void **state)
     float  f[200];
     double d[200];
 
-    (void)state;
     est_random_fill_truncated_f32(&tf_seeds, 0, 200, f);
     for (int i = 0; i < 10; i++) {
         assert_true(fabsf(f[i] - first_f32[i]) < 1e-6f);
@@ -180,12 +171,11 @@ static const struct {
     { fill_truncated_f64, 8 }, { fill_int_i32, 4 },     { fill_int_i64, 8 },
 };
 
-static void test_splits_do_not_matter(void **state)
+TEST(splits_do_not_matter)
 {
     char      *whole = malloc(ROOM * 8), *parts = malloc(ROOM * 8);
     est_random random = { .key = 9, .stream = 3, .block = UINT64_MAX - 20 };
 
-    (void)state;
     for (size_t f = 0; f < sizeof fills / sizeof fills[0]; f++) {
         size_t size = fills[f].size;
 
@@ -204,12 +194,11 @@ static void test_splits_do_not_matter(void **state)
     free(parts);
 }
 
-static void test_fills_stay_inside(void **state)
+TEST(fills_stay_inside)
 {
     unsigned char room[8 * 70];
     est_random    random = { .key = 1 };
 
-    (void)state;
     for (size_t f = 0; f < sizeof fills / sizeof fills[0]; f++) {
         for (int64_t n = 0; n < 67; n++) {
             memset(room, 0xa5, sizeof room);
@@ -220,13 +209,12 @@ static void test_fills_stay_inside(void **state)
     }
 }
 
-static void test_streams_differ(void **state)
+TEST(streams_differ)
 {
     est_random a = { .key = 1 }, b = { .key = 2 }, c = { .key = 1, .stream = 1 }, d = { .key = 1, .block = 2 };
     uint32_t   wa[64], wb[64], wc[64], wd[64];
     int        equal = 0;
 
-    (void)state;
     est_random_fill_u32(&a, 0, 64, wa);
     est_random_fill_u32(&b, 0, 64, wb);
     est_random_fill_u32(&c, 0, 64, wc);
@@ -296,9 +284,8 @@ static double *draw(fill_fn fill_float, fill_fn fill_double)
     return x;
 }
 
-static void test_uniform(void **state)
+TEST(uniform)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         double *x           = kind == 0 ? draw(fill_uniform_f32, NULL) : draw(NULL, fill_uniform_f64);
         moments m           = moments_of(x);
@@ -316,9 +303,8 @@ static void test_uniform(void **state)
     }
 }
 
-static void test_normal(void **state)
+TEST(normal)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         double *x        = kind == 0 ? draw(fill_normal_f32, NULL) : draw(NULL, fill_normal_f64);
         moments m        = moments_of(x);
@@ -337,13 +323,12 @@ static void test_normal(void **state)
     }
 }
 
-static void test_truncated_normal(void **state)
+TEST(truncated_normal)
 {
     /* Of a normal cut at 2: variance 1 - 4 phi(2) / (2 Phi(2) - 1), fourth moment 3 - 28 phi(2) / (2 Phi(2) - 1). */
     const double phi = 0.053990966513188, inside = 0.954499736103642;
     const double variance = 1 - 4 * phi / inside, fourth = 3 - 28 * phi / inside;
 
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         double *x = kind == 0 ? draw(fill_truncated_f32, NULL) : draw(NULL, fill_truncated_f64);
         moments m = moments_of(x);
@@ -355,14 +340,13 @@ static void test_truncated_normal(void **state)
     }
 }
 
-static void test_integers(void **state)
+TEST(integers)
 {
     static int32_t i32[SAMPLES];
     static int64_t i64[SAMPLES];
     est_random     random   = { .key = 11 };
     int            bins[10] = { 0 };
 
-    (void)state;
     est_random_fill_int_i32(&random, 0, SAMPLES, -3, 7, i32);
     for (int i = 0; i < SAMPLES; i++) {
         assert_true(i32[i] >= -3 && i32[i] < 7);
@@ -376,23 +360,4 @@ static void test_integers(void **state)
     for (int i = 0; i < SAMPLES; i++) assert_true(i64[i] >> 40 == 1 && (i64[i] & 0xff) < 3);
     est_random_fill_int_i64(&random, 0, 100, 5, 6, i64);
     for (int i = 0; i < 100; i++) assert_int_equal(i64[i], 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox_vectors),
-        cmocka_unit_test(test_words_are_the_blocks),
-        cmocka_unit_test(test_same_numbers_as_tensorflow),
-        cmocka_unit_test(test_same_truncated_normals_as_tensorflow),
-        cmocka_unit_test(test_splits_do_not_matter),
-        cmocka_unit_test(test_fills_stay_inside),
-        cmocka_unit_test(test_streams_differ),
-        cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_truncated_normal),
-        cmocka_unit_test(test_integers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

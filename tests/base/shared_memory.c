@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory in common with another process: that it is the same one, who finds it, and polling. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/shared_memory.h"
+#include "support/test.h"
 
 #define BYTES ((size_t)1 << 16)
 
@@ -55,7 +50,7 @@ static void answer(const est_shared_memory_name *name)
     _exit(0);
 }
 
-static void test_two_processes(void **state)
+TEST(two_processes)
 {
     est_shared_memory      memory;
     est_shared_memory_name name;
@@ -63,7 +58,6 @@ static void test_two_processes(void **state)
     pid_t                  pid;
     int                    status;
 
-    (void)state;
     assert_int_equal(est_shared_memory_create(BYTES, &memory, &name), EST_OK);
     pid = fork();
     assert_true(pid >= 0);
@@ -88,13 +82,12 @@ static void expect_not_found(const est_shared_memory_name *name, const char *why
     assert_non_null(strstr(est_error_message(), why));
 }
 
-static void test_who_finds_it(void **state)
+TEST(who_finds_it)
 {
     est_shared_memory      memory, found;
     est_shared_memory_name name, other;
     int                    file;
 
-    (void)state;
     assert_int_equal(est_shared_memory_create(BYTES, &memory, &name), EST_OK);
     assert_int_equal(est_shared_memory_open(&name, &found), EST_OK);
     assert_true(found.data != memory.data);
@@ -123,11 +116,10 @@ static void test_who_finds_it(void **state)
 }
 
 /* Every place within a line, with what is around it left as it was. */
-static void test_copy_across(void **state)
+TEST(copy_across)
 {
     uint8_t from[300], to[400];
 
-    (void)state;
     for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i + 1);
     for (size_t place = 0; place < 64; place++) {
         for (size_t bytes = 0; bytes < 200; bytes += bytes < 70 ? 1 : 13) {
@@ -143,11 +135,10 @@ static void test_copy_across(void **state)
     est_copy_across(NULL, NULL, 0);
 }
 
-static void test_poll(void **state)
+TEST(poll)
 {
     est_mark mark = { 0 };
 
-    (void)state;
     assert_false(est_poll(is_set, &mark, false, 1000));
     assert_false(est_poll(is_set, &mark, true, 1000));
     assert_false(est_poll(is_set, &mark, false, 0));
@@ -155,12 +146,4 @@ static void test_poll(void **state)
     est_mark_set(&mark, 1);
     assert_true(est_poll(is_set, &mark, false, 0));
     assert_true(est_poll(is_set, &mark, true, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_two_processes), cmocka_unit_test(test_who_finds_it),
-                                        cmocka_unit_test(test_copy_across), cmocka_unit_test(test_poll) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

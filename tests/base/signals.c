@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals: caught and told, nested, put back; a second one ends the process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "support/test.h"
 
 static int n_own;
 
@@ -26,11 +21,10 @@ static void own_handler(int number)
     n_own++;
 }
 
-static void test_caught(void **state)
+TEST(caught)
 {
     struct sigaction now;
 
-    (void)state;
     signal(SIGINT, own_handler);
     est_signals_catch();
     assert_int_equal(est_stop_signal(), 0);
@@ -67,9 +61,8 @@ static void keep_line(void *user, est_log_level level, int64_t wall_ns, const ch
 }
 
 /* A program with a handler of its own hears of the signal as if it had come after the call. */
-static void test_untold_is_raised_again(void **state)
+TEST(untold_is_raised_again)
 {
-    (void)state;
     n_own = 0;
     signal(SIGINT, own_handler);
     est_signals_catch();
@@ -115,9 +108,8 @@ static int succeed_in_spite(bool once_more)
     return 0;
 }
 
-static void test_untold_is_kept(void **state)
+TEST(untold_is_kept)
 {
-    (void)state;
     for (int once_more = 0; once_more < 2; once_more++) {
         int   status;
         pid_t child = fork();
@@ -131,12 +123,11 @@ static void test_untold_is_kept(void **state)
 }
 
 /* The second signal ends the process in the call that began with the first, too. */
-static void test_second_after_a_kept_one(void **state)
+TEST(second_after_a_kept_one)
 {
     int   status;
     pid_t child = fork();
 
-    (void)state;
     assert_true(child >= 0);
     if (child == 0) {
         est_signals_catch();
@@ -150,9 +141,8 @@ static void test_second_after_a_kept_one(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
-static void test_check(void **state)
+TEST(check)
 {
-    (void)state;
     est_signals_catch();
     assert_int_equal(est_signals_check("work"), EST_OK);
     raise(SIGTERM);
@@ -162,9 +152,8 @@ static void test_check(void **state)
     assert_int_equal(est_signals_check("work"), EST_OK);
 }
 
-static void test_ignored_stays_ignored(void **state)
+TEST(ignored_stays_ignored)
 {
-    (void)state;
     signal(SIGINT, SIG_IGN); /* as under nohup */
     est_signals_catch();
     raise(SIGINT);
@@ -177,11 +166,10 @@ static void test_ignored_stays_ignored(void **state)
 }
 
 /* A second one, of either kind. */
-static void test_second_ends(void **state)
+TEST(second_ends)
 {
     static const int kinds[] = { SIGTERM, SIGINT };
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         int   status, first = kinds[i / 2], second = kinds[i % 2];
         pid_t child = fork();
@@ -239,9 +227,8 @@ static void log_elsewhere(void)
     est_log_set_sink(keep_line, NULL);
 }
 
-static void test_answer(void **state)
+TEST(answer)
 {
-    (void)state;
     expect_answer(log_plainly, SIGTERM, "estoc: SIGTERM: stopping in good order; once more to stop at once\n");
     expect_answer(log_plainly, SIGINT, "estoc: SIGINT: stopping in good order; once more to stop at once\n");
     expect_answer(log_errors, SIGTERM, "");
@@ -268,11 +255,10 @@ static int64_t bringing_now(void *user)
     return atomic_load(&((bringing_clock *)user)->manual.now_ns);
 }
 
-static void test_wait(void **state)
+TEST(wait)
 {
     bringing_clock own = { .clock = { .now_ns = bringing_now, .wall_ns = bringing_now, .sleep_ns = sleep_and_bring } };
 
-    (void)state;
     est_manual_clock_init(&own.manual, 0, 0);
     own.clock.user = &own;
     own.sleeps     = 10;
@@ -293,9 +279,8 @@ static void test_wait(void **state)
 }
 
 /* Only a call that a signal ended has told of it, until the next one. */
-static void test_told(void **state)
+TEST(told)
 {
-    (void)state;
     est_signals_catch();
     est_signals_release(EST_CANCELLED);
     assert_false(est_signals_told());
@@ -306,17 +291,4 @@ static void test_told(void **state)
     est_signals_catch();
     assert_false(est_signals_told());
     est_signals_release(EST_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caught),         cmocka_unit_test(test_untold_is_raised_again),
-        cmocka_unit_test(test_untold_is_kept), cmocka_unit_test(test_second_after_a_kept_one),
-        cmocka_unit_test(test_check),          cmocka_unit_test(test_ignored_stays_ignored),
-        cmocka_unit_test(test_second_ends),    cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_told),           cmocka_unit_test(test_answer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Status names, error text, context, and errors handed from thread to thread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "estoc/status.h"
+#include "support/test.h"
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     assert_string_equal(est_status_name(EST_OK), "OK");
     assert_string_equal(est_status_name(EST_INVALID_ARGUMENT), "INVALID_ARGUMENT");
     assert_string_equal(est_status_name(EST_UNAUTHENTICATED), "UNAUTHENTICATED");
@@ -24,11 +18,10 @@ static void test_names(void **state)
     assert_int_equal(EST_UNAVAILABLE, 14);
 }
 
-static void test_fail_records_text_and_place(void **state)
+TEST(fail_records_text_and_place)
 {
-    int line = __LINE__ + 3;
+    int line = __LINE__ + 2;
 
-    (void)state;
     assert_int_equal(est_fail(EST_NOT_FOUND, "no %s in %d", "x", 7), EST_NOT_FOUND);
     assert_string_equal(est_error_message(), "no x in 7");
 
@@ -37,28 +30,25 @@ static void test_fail_records_text_and_place(void **state)
     assert_string_equal(est_error_where(), where);
 }
 
-static void test_context_goes_in_front(void **state)
+TEST(context_goes_in_front)
 {
-    (void)state;
     (void)est_fail(EST_DATA_LOSS, "bad block");
     assert_int_equal(est_fail_context(EST_DATA_LOSS, "while restoring %s", "model.ckpt-5"), EST_DATA_LOSS);
     assert_string_equal(est_error_message(), "while restoring model.ckpt-5: bad block");
 }
 
-static void test_own_message_as_argument(void **state)
+TEST(own_message_as_argument)
 {
-    (void)state;
     (void)est_fail(EST_UNKNOWN, "inner");
     (void)est_fail(EST_INTERNAL, "outer (%s)", est_error_message());
     assert_string_equal(est_error_message(), "outer (inner)");
 }
 
-static void test_long_text_is_cut(void **state)
+TEST(long_text_is_cut)
 {
     char      text[4000];
     est_error error;
 
-    (void)state;
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     (void)est_fail(EST_UNKNOWN, "%s", text);
@@ -70,11 +60,10 @@ static void test_long_text_is_cut(void **state)
     assert_int_equal(strlen(est_error_message()), sizeof error.message - 1);
 }
 
-static void test_long_file_name_is_cut(void **state)
+TEST(long_file_name_is_cut)
 {
     char name[300];
 
-    (void)state;
     memset(name, 'f', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     est_fail_at(name, 123, EST_UNKNOWN, "x");
@@ -91,13 +80,12 @@ static void *fail_elsewhere(void *arg)
     return error;
 }
 
-static void test_errors_cross_threads_by_value(void **state)
+TEST(errors_cross_threads_by_value)
 {
     pthread_t thread;
     est_error error;
     void     *result;
 
-    (void)state;
     (void)est_fail(EST_UNKNOWN, "mine");
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &error), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
@@ -116,49 +104,28 @@ static est_status try_it(est_status inner, int *reached)
     return EST_OK;
 }
 
-static void test_try_returns_early(void **state)
+TEST(try_returns_early)
 {
     int reached = 0;
 
-    (void)state;
     assert_int_equal(try_it(EST_CANCELLED, &reached), EST_CANCELLED);
     assert_int_equal(reached, 0);
     assert_int_equal(try_it(EST_OK, &reached), EST_OK);
     assert_int_equal(reached, 1);
 }
 
-static void test_clear(void **state)
+TEST(clear)
 {
-    (void)state;
     assert_int_equal(est_fail(EST_INTERNAL, "it broke"), EST_INTERNAL);
     est_error_clear();
     assert_string_equal(est_error_message(), "");
     assert_string_equal(est_error_where(), "");
 }
 
-static void test_spans(void **state)
+TEST(spans)
 {
     est_i64s list = EST_I64S(3, 5, 7);
 
-    (void)state;
     assert_int_equal(list.n, 3);
     assert_int_equal(list.data[2], 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fail_records_text_and_place),
-        cmocka_unit_test(test_context_goes_in_front),
-        cmocka_unit_test(test_own_message_as_argument),
-        cmocka_unit_test(test_long_text_is_cut),
-        cmocka_unit_test(test_long_file_name_is_cut),
-        cmocka_unit_test(test_errors_cross_threads_by_value),
-        cmocka_unit_test(test_try_returns_early),
-        cmocka_unit_test(test_clear),
-        cmocka_unit_test(test_spans),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The growing string: appending, JSON escapes, and memory running out at every point. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -14,13 +8,13 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
-static void test_append(void **state)
+TEST(append)
 {
     est_strbuf buf = { 0 };
     char      *text;
 
-    (void)state;
     assert_string_equal(est_strbuf_text(&buf), "");
     est_strbuf_append(&buf, "loss");
     est_strbuf_append_bytes(&buf, " = ???", 3);
@@ -43,12 +37,11 @@ static void test_append(void **state)
     est_strbuf_clear(&buf);
 }
 
-static void test_growth(void **state)
+TEST(growth)
 {
     est_strbuf buf    = { 0 };
     uint64_t   before = est_alloc_count();
 
-    (void)state;
     for (int i = 0; i < 100000; i++) est_strbuf_append_bytes(&buf, &"0123456789"[i % 10], 1);
     assert_int_equal(buf.size, 100000);
     for (int i = 0; i < 100000; i++) assert_int_equal(buf.data[i], '0' + i % 10);
@@ -59,11 +52,10 @@ static void test_growth(void **state)
     assert_int_equal(buf.capacity, 0);
 }
 
-static void test_json_escapes(void **state)
+TEST(json_escapes)
 {
     est_strbuf buf = { 0 };
 
-    (void)state;
     est_strbuf_append_json(&buf, "a\"b\\c\n\r\t\b\f\x01\x1f/\x7f", 14);
     assert_string_equal(est_strbuf_text(&buf), "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f/\x7f\"");
     est_strbuf_reset(&buf);
@@ -73,7 +65,7 @@ static void test_json_escapes(void **state)
     est_strbuf_clear(&buf);
 }
 
-static void test_json_utf8(void **state)
+TEST(json_utf8)
 {
     static const struct {
         const char *in, *out;
@@ -91,7 +83,6 @@ static void test_json_utf8(void **state)
         { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_strbuf buf = { 0 };
 
@@ -103,13 +94,12 @@ static void test_json_utf8(void **state)
 }
 
 /* Any bytes become something that a JSON parser takes. */
-static void test_json_of_any_bytes(void **state)
+TEST(json_of_any_bytes)
 {
     est_random random = { .key = 8 };
     est_strbuf buf    = { 0 };
     uint32_t   words[16];
 
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         json_t *value;
 
@@ -125,12 +115,11 @@ static void test_json_of_any_bytes(void **state)
 }
 
 /* What could move a cursor is escaped; letters of any language are not. */
-static void test_printable(void **state)
+TEST(printable)
 {
     static const char text[] = "\xc3\xa4 \033[31m \xc2\x9b \x9b \x7f a\tb\n\xe4\xb8\xad";
     est_strbuf        buf    = { 0 };
 
-    (void)state;
     est_strbuf_append_printable(&buf, text, sizeof text, ""); /* with its end */
     assert_string_equal(est_strbuf_text(&buf),
                         "\xc3\xa4 \\x1b[31m \\xc2\\x9b \\x9b \\x7f a\\x09b\\x0a\xe4\xb8\xad\\x00");
@@ -140,9 +129,8 @@ static void test_printable(void **state)
     est_strbuf_clear(&buf);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int n = 1;; n++) {
         est_strbuf buf  = { 0 };
         char      *text = NULL;
@@ -168,28 +156,15 @@ static void test_memory_out(void **state)
 }
 
 /* In memory of the caller: what does not fit is left out, and nothing is allocated or freed. */
-static void test_fixed(void **state)
+TEST(fixed)
 {
     char       room[8];
     est_strbuf buf = est_strbuf_in(room, sizeof room);
 
-    (void)state;
     assert_string_equal(est_strbuf_text(&buf), "");
     est_strbuf_append(&buf, "1234");
     est_strbuf_append_printable(&buf, "5\033", 2, "");
     assert_string_equal(room, "12345");
     assert_true(buf.failed);
     est_strbuf_clear(&buf);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed),     cmocka_unit_test(test_append),
-        cmocka_unit_test(test_growth),    cmocka_unit_test(test_json_escapes),
-        cmocka_unit_test(test_json_utf8), cmocka_unit_test(test_json_of_any_bytes),
-        cmocka_unit_test(test_printable), cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads: their name, their signals, what happens when one cannot be started; timed waits; cores. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/thread.h"
+#include "support/test.h"
 
 /* What a thread finds out about itself; it waits until it has its name. */
 typedef struct self_portrait {
@@ -36,13 +31,12 @@ static void *look_at_self(void *arg)
     return NULL;
 }
 
-static void test_name_and_signals(void **state)
+TEST(name_and_signals)
 {
     self_portrait p = { 0 };
     est_thread    thread;
     sigset_t      before, after;
 
-    (void)state;
     assert_int_equal(est_lock_init(&p.lock), EST_OK);
     assert_int_equal(est_cond_init(&p.named_cond), EST_OK);
     pthread_sigmask(SIG_BLOCK, NULL, &before);
@@ -62,13 +56,12 @@ static void test_name_and_signals(void **state)
     pthread_mutex_destroy(&p.lock);
 }
 
-static void test_wait_ends(void **state)
+TEST(wait_ends)
 {
     pthread_mutex_t lock;
     pthread_cond_t  cond;
     int64_t         start;
 
-    (void)state;
     assert_int_equal(est_lock_init(&lock), EST_OK);
     assert_int_equal(est_cond_init(&cond), EST_OK);
     pthread_mutex_lock(&lock);
@@ -80,24 +73,22 @@ static void test_wait_ends(void **state)
     pthread_mutex_destroy(&lock);
 }
 
-static void test_machine_clock_is_not_injected(void **state)
+TEST(machine_clock_is_not_injected)
 {
     est_manual_clock manual;
     int64_t          before = est_machine_ns();
 
-    (void)state;
     est_manual_clock_init(&manual, 5, 5);
     est_clock_set(&manual.clock);
     assert_true(est_machine_ns() >= before && est_machine_ns() != 5);
     est_clock_set(NULL);
 }
 
-static void test_cores(void **state)
+TEST(cores)
 {
     cpu_set_t all, one;
     int       n = est_cores_allowed();
 
-    (void)state;
     assert_true(n >= 1);
     if (sched_getaffinity(0, sizeof all, &all) != 0) skip();
     assert_int_equal(n, CPU_COUNT(&all));
@@ -110,14 +101,13 @@ static void test_cores(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-static void test_faults(void **state)
+TEST(faults)
 {
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     est_thread      thread;
     pthread_mutex_t lock;
     pthread_cond_t  cond;
 
-    (void)state;
     est_fault_arm(1);
     assert_int_equal(est_thread_start(&thread, "est-none", look_at_self, NULL), EST_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(est_error_message(), "est-none"));
@@ -130,17 +120,4 @@ static void test_faults(void **state)
     (void)state;
     skip();
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_name_and_signals),
-        cmocka_unit_test(test_wait_ends),
-        cmocka_unit_test(test_machine_clock_is_not_injected),
-        cmocka_unit_test(test_cores),
-        cmocka_unit_test(test_faults),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,11 +15,10 @@ static void expect_file(const char *path, const char *begins, mode_t forbidden)
     est_free(text);
 }
 
-static void test_makes_three_files(void **state)
+TEST(makes_three_files)
 {
     char dir[256], out[1024];
 
-    (void)state;
     snprintf(dir, sizeof dir, "%s", tool_path("certs"));
     snprintf(out, sizeof out, "%s/ca.pem\n%s/cert.pem\n%s/key.pem\n", dir, dir, dir);
     TOOL_OUT(0, out, "", "certificates", "--job", "ads", "--days", "30", dir);
@@ -28,14 +27,13 @@ static void test_makes_three_files(void **state)
     expect_file(tool_path("certs/key.pem"), "PRIVATE KEY-----\n", 0077);
 }
 
-static void test_as_json(void **state)
+TEST(as_json)
 {
     tool_run    run  = TOOL(0, "certificates", "--json", tool_path("certs-json"));
     est_json   *root = tool_json(run.out);
     const char *job, *file;
     int64_t     days;
 
-    (void)state;
     tool_check(est_json_string(root, &job, "job"));
     assert_string_equal(job, "estoc");
     tool_check(est_json_i64(root, &days, "days"));
@@ -47,13 +45,12 @@ static void test_as_json(void **state)
 }
 
 /* What is there stays there: keys that tasks use are not replaced by mistake. */
-static void test_directory_that_is_not_empty(void **state)
+TEST(directory_that_is_not_empty)
 {
     tool_run first  = TOOL(0, "certificates", tool_path("once"));
     char    *before = tool_read_file(tool_path("once/key.pem"), NULL), *after;
     tool_run second = TOOL(1, "certificates", tool_path("once"));
 
-    (void)state;
     tool_expect_text(second.out, "", "standard output");
     tool_expect_part(second.err, "estoc certificates: ", "standard error");
     after = tool_read_file(tool_path("once/key.pem"), NULL);
@@ -64,9 +61,8 @@ static void test_directory_that_is_not_empty(void **state)
     tool_run_free(&second);
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "it takes one directory, and 0 are given", "certificates");
     TOOL_OUT(2, "", "it takes one directory, and 2 are given", "certificates", "a", "b");
     TOOL_OUT(2, "", "--days takes a number from 1 to 36500, not 0", "certificates", "--days", "0", "a");
@@ -75,12 +71,5 @@ static void test_wrong_usage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_makes_three_files),
-        cmocka_unit_test(test_as_json),
-        cmocka_unit_test(test_directory_that_is_not_empty),
-        cmocka_unit_test(test_wrong_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

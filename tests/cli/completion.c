@@ -24,9 +24,8 @@ static void expect_completions(const char *words, const char *want)
     tool_expect_text(got, want, words);
 }
 
-static void test_bash(void **state)
+TEST(bash)
 {
-    (void)state;
     assert_int_equal(mkdir(tool_path("runs"), 0700), 0);
     tool_write_text("rows.csv", "a\n");
     expect_completions("estoc in", "inspect");
@@ -56,11 +55,10 @@ static void test_bash(void **state)
 }
 
 /* Every option that a command's help lists is in the script for zsh with its help. */
-static void test_zsh(void **state)
+TEST(zsh)
 {
     tool_run all = TOOL(0, "help"), script = TOOL(0, "completion", "zsh");
 
-    (void)state;
     tool_expect_part(script.out, "#compdef estoc\n", "the script");
     for (const char *line = strstr(all.out, "Commands:\n") + 10; line[0] == ' '; line = strchr(line, '\n') + 1) {
         char     name[32], word[64];
@@ -94,13 +92,12 @@ static void test_zsh(void **state)
     }
 }
 
-static void test_as_json(void **state)
+TEST(as_json)
 {
     tool_run    plain = TOOL(0, "completion", "bash"), run = TOOL(0, "completion", "bash", "--json");
     est_json   *root = tool_json(run.out);
     const char *text;
 
-    (void)state;
     tool_check(est_json_string(root, &text, "script"));
     tool_expect_text(text, plain.out, "script");
     est_json_free(root);
@@ -108,21 +105,13 @@ static void test_as_json(void **state)
     tool_run_free(&plain);
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "it takes one shell, bash or zsh, and 0 are given", "completion");
     TOOL_OUT(2, "", "there is no completion for \"fish\"", "completion", "fish");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bash),
-        cmocka_unit_test(test_zsh),
-        cmocka_unit_test(test_as_json),
-        cmocka_unit_test(test_wrong_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

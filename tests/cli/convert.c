@@ -51,7 +51,7 @@ static void free_records(est_str *records, size_t n)
 }
 
 /* Quoted, empty and NA fields come back through the Example parser. */
-static void test_csv_round_trip(void **state)
+TEST(csv_round_trip)
 {
     static const est_feature_spec specs[] = {
         { .name = "age", .dtype = EST_I64, .rows = EST_ROWS_RAGGED },
@@ -66,7 +66,6 @@ static void test_csv_round_trip(void **state)
     size_t               n;
     tool_run             run;
 
-    (void)state;
     tool_write_text("people.csv", PEOPLE);
     run = TOOL(0, "convert", tool_path("people.csv"), "-o", tool_path("people.tfrecord"), "--na", "NA");
     tool_run_free(&run);
@@ -96,9 +95,8 @@ static void test_csv_round_trip(void **state)
         TOOL_OUT(0, lines, "", "inspect", tool_path("out.tfrecord"));                                                  \
     } while (0)
 
-static void test_types(void **state)
+TEST(types)
 {
-    (void)state;
     CONVERTS("a,b,c,d,e\n1,1,1,,x\n-2,2.5,z,,\n",
              "{\"a\": [1], \"b\": [1.0], \"c\": [\"1\"], \"d\": [\"\"], \"e\": [\"x\"]}\n"
              "{\"a\": [-2], \"b\": [2.5], \"c\": [\"z\"], \"d\": [\"\"], \"e\": [\"\"]}\n",
@@ -118,9 +116,8 @@ static void test_types(void **state)
     CONVERTS("a,b\n?,1\n2,?\n", "{\"b\": [1]}\n{\"a\": [2]}\n", "--na", "?");
 }
 
-static void test_trim(void **state)
+TEST(trim)
 {
-    (void)state;
     CONVERTS("a , b\n 1 ,\" x \" \n\t? , y z\n", "{\"a\": [1], \"b\": [\" x \"]}\n{\"b\": [\"y z\"]}\n", "--trim",
              "--na", "?");
     CONVERTS("a;b\n 1;  \"x\n;y\"\n", "{\"a\": [1], \"b\": [\"x\\n;y\"]}\n", "--trim", "--delimiter", ";");
@@ -140,9 +137,8 @@ static void test_trim(void **state)
     } while (0)
 
 /* What is probably a mistake is said, once, and done all the same. */
-static void test_warnings(void **state)
+TEST(warnings)
 {
-    (void)state;
     NOTES("a,5.1,-3\n1,2,3\n",
           "in.csv:1: a column is called \"5.1\": when this is no header but a row, give --no-header", "--json");
     NOTES("a,b1,1st\n1,2,3\n", "", "--json");
@@ -154,12 +150,11 @@ static void test_warnings(void **state)
 }
 
 /* Several files with their columns in different orders, plain and compressed; the names say the format. */
-static void test_inputs(void **state)
+TEST(inputs)
 {
     gzFile   packed;
     tool_run run;
 
-    (void)state;
     tool_write_text("first.csv", "a,b\n1,x\n");
     packed = gzopen(tool_path("second.csv.gz"), "wb");
     assert_int_equal(gzputs(packed, "b,a\ny,2.5\n"), 10);
@@ -179,11 +174,10 @@ static void test_inputs(void **state)
     assert_int_equal(tool_count_files("none"), 0);
 }
 
-static void test_shards(void **state)
+TEST(shards)
 {
     static const char *const kinds[] = { "none", "gzip", "zlib" };
 
-    (void)state;
     tool_write_text("five.csv", "n\n0\n1\n2\n3\n4\n");
     for (int i = 0; i < 3; i++) {
         tool_run  run  = TOOL(0, "convert", tool_path("five.csv"), "-o", tool_path("s.tfrecord"), "--shards", "2",
@@ -206,7 +200,7 @@ static void test_shards(void **state)
 }
 
 /* What is wrong with a row is said with its place; nothing is left behind; an old file stays as it was. */
-static void test_bad_rows(void **state)
+TEST(bad_rows)
 {
     static const struct {
         const char *text, *columns, *says;
@@ -229,7 +223,6 @@ static void test_bad_rows(void **state)
         { "", "a", "bad.csv: is empty; a header is expected" },
     };
 
-    (void)state;
     tool_write_text("old.tfrecord", "as it was");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *left;
@@ -248,11 +241,10 @@ static void test_bad_rows(void **state)
     assert_int_equal(tool_count_files("new"), 0);
 }
 
-static void test_skip_bad(void **state)
+TEST(skip_bad)
 {
     tool_run run;
 
-    (void)state;
     tool_write_text("some.csv", "a,b\n1,2\n3\n4,5\nx,6\n");
     run = TOOL(0, "convert", tool_path("some.csv"), "-o", tool_path("some.tfrecord"), "--skip-bad", "2", "--columns",
                "a:int64,b");
@@ -266,11 +258,10 @@ static void test_skip_bad(void **state)
     assert_int_equal(tool_count_files("less"), 0);
 }
 
-static void test_libsvm(void **state)
+TEST(libsvm)
 {
     tool_run run;
 
-    (void)state;
     tool_write_text("in.libsvm", "1 3:0.5 7:-2\n# a comment\n\n-1\n0.5 1:1\nx 1:1\n1 2:z\n2 4:4\n");
     TOOL_OUT(1, "", "in.libsvm:6: column 1: ", "convert", tool_path("in.libsvm"), "-o", tool_path("svm.tfrecord"));
     assert_int_equal(tool_count_files("svm"), 0);
@@ -286,11 +277,10 @@ static void test_libsvm(void **state)
              "", "inspect", tool_path("svm.tfrecord"));
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
     const char *in = tool_write_text("in.csv", "a\n1\n");
 
-    (void)state;
     TOOL_OUT(2, "", "An input is missing", "convert", "-o", "x");
     TOOL_OUT(2, "", "--output is missing", "convert", in);
     TOOL_OUT(2, "", "does not say a format", "convert", tool_path("in"), "-o", "x");
@@ -314,11 +304,10 @@ static void test_wrong_usage(void **state)
 }
 
 /* A value that does not fit int64 makes a column that has integers only one of floats, which is said. */
-static void test_integers_that_do_not_fit(void **state)
+TEST(integers_that_do_not_fit)
 {
     tool_run run;
 
-    (void)state;
     tool_write_text("big.csv",
                     "a,b,c\n1,1.5,1\n9223372036854775808,9223372036854775808,2\n-99999999999999999999,1,3\n");
     run = TOOL(0, "convert", tool_path("big.csv"), "-o", tool_path("big.tfrecord"));
@@ -331,11 +320,10 @@ static void test_integers_that_do_not_fit(void **state)
 }
 
 /* With --from names do not matter; without, a tab stands between the fields of a .tsv beside a .csv. */
-static void test_names(void **state)
+TEST(names)
 {
     tool_run run;
 
-    (void)state;
     tool_write_text("one.svm", "a,b\n1,x\n");
     tool_write_text("two.svm", "a,b\n2,y\n");
     run = TOOL(0, "convert", "--from", "csv", tool_path("one.svm"), tool_path("two.svm"), "-o",
@@ -358,11 +346,10 @@ static void test_names(void **state)
 }
 
 /* Shards of a name without an ending have none either. */
-static void test_shards_without_ending(void **state)
+TEST(shards_without_ending)
 {
     tool_run run;
 
-    (void)state;
     tool_write_text("two.csv", "n\n0\n1\n");
     run = TOOL(0, "convert", tool_path("two.csv"), "-o", tool_path("bare"), "--shards", "2");
     tool_run_free(&run);
@@ -382,12 +369,11 @@ static void make_socket(const char *path)
 }
 
 /* What is no regular file is never replaced. */
-static void test_output_that_is_no_file(void **state)
+TEST(output_that_is_no_file)
 {
     struct stat info;
     char        in[128];
 
-    (void)state;
     snprintf(in, sizeof in, "%s", tool_write_text("in.csv", "a\n1\n"));
     assert_int_equal(mkfifo(tool_path("special-fifo"), 0600), 0);
     make_socket(tool_path("special-socket"));
@@ -409,13 +395,12 @@ static void test_output_that_is_no_file(void **state)
 }
 
 /* Through a symbolic link the file that it points at is replaced. */
-static void test_output_through_link(void **state)
+TEST(output_through_link)
 {
     const char *in = tool_write_text("in.csv", "a\n1\n");
     struct stat info;
     tool_run    run;
 
-    (void)state;
     assert_int_equal(mkdir(tool_path("elsewhere"), 0700), 0);
     tool_write_text("elsewhere/real.tfrecord", "old");
     assert_int_equal(symlink("elsewhere/real.tfrecord", tool_path("link.tfrecord")), 0);
@@ -457,12 +442,11 @@ static void expect_end_by(pid_t child, int signal_number)
 }
 
 /* A signal while it waits for more of its input, which never comes: it ends, and nothing is left behind. */
-static void test_interrupted(void **state)
+TEST(interrupted)
 {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     const char      *fifo = tool_path("pipe.csv"), *out = tool_path("late.tfrecord");
 
-    (void)state;
     assert_int_equal(mkfifo(fifo, 0600), 0);
     for (int i = 0; i < 3; i++) {
         pid_t child = start(TOOL_ARGV("convert", fifo, "-o", out, "--columns", "a:int64"));
@@ -494,7 +478,7 @@ static long long bytes_read(pid_t child)
 }
 
 /* A signal while types are found out: the file is named so often that reading all takes many times longer. */
-static void test_interrupted_first_pass(void **state)
+TEST(interrupted_first_pass)
 {
     enum { ROWS = 1 << 20, TIMES = 500 };
     static const char *argv[TIMES + 5] = { "estoc", "convert", "-o" };
@@ -502,7 +486,6 @@ static void test_interrupted_first_pass(void **state)
     const char        *path;
     pid_t              child;
 
-    (void)state;
     text[0] = 'a';
     text[1] = '\n';
     for (size_t i = 2; i < sizeof text; i += 2) {
@@ -521,25 +504,5 @@ static void test_interrupted_first_pass(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv_round_trip),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_integers_that_do_not_fit),
-        cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_shards_without_ending),
-        cmocka_unit_test(test_bad_rows),
-        cmocka_unit_test(test_skip_bad),
-        cmocka_unit_test(test_libsvm),
-        cmocka_unit_test(test_wrong_usage),
-        cmocka_unit_test(test_output_that_is_no_file),
-        cmocka_unit_test(test_output_through_link),
-        cmocka_unit_test(test_interrupted),
-        cmocka_unit_test(test_interrupted_first_pass),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

@@ -75,12 +75,11 @@ static void expect_as_the_library(const est_job *jobs, int n_jobs)
     unsetenv("ESTOC_PORT");
 }
 
-static void test_same_as_the_library(void **state)
+TEST(same_as_the_library)
 {
     static const est_job servers[] = { { "chief", NULL, 1 }, { "worker", NULL, 4 }, { "ps", NULL, 2 } };
     static const est_job workers[] = { { "worker", NULL, 7 } };
 
-    (void)state;
     setenv("ESTOC_PS", "2", 1);
     expect_as_the_library(servers, 3);
     setenv("ESTOC_PS", "0", 1);
@@ -91,11 +90,10 @@ static void test_same_as_the_library(void **state)
 }
 
 /* The last task evaluates and is not in the cluster; without a chief worker 0 is one; ports depend on the job. */
-static void test_evaluator_without_chief(void **state)
+TEST(evaluator_without_chief)
 {
     char config[4096];
 
-    (void)state;
     setenv("ESTOC_EVALUATOR", "1", 1);
     setenv("ESTOC_NO_CHIEF", "1", 1);
     setenv("SLURM_PROCID", "6", 1);
@@ -124,9 +122,8 @@ static void expect_refusal(const char *name, const char *value, const char *mess
     }
 }
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     expect_refusal("SLURM_STEP_NODELIST", "", "SLURM_STEP_NODELIST is not set; start it with srun");
     expect_refusal("SLURM_DISTRIBUTION", "cyclic", "call srun with --distribution=block, not cyclic");
     expect_refusal("SLURM_STEP_NUM_TASKS", "8", "which does not add up to 8 tasks");
@@ -141,11 +138,5 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_as_the_library),
-        cmocka_unit_test(test_evaluator_without_chief),
-        cmocka_unit_test(test_refusals),
-    };
-
-    return cmocka_run_group_tests(tests, make_step, tool_dir_remove);
+    return est_test_run(make_step, tool_dir_remove);
 }

@@ -13,7 +13,7 @@ static int clear_environment(void **state)
     return 0;
 }
 
-static void test_all_is_fine(void **state)
+TEST(all_is_fine, .setup_func = clear_environment)
 {
     static const char *const lines[] = {
         "version          ok     " EST_VERSION "\n",
@@ -35,7 +35,6 @@ static void test_all_is_fine(void **state)
     };
     tool_run run = TOOL(0, "doctor");
 
-    (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         tool_expect_part(run.out, lines[i], "standard output");
     }
@@ -65,9 +64,8 @@ static void expect_line(int code, const char *variable, const char *value, const
     clear_environment(NULL);
 }
 
-static void test_environment(void **state)
+TEST(environment, .setup_func = clear_environment)
 {
-    (void)state;
     expect_line(0, "EST_NUM_THREADS", "3", "EST_NUM_THREADS", "ok     set: 3 threads");
     expect_line(1, "EST_NUM_THREADS", "many", "EST_NUM_THREADS",
                 "BAD    EST_NUM_THREADS is \"many\"; expected a number");
@@ -82,7 +80,7 @@ static void test_environment(void **state)
 }
 
 /* Every rule of the table has its line, in the order in which they are tried, and the last fits everything. */
-static void test_all_reduce(void **state)
+TEST(all_reduce, .setup_func = clear_environment)
 {
     int                        n;
     const est_collective_rule *rules = est_collective_rules(&n);
@@ -90,7 +88,6 @@ static void test_all_reduce(void **state)
     const char                *at    = run.out;
     char                       name[32];
 
-    (void)state;
     tool_expect_part(run.out, "\nall-reduce 1     ok     one host, any ranks, any size: shared (through memory that",
                      "standard output");
     tool_expect_part(run.out, "any hosts, up to 2 ranks, up to 64 KB: direct (everything to", "standard output");
@@ -109,9 +106,8 @@ static void test_all_reduce(void **state)
     tool_run_free(&run);
 }
 
-static void test_tf_config(void **state)
+TEST(tf_config, .setup_func = clear_environment)
 {
-    (void)state;
     expect_line(0, "TF_CONFIG",
                 "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"ps\": [\"d:1\"]},"
                 " \"task\": {\"type\": \"worker\", \"index\": 1}}",
@@ -134,12 +130,11 @@ static void test_tf_config(void **state)
 }
 
 /* A misspelling is told once, although the description is tried with two sets of rules. */
-static void test_misspelt_once(void **state)
+TEST(misspelt_once, .setup_func = clear_environment)
 {
     tool_run    run;
     const char *first;
 
-    (void)state;
     assert_int_equal(setenv("TF_CONFIG",
                             "{\"clutser\": {}, \"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": "
                             "\"worker\", \"index\": 0}}",
@@ -153,7 +148,7 @@ static void test_misspelt_once(void **state)
     clear_environment(NULL);
 }
 
-static void test_as_json(void **state)
+TEST(as_json, .setup_func = clear_environment)
 {
     tool_run    run;
     est_json   *root;
@@ -161,7 +156,6 @@ static void test_as_json(void **state)
     bool        ok;
     int         n_rules;
 
-    (void)state;
     (void)est_collective_rules(&n_rules);
     setenv("EST_NUM_THREADS", "-1", 1);
     run = TOOL(1, "doctor", "--json");
@@ -187,23 +181,12 @@ static void test_as_json(void **state)
     tool_run_free(&run);
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "doctor", "x");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_all_is_fine, clear_environment),
-        cmocka_unit_test_setup(test_environment, clear_environment),
-        cmocka_unit_test_setup(test_all_reduce, clear_environment),
-        cmocka_unit_test_setup(test_tf_config, clear_environment),
-        cmocka_unit_test_setup(test_misspelt_once, clear_environment),
-        cmocka_unit_test_setup(test_as_json, clear_environment),
-        cmocka_unit_test(test_wrong_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

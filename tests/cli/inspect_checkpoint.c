@@ -38,11 +38,10 @@ static const char *write_checkpoint(const char *name, float first)
     "weights      float32  [1,3,2]     24       0\n"                                                                   \
     "words        string   [2]         10       0\n"
 
-static void test_table(void **state)
+TEST(table)
 {
     const char *prefix = write_checkpoint("small", 0.5f);
 
-    (void)state;
     TOOL_OUT(0, TABLE "total: 3 variables, 9 parameters, 42 bytes\n", "", "inspect", prefix);
     TOOL_OUT(0, TABLE "total: 3 variables, 9 parameters, 42 bytes, all checksums right\n", "", "inspect", prefix,
              "--verify");
@@ -51,11 +50,10 @@ static void test_table(void **state)
              tool_path("small.data-00000-of-00001"));
 }
 
-static void test_stats(void **state)
+TEST(stats)
 {
     const char *prefix = write_checkpoint("small", 0.5f);
 
-    (void)state;
     TOOL_OUT(0,
              "name         dtype    shape    bytes  slices   min  max  mean      std  zeros  not finite\n"
              "global_step  int64    []           8       0    12   12    12        0      0           0\n"
@@ -65,11 +63,10 @@ static void test_stats(void **state)
              "", "inspect", prefix, "--stats");
 }
 
-static void test_value(void **state)
+TEST(value)
 {
     const char *prefix = write_checkpoint("small", 0.5f);
 
-    (void)state;
     TOOL_OUT(0, "# weights float32 [1,3,2]\n0.5 0.0\n-1.5 nan\n4.0 inf\n", "", "inspect", prefix, "--value", "weights");
     TOOL_OUT(0, "# weights float32 [1,3,2]\n0.5 0.0\n-1.5\n# 3 more\n", "", "inspect", prefix, "--value", "weights",
              "--limit", "3");
@@ -84,13 +81,12 @@ static void test_value(void **state)
 }
 
 /* Two matrices are apart by an empty line. */
-static void test_planes(void **state)
+TEST(planes)
 {
     const uint8_t      numbers[] = { 1, 2, 3, 4 };
     est_bundle_writer *writer;
     est_tensor        *tensor;
 
-    (void)state;
     tool_check(est_bundle_writer_create(tool_path("planes"), 0, &writer));
     tool_check(est_tensor_create_from(EST_U8, EST_SHAPE(2, 1, 2), numbers, &tensor));
     tool_check(est_bundle_add(writer, "x", tensor));
@@ -101,7 +97,7 @@ static void test_planes(void **state)
 }
 
 /* Where inputs are is shown, and is no variable. */
-static void test_positions(void **state)
+TEST(positions)
 {
     static const char *const names[]   = { "estoc/input_position", "estoc/input_positions", "w" };
     const uint8_t            bytes[5]  = { 0 };
@@ -112,7 +108,6 @@ static void test_positions(void **state)
     est_json                *root;
     int64_t                  number;
 
-    (void)state;
     tool_check(est_bundle_writer_create(prefix, 0, &writer));
     for (int i = 0; i < 3; i++) {
         est_tensor *tensor;
@@ -143,14 +138,13 @@ static void test_positions(void **state)
     tool_run_free(&run);
 }
 
-static void test_golden(void **state)
+TEST(golden)
 {
     tool_run  run  = TOOL(0, "inspect", GOLDEN("tensorflow.ckpt"), "--json", "--stats", "--verify");
     est_json *root = tool_json(run.out);
     int64_t   number;
     double    mean;
 
-    (void)state;
     tool_check(est_json_i64(root, &number, "totals.variables"));
     assert_int_equal(number, 11);
     tool_check(est_json_i64(root, &number, "totals.parameters"));
@@ -168,9 +162,8 @@ static void test_golden(void **state)
     tool_run_free(&run);
 }
 
-static void test_directory(void **state)
+TEST(directory)
 {
-    (void)state;
     assert_int_equal(mkdir(tool_path("model"), 0700), 0);
     write_checkpoint("model/model.ckpt-12", 1);
     TOOL_OUT(0, TABLE "total: 3 variables, 9 parameters, 42 bytes\n", "", "inspect", tool_path("model"));
@@ -193,7 +186,7 @@ static void test_directory(void **state)
 }
 
 /* A state file without times, as training writes it: the time of the index is as good. */
-static void test_directory_without_times(void **state)
+TEST(directory_without_times)
 {
     static const struct timespec times[2] = { { .tv_sec = 1700000009 }, { 1700000009, 500000000 } };
 
@@ -201,7 +194,6 @@ static void test_directory_without_times(void **state)
     tool_run  run;
     double    saved = 0;
 
-    (void)state;
     assert_int_equal(mkdir(tool_path("plain"), 0700), 0);
     write_checkpoint("plain/model.ckpt-12", 1);
     assert_int_equal(utimensat(AT_FDCWD, tool_path("plain/model.ckpt-12.index"), times, 0), 0);
@@ -223,13 +215,12 @@ static void test_directory_without_times(void **state)
     tool_run_free(&run);
 }
 
-static void test_directory_as_json(void **state)
+TEST(directory_as_json)
 {
     tool_run    run  = TOOL(0, "inspect", tool_path("model"), "--json");
     est_json   *root = tool_json(run.out);
     const char *text;
 
-    (void)state;
     tool_check(est_json_string(root, &text, "latest"));
     assert_string_equal(text, "model.ckpt-24");
     assert_true(json_is_false(est_json_get(root, "checkpoints[0].exists")));
@@ -241,12 +232,11 @@ static void test_directory_as_json(void **state)
 }
 
 /* Damage of one variable's data: the others are shown, and it is named. */
-static void test_damage(void **state)
+TEST(damage)
 {
     char  *bytes;
     size_t size;
 
-    (void)state;
     write_checkpoint("bad", 1);
     bytes = tool_read_file(tool_path("bad.data-00000-of-00001"), &size);
     bytes[1] ^= 1;
@@ -266,11 +256,10 @@ static void test_damage(void **state)
 }
 
 /* No change of one byte goes unnoticed in the data; in the index only bytes that nothing depends on do. */
-static void test_every_byte(void **state)
+TEST(every_byte)
 {
     const char *const *argv = TOOL_ARGV("inspect", tool_path("flip"), "--verify");
 
-    (void)state;
     write_checkpoint("flip", 1);
     assert_int_equal(tool_flip_bytes(tool_path("flip.data-00000-of-00001"), argv), 0);
     assert_int_equal(tool_flip_bytes(tool_path("flip.index"), argv), 0);
@@ -278,19 +267,5 @@ static void test_every_byte(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_stats),
-        cmocka_unit_test(test_value),
-        cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_directory_without_times),
-        cmocka_unit_test(test_directory_as_json),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_every_byte),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

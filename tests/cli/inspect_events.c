@@ -11,9 +11,8 @@
 
 #define HEAD "step  wall time                 tag              kind       value\n"
 
-static void test_golden(void **state)
+TEST(golden)
 {
-    (void)state;
     TOOL_OUT(0,
              HEAD "   0  2023-11-14T22:13:20.250Z                   version    brain.Event:2\n"
                   "  10  2023-11-14T22:13:20.250Z  loss             scalar     0.5\n"
@@ -26,9 +25,8 @@ static void test_golden(void **state)
              "", "inspect", GOLDEN);
 }
 
-static void test_selection(void **state)
+TEST(selection)
 {
-    (void)state;
     TOOL_OUT(
         0,
         "{\"step\": 10, \"wall_time\": 1700000000.25, \"kind\": \"scalar\", \"tag\": \"loss\", \"value\": 0.5}\n"
@@ -39,11 +37,10 @@ static void test_selection(void **state)
     TOOL_OUT(0, "step  wall time  tag  kind  value\n", "", "inspect", GOLDEN, "--tag", "nothing");
 }
 
-static void test_json_lines(void **state)
+TEST(json_lines)
 {
     tool_run run = TOOL(0, "inspect", GOLDEN, "--json");
 
-    (void)state;
     assert_int_equal(tool_json_lines(run.out), 8);
     tool_expect_part(
         run.out,
@@ -77,11 +74,10 @@ static const char *write_events(const char *name)
     return path;
 }
 
-static void test_second_forms(void **state)
+TEST(second_forms)
 {
     const char *path = write_events("events.out.tfevents.1.here");
 
-    (void)state;
     TOOL_OUT(0,
              "step  wall time                 tag  kind       value\n"
              "   0  2023-11-14T22:13:20.250Z       version    brain.Event:2\n"
@@ -97,11 +93,10 @@ static void test_second_forms(void **state)
              "", "inspect", path, "--tag", "h", "--json");
 }
 
-static void test_directory(void **state)
+TEST(directory)
 {
     tool_run run;
 
-    (void)state;
     assert_int_equal(mkdir(tool_path("run"), 0700), 0);
     write_events("run/events.out.tfevents.2.here");
     write_events("run/events.out.tfevents.1.here");
@@ -118,9 +113,8 @@ static void test_directory(void **state)
 }
 
 /* In a model directory --tag can only mean the events; without it, and with an option for neither, the checkpoint counts. */
-static void test_model_directory(void **state)
+TEST(model_directory)
 {
-    (void)state;
     assert_int_equal(mkdir(tool_path("model"), 0700), 0);
     write_events("model/events.out.tfevents.1.here");
     tool_write_text("model/checkpoint", "model_checkpoint_path: \"model.ckpt-3\"\n");
@@ -133,13 +127,12 @@ static void test_model_directory(void **state)
 }
 
 /* Cut anywhere after its first event, the file is one that is still being written. */
-static void test_cut(void **state)
+TEST(cut)
 {
     size_t size;
     char  *bytes = tool_read_file(write_events("events.out.tfevents.1.here"), &size);
     size_t last  = size - 12 - 32 - 4 + 1; /* the first byte of the last event is there */
 
-    (void)state;
     for (size_t n = last; n < size; n++) {
         tool_run run;
 
@@ -153,13 +146,12 @@ static void test_cut(void **state)
     est_free(bytes);
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
     size_t   size;
     char    *bytes = tool_read_file(write_events("events.out.tfevents.1.here"), &size);
     tool_run run;
 
-    (void)state;
     bytes[size - 6] ^= 1; /* in the last event */
     tool_write_file("bad.tfevents", bytes, size);
     run = TOOL(1, "inspect", tool_path("bad.tfevents"));
@@ -170,21 +162,14 @@ static void test_damage(void **state)
     est_free(bytes);
 }
 
-static void test_every_byte(void **state)
+TEST(every_byte)
 {
     const char *path = write_events("flip.tfevents");
 
-    (void)state;
     assert_int_equal(tool_flip_bytes(path, TOOL_ARGV("inspect", tool_path("flip.tfevents"))), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_selection), cmocka_unit_test(test_json_lines),
-        cmocka_unit_test(test_second_forms), cmocka_unit_test(test_directory), cmocka_unit_test(test_model_directory),
-        cmocka_unit_test(test_cut),          cmocka_unit_test(test_damage),    cmocka_unit_test(test_every_byte),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

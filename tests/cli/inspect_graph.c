@@ -71,12 +71,11 @@ static const char *write_graph(const char *name)
     "Placeholder         1             0\n"                                                                            \
     "total: 4 nodes, 0 functions, producer 134\n"
 
-static void test_graph(void **state)
+TEST(graph)
 {
     const char *path = write_graph("graph.pb");
     tool_run    run;
 
-    (void)state;
     TOOL_OUT(0, NODES, "", "inspect", path);
     TOOL_OUT(0, OPS, "", "inspect", path, "--ops");
     run = TOOL(0, "inspect", path, "--text");
@@ -86,7 +85,7 @@ static void test_graph(void **state)
     TOOL_OUT(2, "", "--text and --json exclude each other", "inspect", path, "--json", "--text");
 }
 
-static void test_graph_as_json(void **state)
+TEST(graph_as_json)
 {
     const char *path = write_graph("graph.pb");
     tool_run    run  = TOOL(0, "inspect", path, "--json");
@@ -94,7 +93,6 @@ static void test_graph_as_json(void **state)
     const char *text;
     int64_t     number;
 
-    (void)state;
     tool_check(est_json_string(root, &text, "nodes[3].device"));
     assert_string_equal(text, "/cpu:0");
     tool_check(est_json_string(root, &text, "nodes[3].inputs[1]"));
@@ -151,14 +149,13 @@ static void build_meta_graph(est_meta_graph_def *meta)
     "collection train_op: 1 nodes\n"                                                                                   \
     "saver: file name save/Const:0, save save/done:0, restore save/restore_all, version 2\n"
 
-static void test_meta_graph(void **state)
+TEST(meta_graph)
 {
     est_wire_writer    w = { 0 };
     est_meta_graph_def meta;
     const char        *path;
     tool_run           run;
 
-    (void)state;
     est_meta_graph_def_init(&meta, arena);
     build_meta_graph(&meta);
     tool_check(est_meta_graph_def_put(&w, &meta));
@@ -209,13 +206,12 @@ static const char *write_saved_model(void)
     "bias  float32  [1]        4       0\n"                                                                            \
     "total: 1 variables, 1 parameters, 4 bytes\n"
 
-static void test_saved_model(void **state)
+TEST(saved_model)
 {
     const char *dir = write_saved_model(), *text;
     tool_run    run;
     est_json   *root;
 
-    (void)state;
     TOOL_OUT(0, META "graph: 4 nodes\n", "", "inspect", dir);
     write_variables();
     TOOL_OUT(0, META "graph: 4 nodes\n" VARIABLES, "", "inspect", dir);
@@ -235,9 +231,8 @@ static void test_saved_model(void **state)
 }
 
 /* What an exporter writes: of several exports the newest is shown and named; what is no export is passed over. */
-static void test_newest_export(void **state)
+TEST(newest_export)
 {
-    (void)state;
     tool_check(est_dir_create(tool_path("best/1700000020"))); /* has no SavedModel */
     TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("best"));
     for (int i = 0; i < 2; i++) {
@@ -250,12 +245,11 @@ static void test_newest_export(void **state)
 }
 
 /* Protobuf has no checksums: many a change gives another valid message. */
-static void test_every_byte(void **state)
+TEST(every_byte)
 {
     const char *graph = write_graph("flip.pb"), *dir = write_saved_model();
     int         accepted = tool_flip_bytes(graph, TOOL_ARGV("inspect", graph));
 
-    (void)state;
     assert_true(accepted > 0);
     tool_flip_bytes(tool_path("export/saved_model.pb"), TOOL_ARGV("inspect", dir, "--json"));
     tool_write_text("bad.pb", "\x0a\x7f");
@@ -276,10 +270,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graph),       cmocka_unit_test(test_graph_as_json), cmocka_unit_test(test_meta_graph),
-        cmocka_unit_test(test_saved_model), cmocka_unit_test(test_newest_export), cmocka_unit_test(test_every_byte),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return est_test_run(set_up, tear_down);
 }

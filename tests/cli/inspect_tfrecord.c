@@ -26,12 +26,11 @@ static const char *write_records(const char *name, const est_str *records, size_
     return path;
 }
 
-static void test_examples(void **state)
+TEST(examples)
 {
     static const char *const same[] = { GOLDEN("examples.tfrecord.gzip"), GOLDEN("examples.tfrecord.zlib") };
     tool_run                 all    = TOOL(0, "inspect", GOLDEN("examples.tfrecord"));
 
-    (void)state;
     assert_int_equal(tool_json_lines(all.out), 10);
     assert_memory_equal(all.out, FIRST SECOND, strlen(FIRST SECOND));
     for (size_t i = 0; i < 2; i++) TOOL_OUT(0, all.out, "", "inspect", same[i]);
@@ -39,9 +38,8 @@ static void test_examples(void **state)
     tool_run_free(&all);
 }
 
-static void test_selection(void **state)
+TEST(selection)
 {
-    (void)state;
     TOOL_OUT(0, FIRST SECOND, "", "inspect", GOLDEN("examples.tfrecord"), "--limit", "2");
     TOOL_OUT(0, SECOND, "", "inspect", GOLDEN("examples.tfrecord"), "--limit", "1", "--skip", "1");
     TOOL_OUT(0, "", "", "inspect", GOLDEN("examples.tfrecord"), "--limit", "0");
@@ -53,9 +51,8 @@ static void test_selection(void **state)
     TOOL_OUT(0, "{}\n", "", "inspect", GOLDEN("examples.tfrecord"), "--feature", "i", "--limit", "1");
 }
 
-static void test_sequences(void **state)
+TEST(sequences)
 {
-    (void)state;
     TOOL_OUT(
         0,
         "{\"context\": {\"id\": [0]}, \"feature_lists\": {\"none\": []}}\n"
@@ -68,13 +65,12 @@ static void test_sequences(void **state)
 }
 
 /* Pairs of an unusual form and the usual one are the same line; but what has unknown fields only is shown as bytes. */
-static void test_unusual_forms(void **state)
+TEST(unusual_forms)
 {
     tool_run    run = TOOL(0, "inspect", GOLDEN("unusual.tfrecord"));
     const char *at  = run.out;
     int         n = 0, n_bytes = 0;
 
-    (void)state;
     assert_true(tool_json_lines(run.out) > 10);
     while (*at != '\0') {
         size_t first = strcspn(at, "\n") + 1, second = strcspn(at + first, "\n") + 1;
@@ -93,7 +89,7 @@ static void test_unusual_forms(void **state)
 }
 
 /* Numbers at the edges, text that is none, what is no Example at all. */
-static void test_values(void **state)
+TEST(values)
 {
     const float   floats[] = { 0.1f,    -0.0f, 3e38f, 1e-45f, (float)(0.0 / 0.0), (float)(1 / 0.0), (float)(-1 / 0.0),
                                16777216 };
@@ -102,7 +98,6 @@ static void test_values(void **state)
     est_example  *example;
     est_str       records[5];
 
-    (void)state;
     tool_check(est_example_create(&example));
     est_example_set_f32s(example, "f", floats, 8);
     est_example_set_i64s(example, "i", ints, 3);
@@ -126,14 +121,13 @@ static void test_values(void **state)
 }
 
 /* The good records come first, then the place of the damage. */
-static void test_damage_after_good_ones(void **state)
+TEST(damage_after_good_ones)
 {
     size_t      size;
     char       *bytes = tool_read_file(GOLDEN("examples.tfrecord"), &size);
     const char *path;
     tool_run    run;
 
-    (void)state;
     path = tool_write_file("cut.tfrecord", bytes, size - 1);
     run  = TOOL(1, "inspect", path);
     assert_int_equal(tool_json_lines(run.out), 9);
@@ -148,12 +142,11 @@ static void test_damage_after_good_ones(void **state)
     est_free(bytes);
 }
 
-static void test_every_byte(void **state)
+TEST(every_byte)
 {
     const est_str records[] = { { "\x0a\x0d\x0a\x0b\x0a\x01x\x12\x06\x12\x04\x0a\x02\x00\x00", 15 }, { "second", 6 } };
     const char   *path      = write_records("flip.tfrecord", records, 2);
 
-    (void)state;
     assert_int_equal(tool_flip_bytes(path, TOOL_ARGV("inspect", tool_path("flip.tfrecord"))), 0);
 }
 
@@ -168,9 +161,8 @@ static void copy_file(const char *from, const char *name)
     est_free(bytes);
 }
 
-static void test_finding_out(void **state)
+TEST(finding_out)
 {
-    (void)state;
     copy_file(GOLDEN("examples.tfrecord.gzip"), "anything");
     TOOL_OUT(0, FIRST, "", "inspect", tool_path("anything"), "--limit", "1");
     copy_file(GOLDEN("tensorflow.events"), "anything");
@@ -186,9 +178,8 @@ static void test_finding_out(void **state)
     TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("empty"));
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "A path is missing", "inspect", "--json");
     TOOL_OUT(2, "", "one path at a time", "inspect", "a", "b");
     TOOL_OUT(2, "", "not \"tfrecords\" (did you mean \"tfrecord\"?)", "inspect", "a", "--as", "tfrecords");
@@ -199,16 +190,6 @@ static void test_wrong_usage(void **state)
     TOOL_OUT(3, "", "No such file or directory", "inspect", "/nowhere/at/all", "--as", "checkpoint");
 }
 
-static void test_unreadable(void **state)
-{
-    (void)state;
-    tool_write_text("secret", "");
-    assert_int_equal(chmod(tool_path("secret"), 0), 0);
-    assert_int_equal(chmod(tool_dir, 0711), 0); /* the way to it is open */
-    tool_as_nobody = true;
-    TOOL_OUT(3, "", "secret: Permission denied", "inspect", tool_path("secret"));
-}
-
 static int be_root_again(void **state)
 {
     (void)state;
@@ -216,14 +197,22 @@ static int be_root_again(void **state)
     return 0;
 }
 
+TEST(unreadable, .teardown_func = be_root_again)
+{
+    tool_write_text("secret", "");
+    assert_int_equal(chmod(tool_path("secret"), 0), 0);
+    assert_int_equal(chmod(tool_dir, 0711), 0); /* the way to it is open */
+    tool_as_nobody = true;
+    TOOL_OUT(3, "", "secret: Permission denied", "inspect", tool_path("secret"));
+}
+
 /* A named pipe is not waited for; standard input is read, and a pipe among event files is passed over. */
-static void test_pipes(void **state)
+TEST(pipes)
 {
     int      in = open(GOLDEN("examples.tfrecord"), O_RDONLY | O_CLOEXEC), saved = dup(STDIN_FILENO);
     char     text[256];
     tool_run run, same = TOOL(0, "inspect", GOLDEN("examples.tfrecord"));
 
-    (void)state;
     assert_int_equal(mkfifo(tool_path("pipe.tfrecord"), 0600), 0);
     snprintf(text, sizeof text, "estoc inspect: %s is a named pipe; expected a file or a directory",
              tool_path("pipe.tfrecord"));
@@ -246,12 +235,11 @@ static void test_pipes(void **state)
 }
 
 /* A reader that goes away ends the run quietly; a full device is an error. */
-static void test_output(void **state)
+TEST(output)
 {
     int      ends[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC);
     tool_run run;
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
     run = tool_start(TOOL_ARGV("inspect", GOLDEN("examples.tfrecord")), ends[1]);
@@ -268,14 +256,5 @@ static void test_output(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),    cmocka_unit_test(test_selection),
-        cmocka_unit_test(test_sequences),   cmocka_unit_test(test_unusual_forms),
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_damage_after_good_ones),
-        cmocka_unit_test(test_every_byte),  cmocka_unit_test(test_finding_out),
-        cmocka_unit_test(test_wrong_usage), cmocka_unit_test_teardown(test_unreadable, be_root_again),
-        cmocka_unit_test(test_output),      cmocka_unit_test(test_pipes),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

@@ -219,11 +219,10 @@ static const wrong wrongs[] = {
 };
 /* clang-format on */
 
-static void test_errors(void **state)
+TEST(errors)
 {
     int n_bad = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
         const char *path = changed(wrongs[i].find, wrongs[i].put);
         tool_run    run  = tool_start(TOOL_ARGV("train", path), -1);
@@ -241,7 +240,7 @@ static void test_errors(void **state)
 }
 
 /* Columns get their names from fields and types; a model cannot have two of one name. */
-static void test_same_names(void **state)
+TEST(same_names)
 {
     static const char job[] = "features:\n"
                               "  few: {type: hash, key: city, buckets: 5}\n"
@@ -266,7 +265,6 @@ static void test_same_names(void **state)
                   { "d1", "d2", true },    { "e1", "e2", true },    { "e1", "i1", false },
                   { "x1", "x2", true },    { "x2", "x3", false },   { "d1", "e1", false } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         char     text[2048], say[128];
         tool_run run;
@@ -282,7 +280,7 @@ static void test_same_names(void **state)
 }
 
 /* What the library says in the words of C the tool says in those of job files. */
-static void test_dynamic_optimizers(void **state)
+TEST(dynamic_optimizers)
 {
     static const struct {
         const char *optimizer, *say; /* NULL: it is allowed */
@@ -295,7 +293,6 @@ static void test_dynamic_optimizers(void **state)
         { "Adagrad", NULL },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         char     text[512];
         tool_run run;
@@ -315,7 +312,7 @@ static void test_dynamic_optimizers(void **state)
 }
 
 /* One run says all of it. */
-static void test_all_errors_at_once(void **state)
+TEST(all_errors_at_once)
 {
     const char *path = put("job.yaml", "model: {type: dnn_classifier, columns: [a], hidden_units: [0]}\n"
                                        "data: {label: y, batch: -1, formt: csv}\n"
@@ -324,7 +321,6 @@ static void test_all_errors_at_once(void **state)
     tool_run    run  = TOOL(2, "train", path);
     int         n    = 0;
 
-    (void)state;
     for (const char *at = run.err; (at = strstr(at, "job.yaml:")) != NULL; at++) n++;
     assert_int_equal(n, 5);
     tool_expect_part(run.err, "job.yaml:1:60: ", "standard error");
@@ -337,12 +333,11 @@ static void test_all_errors_at_once(void **state)
 }
 
 /* Repeated aliases are counted, deep nesting ends; nothing is walked for ever. */
-static void test_bounds(void **state)
+TEST(bounds)
 {
     est_strbuf  text = { 0 };
     const char *path;
 
-    (void)state;
     est_strbuf_append(&text, "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for (int i = 1; i < 12; i++) {
         est_strbuf_printf(&text, "a%d: &a%d [", i, i);
@@ -362,11 +357,10 @@ static void test_bounds(void **state)
     TOOL_OUT(2, "", "job.yaml:1:3: a byte that is no text in UTF-8", "train", put("job.yaml", "a:\xff"));
 }
 
-static void test_usage(void **state)
+TEST(usage)
 {
     const char *path = changed("  train: train.csv\n", "");
 
-    (void)state;
     TOOL_OUT(2, "", "it takes one job file, and 0 are given", "train");
     TOOL_OUT(2, "",
              "it takes one job file, and 2 are given; rows are read from standard input: estoc predict a.yaml <b.csv\n",
@@ -385,12 +379,11 @@ static void test_usage(void **state)
 
 /* --- --set and --print-config ------------------------------------------------------------------------------------------- */
 
-static void test_set(void **state)
+TEST(set)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run;
 
-    (void)state;
     run = TOOL(0, "train", path, "--print-config", "--set", "data.batch=32", "--set", "run.model_dir=/tmp/a b", "--set",
                "model.hidden_units=[5]", "--set", "data.eval=null", "--set", "export=", "--set",
                "model.linear_optimizer.l1=0.5", "--set", "warm_start=/x");
@@ -419,7 +412,7 @@ static void test_set(void **state)
 }
 
 /* A value that an alias shares is set for one of its places only. */
-static void test_set_beside_alias(void **state)
+TEST(set_beside_alias)
 {
     const char *path = put("job.yaml", "model:\n"
                                        "  type: dnn_linear_combined_regressor\n"
@@ -432,7 +425,6 @@ static void test_set_beside_alias(void **state)
                                        "data: {label: y}\n");
     tool_run    run  = TOOL(0, "train", path, "--print-config", "--set", "model.dnn_optimizer.learning_rate=0.25");
 
-    (void)state;
     tool_expect_part(run.out, "  dnn_optimizer:\n    name: SGD\n    learning_rate: 0.25\n", "the configuration");
     tool_expect_part(run.out, "  linear_optimizer:\n    name: SGD\n    learning_rate: 0.5\n", "the configuration");
     tool_expect_part(run.out, "  dnn_columns: [x]\n", "the configuration");
@@ -483,9 +475,8 @@ static void check_round_trip(const char *path)
     tool_run_free(&second);
 }
 
-static void test_print_config(void **state)
+TEST(print_config)
 {
-    (void)state;
     check_round_trip(changed("seed: 3", "seed: 3"));
     check_round_trip(EST_SOURCE_DIR "/examples/census.yaml");
     check_round_trip(EST_SOURCE_DIR "/examples/clicks.yaml");
@@ -520,13 +511,12 @@ static void test_print_config(void **state)
 }
 
 /* The manual page knows every key that --help-job does. */
-static void test_help_job(void **state)
+TEST(help_job)
 {
     tool_run run  = TOOL(0, "train", "--help-job");
     char    *page = tool_read_file(EST_SOURCE_DIR "/docs/man/estoc-job.5", NULL);
     int      n    = 0;
 
-    (void)state;
     for (const char *at = run.out; (at = strstr(at, "\n  ")) != NULL; at++) {
         char        key[64], word[80];
         const char *end = at + 3 + strcspn(at + 3, ": "), *dot;
@@ -605,9 +595,8 @@ static void check_memory(const char *text, const char *set)
     assert_true(n > 10);
 }
 
-static void test_memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     est_log_set_level(EST_LOG_OFF);
     check_memory(good, "model.linear_optimizer.l1=0.5");
     check_memory(several_heads, "model.optimizer.l1=0.5");
@@ -627,19 +616,5 @@ static void test_memory_runs_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_same_names),
-        cmocka_unit_test(test_dynamic_optimizers),
-        cmocka_unit_test(test_all_errors_at_once),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_set_beside_alias),
-        cmocka_unit_test(test_print_config),
-        cmocka_unit_test(test_help_job),
-        cmocka_unit_test(test_memory_runs_out),
-    };
-
-    return cmocka_run_group_tests(tests, enter_dir, leave_dir);
+    return est_test_run(enter_dir, leave_dir);
 }

@@ -27,14 +27,13 @@ static const char *lines_of(const char *text, const char *task)
 }
 
 /* All train the one model, the evaluator finds it as good as one that was trained alone, and all leave. */
-static void test_all_roles(void **state)
+TEST(all_roles)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "launch", "--ps", "2", "--workers", "1", "--evaluator", "--", EST_TOOL, "train", path,
                             DIR("all"), MULTI_WORKER, "--json");
     est_json   *found;
 
-    (void)state;
     found = tool_json(lines_of(run.out, "evaluator:0"));
     assert_true(metric(found, "metrics.accuracy") > 0.97);
     assert_true(metric(found, "metrics.global_step") == 150);
@@ -83,7 +82,7 @@ static void expect_evaluated(const tool_run *run, const char *task, const char *
 }
 
 /* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
-static void test_multi_worker(void **state)
+TEST(multi_worker)
 {
     const char *path = changed("seed: 3",
                                "seed: 3, peer_silence_secs: 30, strategy: {sync_replicas: 2, "
@@ -91,7 +90,6 @@ static void test_multi_worker(void **state)
     tool_run    run  = TOOL(0, "train", path, DIR("alone"), "--json");
     est_json   *found;
 
-    (void)state;
     found = tool_json(run.out);
     assert_true(metric(found, "metrics.global_step") == 150);
     est_json_free(found);
@@ -110,13 +108,12 @@ static void test_multi_worker(void **state)
 }
 
 /* Without data to evaluate on there is no evaluator, and the others do not need one. */
-static void test_no_eval(void **state)
+TEST(no_eval)
 {
     const char *path = changed("  eval: eval.csv\n", "");
     tool_run run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
                         DIR("no-eval"), MULTI_WORKER, "--set", "export=[]");
 
-    (void)state;
     tool_run_free(&run);
     assert_int_equal(access("no-eval/model.ckpt-150.index", R_OK), 0);
     setenv("TF_CONFIG",
@@ -127,13 +124,12 @@ static void test_no_eval(void **state)
 }
 
 /* A limit by epochs is each task's own, which is said; run.protocol is what tasks talk over. */
-static void test_epochs(void **state)
+TEST(epochs)
 {
     const char *path = changed("train: {max_steps: 150}\n", "");
     tool_run    run  = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--", EST_TOOL, "train", path, DIR("epochs"),
                             MULTI_WORKER, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
 
-    (void)state;
     tool_expect_part(lines_of(run.err, "chief:0"),
                      "every task goes over its share of the rows 2 times, and training ends when all have",
                      "the chief's log");
@@ -193,12 +189,11 @@ static void expect_seen(const char *dir, int64_t steps, int times, int from, int
 #define WORKERS "launch", "--no-chief", "--workers", "2", "--transport", "tcp", "--", EST_TOOL, "train"
 
 /* An epoch of two workers is every row once, by files or by rows, also where one has less than the other. */
-static void test_epoch(void **state)
+TEST(epoch)
 {
     const char *path = put("ids.yaml", counting);
     tool_run    run;
 
-    (void)state;
     write_ids("ids-a.csv", 0, N_OF_A);
     write_ids("ids-b.csv", N_OF_A, N_IDS);
     run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("by-files"));
@@ -229,13 +224,12 @@ static void test_epoch(void **state)
 }
 
 /* Workers in step without run.eval_strategy: worker 0 evaluates alone. */
-static void test_evaluate_alone(void **state)
+TEST(evaluate_alone)
 {
     const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");
     tool_run    run  = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("first"),
                             MULTI_WORKER, "--json");
 
-    (void)state;
     expect_evaluated(&run, "worker:0", "first/export/final");
     tool_expect_text(lines_of(run.out, "worker:1"), "{\"model_dir\": \"first\", \"metrics\": null}\n",
                      "the output of worker 1");
@@ -243,7 +237,7 @@ static void test_evaluate_alone(void **state)
 }
 
 /* Workers that evaluate together count every row once: counts and what follows from them are as one process has them. */
-static void test_evaluate_multi_worker(void **state)
+TEST(evaluate_multi_worker)
 {
     static const char *const exact[] = { "accuracy",    "accuracy_baseline", "auc",       "auc_precision_recall",
                                          "global_step", "label/mean",        "precision", "recall" };
@@ -255,7 +249,6 @@ static void test_evaluate_multi_worker(void **state)
     char   name[64];
     double loss;
 
-    (void)state;
     tool_run_free(&run);
     assert_true(metric(first, "metrics.global_step") == 60);
     run   = TOOL(0, "evaluate", path, DIR("in-step"), "--json", "--quiet");
@@ -284,12 +277,5 @@ static void test_evaluate_multi_worker(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_roles),      cmocka_unit_test(test_multi_worker),
-        cmocka_unit_test(test_no_eval),        cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_epoch),          cmocka_unit_test(test_evaluate_multi_worker),
-        cmocka_unit_test(test_evaluate_alone),
-    };
-
-    return cmocka_run_group_tests(tests, make_files, leave_dir);
+    return est_test_run_apart(make_files, leave_dir);
 }

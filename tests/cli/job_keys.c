@@ -19,7 +19,7 @@ static double loss_at(const char *path, const char *dir, const char *checkpoint)
 /* --- optimizers --------------------------------------------------------------------------------------------------------- */
 
 /* Rates that are next to nothing from step 50 on: the model of step 50 is that of step 150. */
-static void test_schedules(void **state)
+TEST(schedules)
 {
     static const char *const rates[] = {
         "{type: piecewise_constant, boundaries: [49], values: [0.1, 1.0e-30]}",
@@ -31,7 +31,6 @@ static void test_schedules(void **state)
     };
     const char *path = changed("seed: 3", "seed: 3");
 
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         char     dir[64], deep[256], wide[256], ends[64], middle[64];
         tool_run run;
@@ -49,7 +48,7 @@ static void test_schedules(void **state)
 }
 
 /* One that begins with next to nothing has learnt nothing, and others do as they say. */
-static void test_warmup(void **state)
+TEST(warmup)
 {
     const char *path = changed("type: dnn_linear_combined_classifier\n  linear_columns: [ages, trade, ages_x_trade]\n"
                                "  dnn_columns: [hours, trade_vector]\n  hidden_units: [8, 4]\n  dropout: 0.1\n"
@@ -58,7 +57,6 @@ static void test_warmup(void **state)
                                "type: linear_classifier\n  columns: [ages_x_trade]\n");
     tool_run    run;
 
-    (void)state;
     run = TOOL(
         0, "train", path, "-q", DIR("warmup"), "--set", "export=[]", "--set",
         "model.optimizer={name: SGD, learning_rate: {type: warmup, learning_rate: 1, warmup_steps: 1000000000}}");
@@ -93,11 +91,10 @@ static void check_same(const char *path, const char *a, const char *b)
     tool_run_free(&other);
 }
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
     const char *path = changed("seed: 3", "seed: 3");
 
-    (void)state;
     check_same(path, "features.hours={type: numeric, default: 40, min: 30, max: 50}",
                "features.hours={type: numeric, default: 40, mean: 30, stddev: 20}");
     /* log1p(age) is above 3.69 when the age, a whole number, is above 39. */
@@ -113,7 +110,7 @@ static tool_run ask_trades(const char *path, const char *dir, const char *featur
 }
 
 /* Vectors that begin as 0 and are not trained say nothing; those of another model say what they said there. */
-static void test_tables(void **state)
+TEST(tables)
 {
     static const char zeros[] =
         "features.trade_vector={type: embedding, source: trade, dimension: 2, initializer: zeros, "
@@ -125,7 +122,6 @@ static void test_tables(void **state)
     tool_run    run, other;
     size_t      size;
 
-    (void)state;
     run = TOOL(0, "train", path, "-q", DIR("zeros"), "--set", "export=[]", "--set", zeros);
     tool_run_free(&run);
     run  = ask_trades(path, "run.model_dir=zeros", zeros);
@@ -147,14 +143,13 @@ static void test_tables(void **state)
 }
 
 /* A vector for every city there is, and one answer for all that were never seen. */
-static void test_dynamic(void **state)
+TEST(dynamic)
 {
     est_strbuf  text = { 0 };
     const char *path;
     tool_run    run;
     est_json   *result;
 
-    (void)state;
     est_strbuf_append(&text, "city,rich\n");
     for (int i = 0; i < 600; i++) est_strbuf_printf(&text, "city%d,%d\n", i % 30, i % 30 % 2);
     put("cities.csv", est_strbuf_text(&text));
@@ -183,7 +178,7 @@ static void test_dynamic(void **state)
 
 #define HEAD(text) "{type: linear_estimator, columns: [ages, trade, ages_x_trade], head: " text "}"
 
-static void test_heads(void **state)
+TEST(heads)
 {
     static const struct {
         const char *model, *label, *metric, *key;
@@ -199,7 +194,6 @@ static void test_heads(void **state)
     };
     const char *path = changed("seed: 3", "seed: 3");
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool        number = strcmp(cases[i].label, "data.label=age") == 0;
         const char *age    = number ? "features.age={type: numeric, key: hours, default: 30}" : "data.batch=64";
@@ -219,7 +213,7 @@ static void test_heads(void **state)
 }
 
 /* Two labels learnt at once, each with its metrics. */
-static void test_multi_head(void **state)
+TEST(multi_head)
 {
     const char *path = put("job.yaml", "model:\n"
                                        "  type: dnn_estimator\n"
@@ -240,7 +234,6 @@ static void test_multi_head(void **state)
                                        "train: {max_steps: 50}\n");
     tool_run    run;
 
-    (void)state;
     put("whole.csv",
         "age,trade,hours,rich,chance\n20,cook,40,no,0.5\n50,cook,30,yes,0\n20,smith,20,yes,1\n50,smith,25,no,0.25\n");
     run = TOOL(0, "train", path, "-q");
@@ -272,14 +265,13 @@ static int count_exports(const char *dir)
 }
 
 /* Three evaluations of a number that only grows: one is the best of them in one direction, all are in the other. */
-static void test_best_export(void **state)
+TEST(best_export)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "train", path, "-q", DIR("best"), "--set",
                             "export=[{type: best, name: small, metric: global_step}, {type: best, name: large, metric: "
                                 "global_step, better: larger, as_text: true}]");
 
-    (void)state;
     tool_run_free(&run);
     assert_int_equal(count_exports("best/export/small"), 1);
     assert_int_equal(count_exports("best/export/large"), 3);
@@ -297,9 +289,8 @@ static void refused_before_training(const char *set, const char *text)
 }
 
 /* Mistakes that only evaluations and exports would meet. */
-static void test_refused_before_training(void **state)
+TEST(refused_before_training)
 {
-    (void)state;
     (void)changed("seed: 3", "seed: 3");
     put("no-row.csv", "age,trade,city,hours,rich\n");
     put("no-label.csv", "age,trade,city,hours\n50,cook,Bern,40\n");
@@ -318,13 +309,12 @@ static void test_refused_before_training(void **state)
 }
 
 /* A model directory in which nothing can be written. */
-static void test_evaluate_read_only(void **state)
+TEST(evaluate_read_only)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "train", path, "-q", DIR("locked"), "--set", "data.eval=null", "--set", "export=null");
     est_json   *result;
 
-    (void)state;
     tool_run_free(&run);
     put("locked/eval", ""); /* root may write into any directory, but not below a file */
     run = TOOL(0, "evaluate", path, "-q", DIR("locked"));
@@ -342,14 +332,13 @@ static void test_evaluate_read_only(void **state)
 }
 
 /* Every loss is above -1: the first evaluation ends the training. */
-static void test_early_stopping(void **state)
+TEST(early_stopping)
 {
     const char *path = changed("max_steps: 150",
                                "max_steps: 150, early_stopping: [{type: higher, metric: loss, threshold: -1, "
                                "run_every_steps: 1}, {type: no_decrease, metric: loss, steps: 1000}]");
     tool_run    run;
 
-    (void)state;
     for (int named = 0; named < 2; named++) {
         est_json *result;
 
@@ -369,7 +358,7 @@ static void test_early_stopping(void **state)
 }
 
 /* Words that have moved take their weights along, and a variable may have had another name. */
-static void test_warm_start(void **state)
+TEST(warm_start)
 {
     static const char job[] =
         "model: {type: linear_classifier, columns: [w], optimizer: {name: SGD, learning_rate: 1}}\n"
@@ -381,7 +370,6 @@ static void test_warm_start(void **state)
     const char       *path;
     tool_run          run, old, new;
 
-    (void)state;
     put("words.csv", "w,y\na,1\nb,0\nc,1\na,1\nc,0\n");
     put("old.txt", "a\nb\nc\n");
     put("new.txt", "c\nd\nb\na\n");
@@ -407,7 +395,7 @@ static void test_warm_start(void **state)
 /* --- clusters ----------------------------------------------------------------------------------------------------------- */
 
 /* What each key of a strategy makes of it, as the task says in its log. */
-static void test_strategy(void **state)
+TEST(strategy)
 {
     static const struct {
         const char *strategy, *say;
@@ -429,7 +417,6 @@ static void test_strategy(void **state)
     const char *path = changed("seed: 3", "seed: 3, peer_silence_secs: 2.5");
     tool_run    run  = TOOL(0, "train", path, "-q", DIR("alone"), "--set", "run.strategy={sync_replicas: 2}");
 
-    (void)state;
     tool_run_free(&run);
     setenv("TF_CONFIG",
            "{\"cluster\": {\"chief\": [\"localhost:1\"], \"worker\": [\"localhost:3\"], \"ps\": [\"localhost:2\"]}, "
@@ -452,7 +439,7 @@ static void test_strategy(void **state)
 }
 
 /* The other strategies, which make steps together: in one process without a cluster. */
-static void test_in_step(void **state)
+TEST(in_step)
 {
     static const struct {
         const char *strategy, *say;
@@ -476,7 +463,6 @@ static void test_in_step(void **state)
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char strategy[192];
 
@@ -497,22 +483,5 @@ static void test_in_step(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_warmup),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_multi_head),
-        cmocka_unit_test(test_best_export),
-        cmocka_unit_test(test_refused_before_training),
-        cmocka_unit_test(test_evaluate_read_only),
-        cmocka_unit_test(test_early_stopping),
-        cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_strategy),
-        cmocka_unit_test(test_in_step),
-    };
-
-    return cmocka_run_group_tests(tests, make_files, leave_dir);
+    return est_test_run(make_files, leave_dir);
 }

@@ -26,13 +26,12 @@ static void wait_for(const char *text)
 
 /* --- what they do ------------------------------------------------------------------------------------------------------- */
 
-static void test_train_and_evaluate(void **state)
+TEST(train_and_evaluate)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "train", path, DIR("trained"), "--json"), table;
     est_json   *result, *again;
 
-    (void)state;
     result = tool_json(run.out);
     tool_expect_part(run.err, "Saving checkpoints for 150", "the log");
     assert_string_equal(json_string_value(est_json_get(result, "model_dir")), "trained");
@@ -69,12 +68,11 @@ static void test_train_and_evaluate(void **state)
     est_json_free(result);
 }
 
-static void test_train_alone(void **state)
+TEST(train_alone)
 {
     const char *path = changed("  eval: eval.csv\n", "");
     tool_run run = TOOL(0, "train", path, "-q", "--json", "--set", "export=[]", DIR("alone"), "--set", "data.epochs=1");
 
-    (void)state;
     tool_expect_text(run.out, "{\"model_dir\": \"alone\", \"metrics\": null}\n", "standard output");
     tool_run_free(&run);
     assert_int_equal(access("alone/model.ckpt-32.index", R_OK), 0); /* 2000 rows by 64 */
@@ -94,7 +92,7 @@ static void test_train_alone(void **state)
 }
 
 /* CSV rows and JSON rows are the same rows; fields nobody asked for are passed over. */
-static void test_predict(void **state)
+TEST(predict)
 {
     static const char csv[] = "note,hours,trade,age,city\n"
                               "x,44,smith,50,Bern\n"
@@ -111,7 +109,6 @@ static void test_predict(void **state)
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    a, b, c;
 
-    (void)state;
     a = ask(0, csv, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "classes,probabilities"));
     tool_expect_text(a.err, "", "standard error");
     tool_expect_part(a.out, "probabilities_0,probabilities_1,classes,error\n", "the header");
@@ -127,7 +124,7 @@ static void test_predict(void **state)
 }
 
 /* What the model says of the rows that it was evaluated on is what the evaluation counted. */
-static void test_predict_as_evaluated(void **state)
+TEST(predict_as_evaluated)
 {
     const char *path    = changed("seed: 3", "seed: 3");
     char       *rows    = tool_read_file("eval.csv", NULL);
@@ -136,7 +133,6 @@ static void test_predict_as_evaluated(void **state)
     const char *row, *answer;
     int         right = 0, n = 0;
 
-    (void)state;
     answers = ask(0, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "classes", "--batch", "77"));
     row     = strchr(rows, '\n');
     for (answer = strchr(answers.out, '\n'); answer[1] != '\0'; n++) {
@@ -158,7 +154,7 @@ static void test_predict_as_evaluated(void **state)
 }
 
 /* JSON has texts for the numbers that it cannot write. */
-static void test_predict_special(void **state)
+TEST(predict_special)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    csv  = ask(0, "age,trade,hours\ninf,,nan\n-inf,,inf\n50,,-inf\n",
@@ -169,7 +165,6 @@ static void test_predict_special(void **state)
                               "{\"age\": 50, \"hours\": \"-Infinity\", \"trade\": []}\n",
                            TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--keys", "logits"));
 
-    (void)state;
     tool_expect_text(json.out, csv.out, "the answers to JSON");
     assert_int_equal(tool_json_lines(json.out), 3);
     tool_run_free(&csv);
@@ -177,12 +172,11 @@ static void test_predict_special(void **state)
 }
 
 /* The other rows are answered, and the line of a bad one is named. */
-static void test_predict_bad_rows(void **state)
+TEST(predict_bad_rows)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run;
 
-    (void)state;
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
@@ -260,13 +254,12 @@ static void expect_cells(const char *out, const char *cells)
 }
 
 /* Fields of the rows go along, also those of bad rows; a prediction of the same name takes the place of a field. */
-static void test_predict_keeps_fields(void **state)
+TEST(predict_keeps_fields)
 {
     static const char csv[] = "id,age,trade,hours,class_ids\na,50,smith,,9\n\"b,\",x,cook,,9\nc\nd,50,smith,,9\n";
     const char       *path  = changed("seed: 3", "seed: 3");
     tool_run          run;
 
-    (void)state;
 #define ASK(code, rows, ...)                                                                                           \
     ask(code, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK(1, csv, "--keep", "id", "--batch", "2");
@@ -296,7 +289,7 @@ static void test_predict_keeps_fields(void **state)
 }
 
 /* An id that is out of range is for the model to find, in a batch of others. Those are answered, in their places. */
-static void test_predict_refused(void **state)
+TEST(predict_refused)
 {
     static const char *const batches[] = { "1", "2", "3", "100" };
     const char              *path      = put("job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
@@ -307,7 +300,6 @@ static void test_predict_refused(void **state)
     static const char        rows[]    = "trade\n7\n3\n8\n7\nx\n3\n-9\ny\n9\n";
     tool_run                 run;
 
-    (void)state;
     put("ids.csv", "trade,rich\n7,1\n3,0\n5,0\n"); /* most are not rich: nor is one of whom nothing is known */
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
@@ -333,13 +325,12 @@ static void test_predict_refused(void **state)
 }
 
 /* Rows are as the files are: with csv.fields there is no header, and the other keys of data.csv hold, too. */
-static void test_predict_as_csv_says(void **state)
+TEST(predict_as_csv_says)
 {
     const char *path = changed("csv: {na: none}",
                                "csv: {fields: [age, trade, city, hours, rich], delimiter: ';', na: '?', trim: true}");
     tool_run    run, same;
 
-    (void)state;
 #define ASK(code, rows) ask(code, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "probabilities"))
     run = ASK(0, "50; smith ;Bern;?;\n30;smith;;44;no\n");
     tool_expect_text(run.err, "", "standard error");
@@ -372,7 +363,7 @@ static void test_predict_as_csv_says(void **state)
 }
 
 /* A key that no row has is most likely misspelt; one that some rows leave out is not. */
-static void test_predict_warns(void **state)
+TEST(predict_warns)
 {
     static const char rows[]    = "{\"age\": 50, \"hour\": 44}\n{\"age\": 50, \"trade\": \"cook\"}\n{\"age\": 30}\n";
     static const char warning[] = "estoc predict: no row of the first %d has \"%s\": it counts as missing\n";
@@ -380,7 +371,6 @@ static void test_predict_warns(void **state)
     char              hours[128], both[256];
     tool_run          run;
 
-    (void)state;
 #define ASK(batch) ask(0, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--batch", batch))
     snprintf(hours, sizeof hours, warning, 3, "hours");
     run = ASK("1024"); /* the input ends before the batch is full */
@@ -463,7 +453,7 @@ static void client_end(client *c, int expected)
 
 /* Every row is answered before the next one is written: good, unreadable and refused ones, the shortest, and a good one behind
  * which half a row has come, whatever the batch is. */
-static void test_predict_streams(void **state)
+TEST(predict_streams)
 {
     static const char *const batches[] = { "1", "2", "1024" };
     static const char *const firsts[]  = { "{\"t\":7}\n", "x\n", "{\"t\":8}\n" };
@@ -475,7 +465,6 @@ static void test_predict_streams(void **state)
     tool_run                 run;
     client                   c;
 
-    (void)state;
     put("t.csv", "7,1\n3,0\n5,0\n");
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
@@ -524,14 +513,13 @@ static int count_lines(const char *path)
     return n;
 }
 
-static void test_export(void **state)
+TEST(export)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "export", path, DIR("trained"), "-q");
     char        file[512];
     est_json   *result;
 
-    (void)state;
     run.out[strcspn(run.out, "\n")] = '\0';
     assert_int_equal(strncmp(run.out, "trained/export/job/", 19), 0);
     snprintf(file, sizeof file, "%s/saved_model.pb", run.out);
@@ -583,20 +571,18 @@ static void check_resumed(const char *dir, const char *whole_dir, int signal, in
     tool_run_free(&whole);
 }
 
-static void test_killed_and_resumed(void **state)
+TEST(killed_and_resumed)
 {
-    (void)state;
     check_resumed("killed", "not-killed", SIGKILL, 1000 + SIGKILL);
     check_resumed("stopped", "not-stopped", SIGTERM, 75);
 }
 
-static void test_endless(void **state)
+TEST(endless)
 {
     const char *path  = changed("train: {max_steps: 150}\n", "");
     pid_t       child = start(TOOL_ARGV("train", path, DIR("endless")), -1);
     tool_run    run;
 
-    (void)state;
     wait_for("neither data.epochs nor train.max_steps is given: training goes on until it is stopped\n");
     wait_for("Saving checkpoints for 150");
     assert_int_equal(kill(child, SIGINT), 0);
@@ -609,7 +595,7 @@ static void test_endless(void **state)
 
 #define RMS_PROP "{name: RMSProp, learning_rate: 0.01, decay: 0.5, centered: true}"
 
-static void test_models(void **state)
+TEST(models)
 {
     static const char *const models[] = {
         "{type: dnn_classifier, columns: [hours, trade_vector], hidden_units: 8, optimizer: Adam, activation: tanh}",
@@ -628,7 +614,6 @@ static void test_models(void **state)
     const char *path = changed("seed: 3", "seed: 3");
     char        set[512], dir[64];
 
-    (void)state;
     for (size_t i = 0; i < 9; i++) {
         tool_run run;
 
@@ -654,12 +639,11 @@ static void test_models(void **state)
 }
 
 /* The same rows as Examples give the same training, bit for bit. */
-static void test_tfrecords(void **state)
+TEST(tfrecords)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    csv, examples;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         tool_run run = TOOL(0, "convert", i == 0 ? "train.csv" : "eval.csv", "-o",
                             i == 0 ? "train.tfrecord" : "eval.tfrecord", "--na", "none", "--columns",
@@ -684,7 +668,7 @@ static void test_tfrecords(void **state)
 }
 
 /* "" and -1 of a category are values where the model has learnt from Examples, as in an export, and none where from CSV. */
-static void test_predict_none(void **state)
+TEST(predict_none)
 {
     static const char rows[] = "{\"trade\": null, \"code\": null}\n"
                                "{\"trade\": \"\", \"code\": []}\n"
@@ -701,7 +685,6 @@ static void test_predict_none(void **state)
     tool_run          run;
     char             *line[5];
 
-    (void)state;
     put("none.csv", "trade,code,rich\n,-1,1\na,3,0\n");
     run = TOOL(0, "convert", "none.csv", "-o", "none.tfrecord", "--columns", "trade:bytes,code:int64,rich:int64");
     tool_run_free(&run);
@@ -728,14 +711,13 @@ static void test_predict_none(void **state)
 #undef ASK
 }
 
-static void test_libsvm(void **state)
+TEST(libsvm)
 {
     est_strbuf  text = { 0 };
     const char *path;
     tool_run    run;
     est_json   *result;
 
-    (void)state;
     for (int i = 0; i < 400; i++) {
         est_strbuf_printf(&text, "%d %d:1 %d:0.5\n", i % 3 == 0 ? 1 : -1, i % 3, 3 + i % 4);
     }
@@ -785,7 +767,7 @@ static const char *weighted_job(void)
 }
 
 /* A category that is missing takes its weight with it; one without a weight is an error with its line. */
-static void test_weighted(void **state)
+TEST(weighted)
 {
     static const char csv[]   = "trade,hours\n7,2\n,\n,5\n-1,\n";
     static const char jsonl[] = "{\"trade\": [7], \"hours\": 2}\n"
@@ -799,7 +781,6 @@ static void test_weighted(void **state)
     est_json         *result  = tool_json(run.out);
     size_t            size;
 
-    (void)state;
     assert_true(metric(result, "metrics.accuracy") == 1);
     est_json_free(result);
     tool_run_free(&run);
@@ -840,7 +821,7 @@ static void test_weighted(void **state)
 }
 
 /* A combination is missing where a part of it is; a field of weights follows the gaps of one kind of rows only. */
-static void test_weighted_cross(void **state)
+TEST(weighted_cross)
 {
     const char *path = put("job.yaml", "model: {type: linear_classifier, columns: [weighed]}\n"
                                        "features:\n"
@@ -853,7 +834,6 @@ static void test_weighted_cross(void **state)
                                        "train: {max_steps: 20}\n");
     tool_run    run, same;
 
-    (void)state;
     put("pairs.csv", "trade,city,hours,rich\n7,Bern,2,1\n7,,,0\n,Chur,,0\n,,,0\n3,Chur,1,0\n");
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
@@ -877,7 +857,7 @@ static void test_weighted_cross(void **state)
 }
 
 /* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
-static void test_exact_auc(void **state)
+TEST(exact_auc)
 {
     const char *path = put(
         "job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
@@ -887,7 +867,6 @@ static void test_exact_auc(void **state)
                     "train: {max_steps: 20}\n");
     tool_run run;
 
-    (void)state;
     put("pairs.csv", "trade,w,rich\n1,1,y\n1,1,y\n2,1,n\n1,1,n.\n");
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
@@ -902,7 +881,7 @@ static void test_exact_auc(void **state)
 }
 
 /* A baseline with a head is the baseline of that head. Half of the rows have no weight. */
-static void test_baseline_head(void **state)
+TEST(baseline_head)
 {
     const char *path = put("job.yaml", "model: {type: baseline_estimator, head: binary}\n"
                                        "data: {train: half.csv, eval: half.csv, label: rich, weight: w}\n"
@@ -911,7 +890,6 @@ static void test_baseline_head(void **state)
     tool_run    run, same;
     est_json   *whole, *half;
 
-    (void)state;
     put("half.csv", "rich,w\n1,2\n0,0\n0,3\n1,0\n");
     run  = TOOL(0, "train", path, "-q");
     same = TOOL(0, "train", path, "-q", "--set", "model={type: baseline_classifier}", DIR("own-baseline"));
@@ -941,7 +919,7 @@ static void test_baseline_head(void **state)
 }
 
 /* A baseline needs no features, and its rows nothing. */
-static void test_baseline_alone(void **state)
+TEST(baseline_alone)
 {
     const char *path = put("job.yaml", "model: {type: baseline_classifier}\n"
                                        "data: {train: labels.csv, eval: labels.csv, label: rich}\n"
@@ -950,7 +928,6 @@ static void test_baseline_alone(void **state)
                                        "export: [final]\n");
     tool_run    run;
 
-    (void)state;
     put("labels.csv", "age,rich\n3,1\n4,1\n5,0\n");
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
@@ -960,11 +937,10 @@ static void test_baseline_alone(void **state)
 }
 
 /* A label that nobody knows is said with its place, as a word and as a number. */
-static void test_bad_labels(void **state)
+TEST(bad_labels)
 {
     const char *path = changed("seed: 3", "seed: 3");
 
-    (void)state;
     put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,no\n50,cook,Bern,40,perhaps.\n");
     TOOL_OUT(1, "", "labels.csv:3: the label \"perhaps\" is not in data.label.vocabulary\n", "train", path, "-q",
              DIR("labels"), "--set", "data.train=labels.csv");
@@ -975,7 +951,7 @@ static void test_bad_labels(void **state)
 
 /* What is learnt, or weighs a row, cannot be a feature. */
 /* An id without a row in a table is found in the data, where its line is known; a cross takes it. */
-static void test_bad_ids(void **state)
+TEST(bad_ids)
 {
     const char *path = put("job.yaml",
                            "model: {type: dnn_linear_combined_classifier, dnn_columns: [e], hidden_units: 2}\n"
@@ -988,7 +964,6 @@ static void test_bad_ids(void **state)
                            "train: {max_steps: 5}\n");
     tool_run    run;
 
-    (void)state;
     put("ids.csv", "trade,city,rich\n7,a,1\n,b,0\n-1,a,0\n8,b,1\n");
     TOOL_OUT(1, "", "ids.csv:5: \"trade\" is 8, which is not in 0..7 (features.trade.buckets)", "train", path, "-q");
     run = TOOL(0, "train", path, "-q", "--set", "data.bad_rows=100000", DIR("bad-ids-left-out"));
@@ -1005,11 +980,10 @@ static void test_bad_ids(void **state)
              "data.format=tfrecord", "--set", "data.train=ids.tfrecord");
 }
 
-static void test_label_is_feature(void **state)
+TEST(label_is_feature)
 {
     const char *path;
 
-    (void)state;
     TOOL_OUT(1, "", "job.yaml:20:10: the label: \"trade\" is also read for a feature of the model; ", "train",
              changed("name: rich", "name: trade"), "-q", DIR("label"));
     path = changed("batch: 64", "weight: hours");
@@ -1018,12 +992,11 @@ static void test_label_is_feature(void **state)
 }
 
 /* A table that has another width than before is named by its feature. */
-static void test_other_dimension(void **state)
+TEST(other_dimension)
 {
     const char *path = changed("dimension: 2", "dimension: 3");
     tool_run    run;
 
-    (void)state;
 #define SAY                                                                                                            \
     "job.yaml:16:17: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
     "trained before; set it back, or name another run.model_dir\n"
@@ -1040,24 +1013,22 @@ static void test_other_dimension(void **state)
 }
 
 /* A table of an earlier run goes on in another model. */
-static void test_warm_start(void **state)
+TEST(warm_start)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "train", path, DIR("warm"), "--set", "train.max_steps=1", "--set",
                             "warm_start={path: trained, variables: '.*trade.*'}");
 
-    (void)state;
     tool_expect_part(run.err, "Warm-starting from: trained\n", "the log");
     tool_run_free(&run);
 }
 
 /* The same file in another role: an evaluator finds the end of the training and leaves. */
-static void test_tf_config(void **state)
+TEST(tf_config)
 {
     const char *path = changed("throttle_secs: 0", "throttle_secs: 0, start_delay_secs: 0");
     tool_run    run;
 
-    (void)state;
     setenv("TF_CONFIG",
            "{\"cluster\": {\"chief\": [\"localhost:1\"], \"worker\": [\"localhost:2\"]},"
            " \"task\": {\"type\": \"evaluator\", \"index\": 0}}",
@@ -1075,37 +1046,5 @@ static void test_tf_config(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train_and_evaluate),
-        cmocka_unit_test(test_train_alone),
-        cmocka_unit_test(test_predict),
-        cmocka_unit_test(test_predict_as_evaluated),
-        cmocka_unit_test(test_predict_special),
-        cmocka_unit_test(test_predict_bad_rows),
-        cmocka_unit_test(test_predict_keeps_fields),
-        cmocka_unit_test(test_predict_refused),
-        cmocka_unit_test(test_predict_as_csv_says),
-        cmocka_unit_test(test_predict_warns),
-        cmocka_unit_test(test_predict_streams),
-        cmocka_unit_test(test_export),
-        cmocka_unit_test(test_killed_and_resumed),
-        cmocka_unit_test(test_endless),
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_tfrecords),
-        cmocka_unit_test(test_predict_none),
-        cmocka_unit_test(test_libsvm),
-        cmocka_unit_test(test_weighted),
-        cmocka_unit_test(test_weighted_cross),
-        cmocka_unit_test(test_exact_auc),
-        cmocka_unit_test(test_baseline_head),
-        cmocka_unit_test(test_baseline_alone),
-        cmocka_unit_test(test_bad_labels),
-        cmocka_unit_test(test_bad_ids),
-        cmocka_unit_test(test_label_is_feature),
-        cmocka_unit_test(test_other_dimension),
-        cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_tf_config),
-    };
-
-    return cmocka_run_group_tests(tests, make_files, leave_dir);
+    return est_test_run(make_files, leave_dir);
 }

@@ -144,7 +144,7 @@ static int count_parts(const char *text, const char *part)
 
 /* --- what tasks are told ----------------------------------------------------------------------------------------- */
 
-static void test_every_task_resolves(void **state)
+TEST(every_task_resolves)
 {
     static const char *const expected[] = {
         "chief:0     | chief 0, chief, 4 workers, 2 ps, listens\n",
@@ -157,7 +157,6 @@ static void test_every_task_resolves(void **state)
     };
     tool_run run = TOOL(0, "launch", "--ps", "2", "--workers", "3", "--evaluator", "--", self, "task");
 
-    (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         tool_expect_part(run.out, expected[i], "standard output");
     }
@@ -165,11 +164,10 @@ static void test_every_task_resolves(void **state)
     tool_run_free(&run);
 }
 
-static void test_no_chief(void **state)
+TEST(no_chief)
 {
     tool_run run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", self, "task-no-chief");
 
-    (void)state;
     tool_expect_part(run.out, "worker:0 | worker 0, chief, 2 workers, 0 ps, listens\n", "standard output");
     tool_expect_part(run.out, "worker:1 | worker 1, not chief, 2 workers, 0 ps, listens\n", "standard output");
     assert_null(strstr(run.out, "chief:0"));
@@ -177,12 +175,11 @@ static void test_no_chief(void **state)
 }
 
 /* The variables but for TF_CONFIG; what is inherited under their names is not passed on, everything else is. */
-static void test_variables(void **state)
+TEST(variables)
 {
     static const char show[] = "echo \"$ESTOC_PROTOCOL,$ESTOC_JOB,$ESTOC_CERTS,$EST_NUM_THREADS,$MINE\"";
     tool_run          run;
 
-    (void)state;
     setenv("ESTOC_CERTS", "/nowhere", 1);
     setenv("ESTOC_JOB", "another", 1);
     setenv("EST_NUM_THREADS", "3", 1);
@@ -203,11 +200,10 @@ static void test_variables(void **state)
 }
 
 /* Tasks have the certificates, which nobody else can read, and they are gone afterwards. */
-static void test_certificates_of_a_run(void **state)
+TEST(certificates_of_a_run)
 {
     tool_run run;
 
-    (void)state;
     setenv("TMPDIR", tool_dir, 1);
     run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c",
                "cat $ESTOC_CERTS/ca.pem $ESTOC_CERTS/cert.pem $ESTOC_CERTS/key.pem; stat -c %a $ESTOC_CERTS");
@@ -219,12 +215,11 @@ static void test_certificates_of_a_run(void **state)
 }
 
 /* While a task does not listen, nobody else gets its port: not another launcher, and no connection. */
-static void test_ports_are_held(void **state)
+TEST(ports_are_held)
 {
     running r = start(TOOL_ARGV("launch", "--workers", "3", "--", "sh", "-c", "echo $TF_CONFIG; sleep 1000"));
     int     n = 0;
 
-    (void)state;
     for (const char *at = wait_line(&r, "{\"cluster\""); (at = strstr(at, "127.0.0.1:")) != NULL; n++) {
         struct sockaddr_in address = { .sin_family = AF_INET };
         int                fd      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -258,14 +253,13 @@ static void find_ports(char *base, size_t size)
 }
 
 /* What a dry run prints, run by a shell, gives each task what a real run gives it. */
-static void test_dry_run(void **state)
+TEST(dry_run)
 {
     tool_run dry, real;
     char     base[16], command[256], line[1024];
     FILE    *shell;
     int      n = 0;
 
-    (void)state;
     find_ports(base, sizeof base);
     dry  = TOOL(0, "launch", "--ps", "1", "--workers", "2", "--evaluator", "--transport", "tcp", "--port", base,
                 "--dry-run", "--", self, "show", "it's $HOME \"quoted\"", "");
@@ -284,13 +278,12 @@ static void test_dry_run(void **state)
 }
 
 /* For tls it says how to make certificates, and makes none. */
-static void test_dry_run_with_certificates(void **state)
+TEST(dry_run_with_certificates)
 {
     tool_run    run = TOOL(0, "launch", "--dry-run", "--", "./train");
     est_json   *root;
     const char *text;
 
-    (void)state;
     tool_expect_part(run.out, "# once\nestoc certificates --job launch-", "standard output");
     tool_expect_part(run.out, "env ESTOC_CERTS=certs ESTOC_PROTOCOL=tls ESTOC_JOB=launch-", "standard output");
     tool_run_free(&run);
@@ -309,14 +302,13 @@ static void test_dry_run_with_certificates(void **state)
 
 /* --- output ------------------------------------------------------------------------------------------------------ */
 
-static void test_output(void **state)
+TEST(output)
 {
     tool_run run = TOOL(0, "launch", "--workers", "0", "--log-dir", tool_path("logs"), "--", "sh", "-c",
                         "echo one; printf '\\000\\377two\\r\\n'; echo oops >/dev/stderr; printf end");
     size_t   size;
     char    *log = tool_read_file(tool_path("logs/chief-0.log"), &size);
 
-    (void)state;
     assert_memory_equal(run.out, "chief:0 | one\nchief:0 | \0\377two\r\nchief:0 | end\ntask", 49);
     tool_expect_text(run.err, "chief:0 | oops\n", "standard error");
     assert_int_equal(size, 4 + 7 + 5 + 3);
@@ -326,13 +318,12 @@ static void test_output(void **state)
 }
 
 /* The first line is the call of `estoc status` that finds the run; it is by the ps, and the variables are those of the tasks. */
-static void test_how_to_look(void **state)
+TEST(how_to_look)
 {
     tool_run run  = TOOL(0, "launch", "--ps", "1", "--", "sh", "-c",
                          "echo \"ESTOC_JOB=$ESTOC_JOB ESTOC_CERTS=$ESTOC_CERTS $TF_CONFIG\"");
     char    *line = strstr(run.out, "ESTOC_JOB="), *ps = strstr(run.out, "\"ps\": [\""), port[32], want[512];
 
-    (void)state;
     assert_true(line != NULL && ps != NULL);
     assert_int_equal(sscanf(ps, "\"ps\": [\"%31[^\"]", port), 1);
     snprintf(want, sizeof want, "estoc launch: look at it: %.*s estoc status %s\n", (int)strcspn(line, "{") - 1, line,
@@ -346,12 +337,11 @@ static void test_how_to_look(void **state)
 }
 
 /* A line without end does not fill the memory: it is printed in pieces. */
-static void test_long_line(void **state)
+TEST(long_line)
 {
     tool_run run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo");
     size_t   n   = 0;
 
-    (void)state;
     for (size_t i = 0; i < run.out_size; i++) n += run.out[i] == 'x';
     assert_int_equal(n, 200000 + 1); /* one in the table */
     assert_int_equal(count_parts(run.out, "chief:0 | x"), 4);
@@ -359,12 +349,11 @@ static void test_long_line(void **state)
 }
 
 /* When nobody reads any more the tasks go on, and it is no failure. */
-static void test_output_that_nobody_reads(void **state)
+TEST(output_that_nobody_reads)
 {
     int      ends[2];
     tool_run run;
 
-    (void)state;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     close(ends[0]);
     run = tool_start(TOOL_ARGV("launch", "--workers", "0", "--", "sh", "-c", "echo lost; echo seen >&2"), ends[1]);
@@ -374,9 +363,8 @@ static void test_output_that_nobody_reads(void **state)
     tool_run_free(&run);
 }
 
-static void test_log_dir_that_fails(void **state)
+TEST(log_dir_that_fails)
 {
-    (void)state;
     tool_write_text("file", "");
     TOOL_OUT(1, "", "is not a directory", "launch", "--workers", "0", "--log-dir", tool_path("file/logs"), "--",
              "true");
@@ -402,11 +390,10 @@ static void run_on_terminal(char *out, size_t size)
     close(master);
 }
 
-static void test_colours(void **state)
+TEST(colours)
 {
     char out[4096];
 
-    (void)state;
     unsetenv("NO_COLOR");
     run_on_terminal(out, sizeof out);
     tool_expect_part(out, "\033[36mchief:0  | \033[0mhello\r\n", "the terminal");
@@ -418,7 +405,7 @@ static void test_colours(void **state)
     tool_expect_part(out, "chief:0  | hello\r\n", "the terminal");
 }
 
-static void test_as_json(void **state)
+TEST(as_json)
 {
     tool_run    run  = TOOL(3, "launch", "--json", "--", "sh", "-c",
                             "case $TF_CONFIG in *worker\\\",*) echo bad; exit 3;; esac; sleep 1000");
@@ -426,7 +413,6 @@ static void test_as_json(void **state)
     int64_t     code;
     const char *text;
 
-    (void)state;
     tool_check(est_json_i64(root, &code, "exit"));
     assert_int_equal(code, 3);
     tool_check(est_json_string(root, &text, "failed"));
@@ -444,13 +430,12 @@ static void test_as_json(void **state)
 
 #define IF_WORKER "case $TF_CONFIG in *'\"type\": \"worker\"'*) "
 
-static void test_exit_code_of_the_first(void **state)
+TEST(exit_code_of_the_first)
 {
     tool_run run = TOOL(7, "launch", "--ps", "1", "--", "sh", "-c",
                         IF_WORKER
                         "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; done; exit 7;; esac; sleep 1000");
 
-    (void)state;
     tool_expect_part(run.err, "estoc launch: worker:0 has failed; the others are asked to end\n", "standard error");
     tool_expect_part(run.err, "estoc launch: worker:0 ended with exit code 7; its last lines:\n  line 3\n  line 4\n",
                      "standard error");
@@ -464,12 +449,11 @@ static void test_exit_code_of_the_first(void **state)
 }
 
 /* Who waits for whom is said when nobody trains any more. */
-static void test_waits_for_all(void **state)
+TEST(waits_for_all)
 {
     char    script[512];
     running r;
 
-    (void)state;
     assert_int_equal(mkfifo(tool_path("serving"), 0600), 0);
     snprintf(
         script, sizeof script,
@@ -481,12 +465,11 @@ static void test_waits_for_all(void **state)
     assert_int_equal(wait_end(&r, NULL), 0);
 }
 
-static void test_restart(void **state)
+TEST(restart)
 {
     char     script[512];
     tool_run run;
 
-    (void)state;
     snprintf(script, sizeof script, IF_WORKER "echo run >>%s; [ $(wc -l <%s) = 3 ] || exit 5;; esac", tool_path("runs"),
              tool_path("runs"));
     run = TOOL(0, "launch", "--restart", "2", "--", "sh", "-c", script);
@@ -505,12 +488,11 @@ static void test_restart(void **state)
 }
 
 /* A task that is started again has the same TF_CONFIG, and its port is free although the launcher holds it. */
-static void test_restart_has_the_same_port(void **state)
+TEST(restart_has_the_same_port)
 {
     char     script[1200];
     tool_run run;
 
-    (void)state;
     snprintf(script, sizeof script, "%s task; echo $TF_CONFIG >>%s; [ $(wc -l <%s) = 2 ]", self, tool_path("configs"),
              tool_path("configs"));
     run = TOOL(0, "launch", "--workers", "0", "--restart", "1", "--", "sh", "-c", script);
@@ -522,13 +504,12 @@ static void test_restart_has_the_same_port(void **state)
 }
 
 /* A first signal is passed on, and tasks may end well. */
-static void test_signal_is_passed_on(void **state)
+TEST(signal_is_passed_on)
 {
     running r = start(
         TOOL_ARGV("launch", "--", "sh", "-c", "trap 'echo stopped; exit 0' INT; echo ready; sleep 1000 & wait"));
     est_strbuf rest = { 0 };
 
-    (void)state;
     wait_line(&r, "| ready");
     wait_line(&r, "| ready");
     kill(r.pid, SIGINT);
@@ -541,11 +522,10 @@ static void test_signal_is_passed_on(void **state)
 
 #define STUBBORN "trap '' TERM; echo ready; while :; do sleep 1000; done"
 
-static void test_second_signal_kills(void **state)
+TEST(second_signal_kills)
 {
     running r = start(TOOL_ARGV("launch", "--workers", "0", "--", "sh", "-c", STUBBORN));
 
-    (void)state;
     wait_line(&r, "| ready");
     kill(r.pid, SIGTERM);
     wait_line(&r, "SIGTERM: passed on");
@@ -554,12 +534,11 @@ static void test_second_signal_kills(void **state)
 }
 
 /* One that does not end when asked is killed after the grace. */
-static void test_grace(void **state)
+TEST(grace)
 {
     char     script[512];
     tool_run run;
 
-    (void)state;
     assert_int_equal(mkfifo(tool_path("ready"), 0600), 0);
     snprintf(script, sizeof script,
              IF_WORKER "read x <%s; exit 9;; esac; trap '' TERM; echo >%s; while :; do sleep 1000; done",
@@ -588,13 +567,12 @@ static void watch_pids(running *r, int *parent, int *child)
 }
 
 /* What a task has started goes with it, also when it is deaf to SIGTERM and when the task itself ends well. */
-static void test_grandchildren(void **state)
+TEST(grandchildren)
 {
     running r = start(
         TOOL_ARGV("launch", "--workers", "0", "--", "sh", "-c", "trap '' TERM; trap 'exit 0' INT; " WITH_CHILD "wait"));
     int task, child;
 
-    (void)state;
     watch_pids(&r, &task, &child);
     kill(r.pid, SIGINT);
     assert_int_equal(wait_end(&r, NULL), 0);
@@ -603,25 +581,23 @@ static void test_grandchildren(void **state)
 }
 
 /* One that left the group is not ours, and does not keep us from ending though it holds the pipes. */
-static void test_one_that_left(void **state)
+TEST(one_that_left)
 {
     running r = start(TOOL_ARGV("launch", "--workers", "0", "--", "sh", "-c", "setsid sleep 1000 & echo pid $!"));
     long    pid;
 
-    (void)state;
     pid = strtol(wait_line(&r, "pid ") + 4, NULL, 10);
     assert_int_equal(wait_end(&r, NULL), 0);
     kill((pid_t)pid, SIGKILL);
 }
 
 /* A launcher that is killed leaves no process, and no folder. */
-static void test_killed_launcher(void **state)
+TEST(killed_launcher)
 {
     running r;
     int     pids[4];
     int64_t deadline = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
-    (void)state;
     setenv("TMPDIR", tool_dir, 1);
     r = start(TOOL_ARGV("launch", "--", "sh", "-c", "trap '' TERM INT HUP; " WITH_CHILD "wait"));
     unsetenv("TMPDIR");
@@ -639,9 +615,8 @@ static void test_killed_launcher(void **state)
 
 /* --- usage ------------------------------------------------------------------------------------------------------- */
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "write the program and its arguments after --\n", "launch", "--ps", "1");
     TOOL_OUT(2, "", "write the program and its arguments after --\n", "launch", "true", "--ps", "1");
     TOOL_OUT(2, "", "--no-chief with --workers 0 leaves nobody who trains", "launch", "--no-chief", "--workers", "0",
@@ -658,38 +633,11 @@ static void test_wrong_usage(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task_resolves),
-        cmocka_unit_test(test_no_chief),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_certificates_of_a_run),
-        cmocka_unit_test(test_ports_are_held),
-        cmocka_unit_test(test_dry_run),
-        cmocka_unit_test(test_dry_run_with_certificates),
-        cmocka_unit_test(test_output),
-        cmocka_unit_test(test_how_to_look),
-        cmocka_unit_test(test_long_line),
-        cmocka_unit_test(test_output_that_nobody_reads),
-        cmocka_unit_test(test_log_dir_that_fails),
-        cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_as_json),
-        cmocka_unit_test(test_exit_code_of_the_first),
-        cmocka_unit_test(test_waits_for_all),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_restart_has_the_same_port),
-        cmocka_unit_test(test_signal_is_passed_on),
-        cmocka_unit_test(test_second_signal_kills),
-        cmocka_unit_test(test_grace),
-        cmocka_unit_test(test_grandchildren),
-        cmocka_unit_test(test_one_that_left),
-        cmocka_unit_test(test_killed_launcher),
-        cmocka_unit_test(test_wrong_usage),
-    };
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
     if (n < 0) return 1;
     if (argc > 1 && strcmp(argv[1], "task") == 0) return be_task(false);
     if (argc > 1 && strcmp(argv[1], "task-no-chief") == 0) return be_task(true);
     if (argc > 1 && strcmp(argv[1], "show") == 0) return show_variables();
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

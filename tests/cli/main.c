@@ -9,9 +9,8 @@ static const char *const commands[] = { "train",   "evaluate",     "predict",   
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-static void test_version(void **state)
+TEST(version)
 {
-    (void)state;
     TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "--version");
     TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "--version", "--json");
     TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "version");
@@ -19,11 +18,10 @@ static void test_version(void **state)
     TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "version", "x");
 }
 
-static void test_help(void **state)
+TEST(help)
 {
     tool_run all = TOOL(0, "--help"), same;
 
-    (void)state;
     same = TOOL(0, "help");
     tool_expect_text(same.out, all.out, "help");
     tool_run_free(&same);
@@ -45,11 +43,10 @@ static void test_help(void **state)
     tool_run_free(&all);
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
     tool_run nothing = tool_start((const char *const[]){ "estoc", NULL }, -1);
 
-    (void)state;
     assert_int_equal(nothing.code, 2);
     assert_int_equal(nothing.out_size, 0);
     tool_expect_part(nothing.err, "Usage: estoc", "standard error");
@@ -72,12 +69,11 @@ static void test_wrong_usage(void **state)
 }
 
 /* A device that is full, and a standard output that is not open. */
-static void test_output_that_fails(void **state)
+TEST(output_that_fails)
 {
     int      full = open("/dev/full", O_WRONLY | O_CLOEXEC), readable = open("/dev/null", O_RDONLY | O_CLOEXEC);
     tool_run run;
 
-    (void)state;
     assert_true(full >= 0 && readable >= 0);
     run = tool_start(TOOL_ARGV("--help"), full);
     assert_int_equal(run.code, 1);
@@ -149,11 +145,10 @@ static void check_page(const char *command, const char *help)
     est_free(page);
 }
 
-static void test_manual_pages(void **state)
+TEST(manual_pages)
 {
     char *page = tool_read_file(EST_SOURCE_DIR "/docs/man/estoc.1", NULL);
 
-    (void)state;
     for (size_t i = 0; i < N_COMMANDS; i++) {
         tool_run help = TOOL(0, "help", commands[i]);
 
@@ -166,11 +161,5 @@ static void test_manual_pages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version),      cmocka_unit_test(test_help),
-        cmocka_unit_test(test_wrong_usage),  cmocka_unit_test(test_output_that_fails),
-        cmocka_unit_test(test_manual_pages),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

@@ -151,13 +151,12 @@ static tool_run await_output(const char *const *argv, int code, const char *text
     }
 }
 
-static void test_table(void **state)
+TEST(table)
 {
     job      j  = make_job("tcp", NULL);
     task     ps = start_task(&j, "ps"), worker = start_task(&j, "worker");
     tool_run run;
 
-    (void)state;
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0,
                        ": the chief has not given its variables their values\n");
     tool_expect_part(run.out, "Task      Incarnation ", "standard output");
@@ -192,13 +191,12 @@ static void expect_row(const char *out, const char *name, long want_step, const 
 }
 
 /* The ps has the global step and knows which of them the chief has counted. */
-static void test_training(void **state)
+TEST(training)
 {
     job      j  = make_job_of("chief", "tcp", NULL);
     task     ps = start_task(&j, "ps"), chief = start_task(&j, "chief");
     tool_run run;
 
-    (void)state;
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0, " 48 B ");
     expect_row(run.out, "\nps:0 ", 3, "48 B"); /* the weight and the global step */
     expect_row(run.out, "\nchief:0 ", 3, "0 B");
@@ -211,13 +209,12 @@ static void test_training(void **state)
 }
 
 /* Those who train together count their steps themselves. */
-static void test_training_multi_worker(void **state)
+TEST(training_multi_worker)
 {
     job      j  = make_job_of("master", "tcp", NULL);
     task     ps = start_task(&j, "ps"), master = start_task(&j, "master");
     tool_run run;
 
-    (void)state;
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.worker), 0, "trains\n");
     expect_row(run.out, "\nmaster:0 ", 7, "0 B");
     tool_run_free(&run);
@@ -226,7 +223,7 @@ static void test_training_multi_worker(void **state)
     est_cluster_free(j.cluster);
 }
 
-static void test_json(void **state)
+TEST(json)
 {
     job         j  = make_job("tcp", NULL);
     task        ps = start_task(&j, "ps"), worker = start_task(&j, "worker");
@@ -235,7 +232,6 @@ static void test_json(void **state)
     const char *text;
     int64_t     pid;
 
-    (void)state;
     run  = await_output(TOOL_ARGV("status", "--transport=tcp", "--json", j.worker), 0, "\"told_by\": \"worker:0\"");
     root = tool_json(run.out);
     tool_check(est_json_string(root, &text, "tasks[0].task"));
@@ -255,7 +251,7 @@ static void test_json(void **state)
 }
 
 /* A task that is not there is shown, and makes the exit code 1. */
-static void test_task_that_is_not_there(void **state)
+TEST(task_that_is_not_there)
 {
     job       j  = make_job("tcp", NULL);
     task      ps = start_task(&j, "ps");
@@ -263,7 +259,6 @@ static void test_task_that_is_not_there(void **state)
     est_json *root;
     bool      answered;
 
-    (void)state;
     run = TOOL(1, "status", "--transport", "tcp", j.ps);
     tool_expect_part(run.out, "no answer: not reached within 3 s: Connection refused\n", "standard output");
     tool_expect_part(run.out, "here\n", "standard output");
@@ -284,14 +279,13 @@ static void test_task_that_is_not_there(void **state)
 }
 
 /* By options or by the environment; another job's do not open the door. */
-static void test_certificates(void **state)
+TEST(certificates)
 {
     char     own[256], others[256];
     tool_run run;
     task     ps, worker;
     job      j;
 
-    (void)state;
     snprintf(own, sizeof own, "%s", tool_path("own"));
     snprintf(others, sizeof others, "%s", tool_path("others"));
     tool_check(est_certificates_make(own, "ads", 1));
@@ -315,13 +309,12 @@ static void test_certificates(void **state)
 }
 
 /* The job uses tcp, and the question comes over tls. */
-static void test_other_transport(void **state)
+TEST(other_transport)
 {
     char certs[256], start[80];
     task ps;
     job  j = make_job("tcp", NULL);
 
-    (void)state;
     snprintf(certs, sizeof certs, "%s", tool_path("for_tls"));
     tool_check(est_certificates_make(certs, "ads", 1));
     ps = start_task(&j, "ps");
@@ -334,13 +327,12 @@ static void test_other_transport(void **state)
 }
 
 /* Tasks answer nobody of another job. The name is an option, or in the environment. */
-static void test_job(void **state)
+TEST(job)
 {
     tool_run run;
     task     ps;
     job      j = make_job("tcp", NULL);
 
-    (void)state;
     assert_int_equal(setenv("ESTOC_JOB", "ads", 1), 0);
     ps = start_task(&j, "ps");
     assert_int_equal(unsetenv("ESTOC_JOB"), 0);
@@ -354,7 +346,7 @@ static void test_job(void **state)
 }
 
 /* Shows it again and again; a reader that goes away is the end of it. */
-static void test_watch(void **state)
+TEST(watch)
 {
     const char *argv[] = { "estoc", "status", "--transport", "tcp", "--json", "--watch", "1", NULL, NULL };
     job         j      = make_job("tcp", NULL);
@@ -363,7 +355,6 @@ static void test_watch(void **state)
     pid_t       tool;
     char        byte;
 
-    (void)state;
     argv[7] = j.ps;
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     tool = fork();
@@ -385,9 +376,8 @@ static void test_watch(void **state)
     free_job(&j);
 }
 
-static void test_wrong_usage(void **state)
+TEST(wrong_usage)
 {
-    (void)state;
     TOOL_OUT(2, "", "it takes the address of one task, HOST:PORT, and 0 are given", "status");
     TOOL_OUT(2, "", "it takes the address of one task, HOST:PORT, and 2 are given", "status", "a:1", "b:1");
     TOOL_OUT(2, "", "--watch takes a number from 1 to 86400, not 0", "status", "--watch", "0", "a:1");
@@ -397,18 +387,5 @@ static void test_wrong_usage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_training_multi_worker),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_task_that_is_not_there),
-        cmocka_unit_test(test_certificates),
-        cmocka_unit_test(test_other_transport),
-        cmocka_unit_test(test_job),
-        cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_wrong_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run_apart(tool_dir_make, tool_dir_remove);
 }

@@ -69,12 +69,11 @@ static void expect_same_files(const char *a, const char *b)
     } while (0)
 
 /* The sums were found once; every machine has to agree, and a change of the generator shows. */
-static void test_same_bytes(void **state)
+TEST(same_bytes)
 {
     size_t size;
     char  *bytes;
 
-    (void)state;
     SYNTH("-o", tool_path("a.csv"), "--rows", "1000", "--with-probability");
     SYNTH("-o", tool_path("b.csv"), "--rows", "1000", "--with-probability");
     expect_same_files(tool_path("a.csv"), tool_path("b.csv"));
@@ -88,11 +87,10 @@ static void test_same_bytes(void **state)
 }
 
 /* Row i is in shard i modulo n, and does not depend on how many rows there are. */
-static void test_shards(void **state)
+TEST(shards)
 {
     rows one, shards[3];
 
-    (void)state;
     SYNTH("-o", tool_path("one.csv"), "--rows", "1000");
     SYNTH("-o", tool_path("three.csv"), "--rows", "800", "--shards", "3");
     one = read_rows(tool_path("one.csv"));
@@ -116,12 +114,11 @@ static void test_shards(void **state)
 }
 
 /* The TFRecord file is, byte by byte, what convert makes of the CSV file. */
-static void test_formats(void **state)
+TEST(formats)
 {
     est_strbuf columns = { 0 };
     tool_run   run;
 
-    (void)state;
     est_strbuf_append(&columns, "label:int64,p_true:float");
     for (int k = 1; k <= 13; k++) est_strbuf_printf(&columns, ",I%d:float", k);
     for (int k = 1; k <= 26; k++) est_strbuf_printf(&columns, ",C%d:bytes", k);
@@ -144,11 +141,10 @@ static void expect_near(double got, double want, double deviation, const char *w
 }
 
 /* The constant was found from a sample of 32768 rows, which has a deviation of its own. */
-static void test_click_rate(void **state)
+TEST(click_rate)
 {
     static const char *const rates[] = { "0.25", "0.02", "0.9" };
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         double    rate = strtod(rates[i], NULL), n = 100000, clicks;
         tool_run  run    = TOOL(0, "synth", "-o", tool_path("rate.tfrecord"), "--positive", rates[i], "--json");
@@ -219,9 +215,8 @@ static void check_zipf(const char *exponent, const char *cardinality)
     free_rows(&r);
 }
 
-static void test_zipf(void **state)
+TEST(zipf)
 {
-    (void)state;
     check_zipf("1.5", "40");
     check_zipf("1", "300");
     check_zipf("0", "50");
@@ -229,12 +224,11 @@ static void test_zipf(void **state)
 }
 
 /* Cardinalities are taken in turn. */
-static void test_cardinalities(void **state)
+TEST(cardinalities)
 {
     double counts[1000], n;
     rows   r;
 
-    (void)state;
     SYNTH("-o", tool_path("turn.csv"), "--rows", "20000", "--cardinality", "2,1e1,30", "--zipf", "0.5");
     r = read_rows(tool_path("turn.csv"));
     for (int k = 0; k < 26; k++) {
@@ -244,12 +238,11 @@ static void test_cardinalities(void **state)
 }
 
 /* Counts are whole; some columns have gaps, every fourth has none. */
-static void test_numeric(void **state)
+TEST(numeric)
 {
     rows r;
     int  n_with_gaps = 0;
 
-    (void)state;
     SYNTH("-o", tool_path("numeric.csv"), "--rows", "20000");
     r = read_rows(tool_path("numeric.csv"));
     for (int k = 1; k <= 13; k++) {
@@ -299,7 +292,7 @@ static double auc_by_ranks(scored *s, size_t n)
 }
 
 /* Clicks come as often as p_true says, for low ones as for high ones; and its AUC is the one that was reported. */
-static void test_probabilities(void **state)
+TEST(probabilities)
 {
     tool_run  run       = TOOL(0, "synth", "-o", tool_path("p.csv"), "--with-probability", "--json", "--rows", "50000");
     est_json *report    = tool_json(run.out);
@@ -308,7 +301,6 @@ static void test_probabilities(void **state)
     double    clicks[4] = { 0 }, expected[4] = { 0 }, variance[4] = { 0 }, auc, reported;
     bool      synthetic;
 
-    (void)state;
     assert_non_null(s);
     for (size_t i = 0; i < r.n; i++) {
         int bin;
@@ -335,11 +327,10 @@ static void test_probabilities(void **state)
 
 /* --- the rest --------------------------------------------------------------------------------------------------- */
 
-static void test_report(void **state)
+TEST(report)
 {
     tool_run run = TOOL(0, "synth", "-o", tool_path("r.csv"), "--rows", "100");
 
-    (void)state;
     tool_expect_part(run.out, "100 synthetic rows, ", "standard output");
     tool_expect_part(run.out, "AUC of the true probabilities on them: 0.", "standard output");
     tool_run_free(&run);
@@ -348,11 +339,10 @@ static void test_report(void **state)
     tool_run_free(&run);
 }
 
-static void test_usage(void **state)
+TEST(usage)
 {
     const char *out = tool_path("usage.csv");
 
-    (void)state;
     TOOL_OUT(2, "", "--output is missing", "synth");
     TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "synth", "-o", out, "x");
     TOOL_OUT(2, "", "--format takes csv or tfrecord, not \"libsvm\"", "synth", "-o", out, "--format", "libsvm");
@@ -377,12 +367,5 @@ static void test_usage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_shards),        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_click_rate), cmocka_unit_test(test_zipf),          cmocka_unit_test(test_cardinalities),
-        cmocka_unit_test(test_numeric),    cmocka_unit_test(test_probabilities), cmocka_unit_test(test_report),
-        cmocka_unit_test(test_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }

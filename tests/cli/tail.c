@@ -92,11 +92,10 @@ static int make_run(void **state)
     return 0;
 }
 
-static void test_text(void **state)
+TEST(text)
 {
     tool_run run = TOOL(0, "tail", tool_path("run"));
 
-    (void)state;
     tool_expect_part(run.out,
                      "\ntrainer     none\ndone        yes, at step 7\ncheckpoint  model.ckpt-7, step 7, saved ",
                      "standard output");
@@ -114,7 +113,7 @@ static void test_text(void **state)
     tool_run_free(&run);
 }
 
-static void test_as_json(void **state)
+TEST(as_json)
 {
     tool_run    run  = TOOL(0, "tail", tool_path("run"), "--json");
     est_json   *root = tool_json(run.out), *training;
@@ -122,7 +121,6 @@ static void test_as_json(void **state)
     int64_t     number;
     double      value, age;
 
-    (void)state;
     assert_true(json_is_null(est_json_get(root, "trainer")));
     tool_check(est_json_i64(root, &number, "done.step"));
     assert_int_equal(number, 7);
@@ -154,13 +152,12 @@ static void test_as_json(void **state)
 }
 
 /* Who trains in the directory is told, and asking does not take the lock away. */
-static void test_trainer(void **state)
+TEST(trainer)
 {
     est_dir_lock *lock, *second;
     char          text[64];
     tool_run      run;
 
-    (void)state;
     tool_check(est_dir_lock_take(tool_path("run"), &lock));
     snprintf(text, sizeof text, ", process %ld\n", (long)getpid());
     run = TOOL(0, "tail", tool_path("run"));
@@ -173,13 +170,12 @@ static void test_trainer(void **state)
     tool_run_free(&run);
 }
 
-static void test_nothing(void **state)
+TEST(nothing)
 {
     char          want[256];
     est_dir_lock *lock;
     tool_run      run;
 
-    (void)state;
     make_dir("empty");
     snprintf(want, sizeof want, "%s has no run: there is no trainer at work, no training_done", tool_path("empty"));
     TOOL_OUT(3, "", want, "tail", tool_path("empty"));
@@ -205,11 +201,10 @@ static void copy_golden(const char *from, const char *to)
 }
 
 /* What TensorFlow's Estimator and its event writers leave. */
-static void test_tensorflow(void **state)
+TEST(tensorflow)
 {
     tool_run run;
 
-    (void)state;
     make_dir("tf");
     copy_golden(GOLDEN("canned/checkpoint"), "tf/checkpoint");
     copy_golden(GOLDEN("canned/model.ckpt-2.index"), "tf/model.ckpt-2.index");
@@ -225,7 +220,7 @@ static void test_tensorflow(void **state)
 }
 
 /* A file that is being written ends anywhere; one byte that changes is found and said, and the rest is still shown. */
-static void test_unfinished_and_damaged(void **state)
+TEST(unfinished_and_damaged)
 {
     static const scalar two[] = { { 5, "loss", 2 }, { 7, "loss", 0.25f } };
     const char *const  *argv;
@@ -234,7 +229,6 @@ static void test_unfinished_and_damaged(void **state)
     size_t              size;
     tool_run            run;
 
-    (void)state;
     make_dir("part");
     snprintf(file, sizeof file, "%s", path);
     write_events("part/events.out.tfevents.1.h", two, 2);
@@ -261,11 +255,10 @@ static void test_unfinished_and_damaged(void **state)
 }
 
 /* The latest checkpoint is damaged: the one before it is shown, and a warning says why. */
-static void test_damaged_checkpoint(void **state)
+TEST(damaged_checkpoint)
 {
     tool_run run;
 
-    (void)state;
     make_dir("worn");
     write_checkpoint("worn/model.ckpt-5", 5);
     tool_write_text("worn/model.ckpt-7.index", "no table");
@@ -285,15 +278,5 @@ static void test_damaged_checkpoint(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_as_json),
-        cmocka_unit_test(test_trainer),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_tensorflow),
-        cmocka_unit_test(test_unfinished_and_damaged),
-        cmocka_unit_test(test_damaged_checkpoint),
-    };
-
-    return cmocka_run_group_tests(tests, make_run, tool_dir_remove);
+    return est_test_run(make_run, tool_dir_remove);
 }

@@ -5,12 +5,6 @@
 #ifndef EST_TESTS_CLI_TOOL_H
 #define EST_TESTS_CLI_TOOL_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,6 +20,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
 #define TOOL_DEADLINE_SECS 60 /* the system ends a run that takes longer */
 #define TOOL_NOBODY        65534

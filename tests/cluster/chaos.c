@@ -562,18 +562,18 @@ static int limited_task(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char       *only = getenv("ESTOC_CHAOS_MODE");
-    struct CMUnitTest tests[N_MODES];
-    size_t            n = 0;
+    const char *only = getenv("ESTOC_CHAOS_MODE");
+    size_t      n    = 0;
 
     cluster_task_main(argc, argv, limited_task);
     for (size_t i = 0; i < N_MODES; i++) {
         if (only != NULL && only[0] != '\0' && strcmp(only, modes[i].name) != 0) continue;
-        tests[n++] = (struct CMUnitTest){ .name = modes[i].name, .test_func = test_chaos, .initial_state = &modes[i] };
+        est_test_row(modes[i].name, test_chaos, &modes[i]);
+        n++;
     }
     if (n == 0) {
         fprintf(stderr, "ESTOC_CHAOS_MODE: there is no mode %s\n", only);
         return 1;
     }
-    return _cmocka_run_group_tests("chaos", tests, n, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

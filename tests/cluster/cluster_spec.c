@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Clusters: what they hold, every address that is refused, texts, damage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "cluster/cluster.h"
+#include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -28,11 +23,10 @@ static void expect_text(const est_cluster *cluster, const char *want)
     est_strbuf_clear(&text);
 }
 
-static void test_create(void **state)
+TEST(create)
 {
     est_cluster *cluster = NULL, *again = NULL;
 
-    (void)state;
     assert_int_equal(est_cluster_create(jobs, 3, &cluster), EST_OK);
     assert_int_equal(est_cluster_jobs(cluster), 3);
     assert_string_equal(est_cluster_job(cluster, 0), "empty");
@@ -59,11 +53,10 @@ static void test_create(void **state)
     est_cluster_free(again);
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
     est_cluster *cluster = NULL;
 
-    (void)state;
     assert_int_equal(est_cluster_create(NULL, 0, &cluster), EST_OK);
     assert_int_equal(est_cluster_jobs(cluster), 0);
     assert_null(est_cluster_address(cluster, "worker", 0));
@@ -87,9 +80,8 @@ static const struct {
       "{\"w\": [\"10.0.0.1:65535\", \"a-b.c_d.example:1\", \"[fe80::1%eth0]:9\", \"[::ffff:10.0.0.1]:9\"]}" },
 };
 
-static void test_parse(void **state)
+TEST(parse)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
         est_cluster *cluster = NULL;
 
@@ -147,11 +139,10 @@ static const struct {
     { "grpc://a:1", WRITE_SCHEME },
 };
 
-static void test_addresses(void **state)
+TEST(addresses)
 {
     est_cluster *cluster = NULL;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_addresses); i++) {
         const char *addresses[] = { "a:1", bad_addresses[i].address };
         char        want[400];
@@ -200,11 +191,10 @@ static const struct {
       "text: ps[7] and w[0] are both \"a:1\"; give every task an address of its own" },
 };
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_cluster *cluster = NULL;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         assert_int_equal(est_cluster_parse(bad[i].json, "text", &cluster), EST_INVALID_ARGUMENT);
         assert_string_equal(est_error_message(), bad[i].error);
@@ -222,11 +212,10 @@ static void expect_refused(const est_job *wrong, int n, const char *error)
     assert_null(cluster);
 }
 
-static void test_wrong_structs(void **state)
+TEST(wrong_structs)
 {
     const est_job twice[] = { { "w", workers, 1 }, { "v", NULL, 0 }, { "w", workers + 1, 1 } };
 
-    (void)state;
     expect_refused(twice, 3, "the job \"w\" is there twice; put its addresses into one list");
     expect_refused(jobs, -1, "-1 jobs");
     expect_refused(NULL, 1, "1 jobs");
@@ -237,12 +226,11 @@ static void test_wrong_structs(void **state)
 }
 
 /* An offending value is cut, and not within a character. */
-static void test_long_values(void **state)
+TEST(long_values)
 {
     char         json[400] = "{\"w\": [[\"";
     est_cluster *cluster   = NULL;
 
-    (void)state;
     for (int i = 0; i < 100; i++) strncat(json, "\xc3\xa9", 3);
     strncat(json, "\"]]}", 5);
     assert_int_equal(est_cluster_parse(json, "text", &cluster), EST_INVALID_ARGUMENT);
@@ -252,12 +240,11 @@ static void test_long_values(void **state)
 static const char whole[] = "{\"chief\": [\"a:1\"], \"ps\": {\"1\": \"[::1]:22\"}, \"worker\": [\"b:9\", \"c:9\"]}";
 
 /* Every byte changed in turn, and the text cut after every byte: an error or a cluster, nothing else. */
-static void test_damage(void **state)
+TEST(damage)
 {
     static const char bytes[] = { '\0', '"', '[', '}', ':', '9', 'x', '\x80' };
     char              copy[sizeof whole];
 
-    (void)state;
     for (size_t i = 0; i < sizeof whole - 1; i++) {
         for (size_t k = 0; k < sizeof bytes; k++) {
             est_cluster *cluster = NULL;
@@ -270,9 +257,8 @@ static void test_damage(void **state)
     }
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_cluster *cluster = NULL;
         est_strbuf   text    = { 0 };
@@ -303,7 +289,7 @@ static bool is_alias(void *user, const char *first, const char *second)
 }
 
 /* What two tasks were told differently: the first such task, with what each has. */
-static void test_differences(void **state)
+TEST(differences)
 {
     static const struct {
         const char *first, *second, *but, *want;
@@ -324,7 +310,6 @@ static void test_differences(void **state)
         { "{\"worker\": {\"1\": \"x:1\"}}", "{\"worker\": [\"b:1\", \"c:1\"]}", "", "worker:1 x:1 c:1" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_cluster           *first = NULL, *second = NULL;
         est_cluster_difference d;
@@ -344,16 +329,4 @@ static void test_differences(void **state)
         est_cluster_free(first);
         est_cluster_free(second);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),      cmocka_unit_test(test_empty),  cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_errors), cmocka_unit_test(test_wrong_structs),
-        cmocka_unit_test(test_long_values), cmocka_unit_test(test_damage), cmocka_unit_test(test_memory_failures),
-        cmocka_unit_test(test_differences),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

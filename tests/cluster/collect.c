@@ -119,12 +119,11 @@ static fixture sparse(est_dtype dtype, est_dtype indices, bool twice)
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
-static void test_dense(void **state)
+TEST(dense)
 {
     fixture                  f = dense();
     const est_tensor *const *mean;
 
-    (void)state;
     for (int round = 0; round < 2; round++) { /* memory is used again */
         assert_int_equal(est_collect_count(f.collect), 0);
         assert_ok(
@@ -147,12 +146,11 @@ static void test_dense(void **state)
 }
 
 /* The global step moves by what one adds, however many come. */
-static void test_counts(void **state)
+TEST(counts)
 {
     fixture                  f = begin();
     const est_tensor *const *mean;
 
-    (void)state;
     update(&f, "AssignAddVariableOp",
            EST_NODES(est_variable(f.graph, "global_step", EST_I64, EST_SHAPE_SCALAR),
                      input(&f, EST_I64, EST_SHAPE_SCALAR)),
@@ -172,9 +170,8 @@ static void test_counts(void **state)
 }
 
 /* Rows of two workers, some in both and some twice in one; every row is divided by the number of workers. */
-static void test_sparse(void **state)
+TEST(sparse)
 {
-    (void)state;
     for (int wide = 0; wide < 2; wide++) {
         est_dtype                type = wide ? EST_I64 : EST_I32;
         fixture                  f    = sparse(EST_F32, type, true);
@@ -201,13 +198,12 @@ static void test_sparse(void **state)
 }
 
 /* A worker that had no rows counts, and so does a step in which nobody had any. */
-static void test_no_rows(void **state)
+TEST(no_rows)
 {
     fixture                  f = sparse(EST_F64, EST_I64, false);
     const est_tensor *const *mean;
     double                   lr = 0.1;
 
-    (void)state;
     for (int round = 0; round < 2; round++) {
         assert_ok(ADD(&f, view_of(EST_F64, EST_SHAPE_SCALAR, &lr), view_of(EST_I64, EST_SHAPE(0), NULL),
                       view_of(EST_F64, EST_SHAPE(0, 2), NULL)));
@@ -224,7 +220,7 @@ static void test_no_rows(void **state)
 }
 
 /* Many workers with many rows against a table of sums. */
-static void test_many(void **state)
+TEST(many)
 {
     enum { WORKERS = 5, ROWS = 700, TABLE = 10 };
     fixture                  f = sparse(EST_F64, EST_I32, false);
@@ -234,7 +230,6 @@ static void test_many(void **state)
     double                   want[2 * TABLE] = { 0 }, lr = 1;
     uint32_t                 x = 1;
 
-    (void)state;
     for (int w = 0; w < WORKERS; w++) {
         for (int i = 0; i < ROWS; i++) {
             x      = x * 1664525U + 1013904223U;
@@ -259,14 +254,13 @@ static void test_many(void **state)
 
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
-static void test_mismatch(void **state)
+TEST(mismatch)
 {
     fixture                  f    = dense();
     est_view                 lr   = view_of(EST_F32, EST_SHAPE_SCALAR, F32(1));
     est_str                  text = { "x", 1 };
     const est_tensor *const *mean;
 
-    (void)state;
     assert_int_equal(ADD(&f, lr), EST_INVALID_ARGUMENT);
     assert_ok(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4))));
     assert_int_equal(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(4), F32(1, 2, 3, 4))), EST_INVALID_ARGUMENT);
@@ -283,13 +277,12 @@ static void test_mismatch(void **state)
     end(&f);
 }
 
-static void test_mismatch_of_rows(void **state)
+TEST(mismatch_of_rows)
 {
     fixture  f  = sparse(EST_F32, EST_I64, false);
     est_view lr = view_of(EST_F32, EST_SHAPE_SCALAR, F32(1)), two = view_of(EST_I64, EST_SHAPE(2), I64(1, 2));
     est_view rows = view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4));
 
-    (void)state;
     for (int later = 0; later < 2; later++) { /* as the first, and as a later one */
         assert_int_equal(ADD(&f, lr, view_of(EST_I64, EST_SHAPE_SCALAR, I64(1)), rows), EST_INVALID_ARGUMENT);
         assert_int_equal(ADD(&f, lr, view_of(EST_I64, EST_SHAPE(1, 2), I64(1, 2)), rows), EST_INVALID_ARGUMENT);
@@ -306,13 +299,12 @@ static void test_mismatch_of_rows(void **state)
 }
 
 /* Each allocation fails once; what failed is done again and the numbers are the same. */
-static void test_out_of_memory(void **state)
+TEST(out_of_memory)
 {
     fixture      f    = sparse(EST_F32, EST_I64, true);
     est_collect *made = NULL;
     bool         fired;
 
-    (void)state;
     do {
         static int64_t n = 1;
 
@@ -358,13 +350,12 @@ static void test_out_of_memory(void **state)
 }
 
 /* A dynamic embedding: keys are put together worker by worker, however they came, and gradients by their keys. */
-static void test_keys_in_the_order_of_workers(void **state)
+TEST(keys_in_the_order_of_workers)
 {
     fixture                  f = begin();
     est_node                 w, keys, indices, grad;
     const est_tensor *const *feeds;
 
-    (void)state;
     w       = est_row_variable(f.graph, "w", EST_SHAPE(10, 1), &(const est_row_policy){ .admit_after = 1 });
     keys    = input(&f, EST_I64, EST_SHAPE(-1));
     indices = input(&f, EST_I64, EST_SHAPE(-1));
@@ -393,21 +384,4 @@ static void test_keys_in_the_order_of_workers(void **state)
         est_collect_reset(f.collect);
     }
     end(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_mismatch_of_rows),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_keys_in_the_order_of_workers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,11 +100,10 @@ static cluster make(const char *silence, const char *timeout)
 }
 
 /* Nobody is lost: what was sent meanwhile comes later. */
-static void test_heals(void **state)
+TEST(heals)
 {
     cluster c = make("silence=20", "timeout=60");
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 50, 20);
     cut(true);
@@ -119,11 +118,10 @@ static void test_heals(void **state)
 }
 
 /* It heals when the worker was given up already: it finds its way back. */
-static void test_heals_late(void **state)
+TEST(heals_late)
 {
     cluster c = make("silence=1", "timeout=60");
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 50, 20);
     cut(true);
@@ -137,12 +135,11 @@ static void test_heals_late(void **state)
 }
 
 /* It does not: the others finish without the worker, which gives up within its bound. */
-static void test_stays(void **state)
+TEST(stays)
 {
     cluster       c      = make("silence=1", "timeout=2");
     cluster_task *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     c.args[0] = "steps=900"; /* enough that the job is not over before */
     cluster_start_all(&c);
     cluster_wait_step(&c, 50, 20);
@@ -161,9 +158,7 @@ static void test_stays(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_heals), cmocka_unit_test(test_heals_late),
-                                        cmocka_unit_test(test_stays) };
-    int                     failed;
+    int failed;
 
     cluster_task_main(argc, argv, cluster_job_task);
     if (!set_up()) {
@@ -172,7 +167,7 @@ int main(int argc, char **argv)
         printf("SKIPPED: no network namespaces with virtual interfaces here; they need root, nsenter and iproute2\n");
         return SKIPPED;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = est_test_run(NULL, NULL);
     drop_network(here);
     drop_network(there);
     return failed;

@@ -27,14 +27,13 @@ static int run_task(int argc, char **argv)
     return cluster_job_task(argc, argv);
 }
 
-static void test_other_directory(void **state)
+TEST(other_directory)
 {
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0);
     int64_t       until     = est_now_ns() + 60 * EST_NS_PER_SEC;
     char          where[512];
 
-    (void)state;
     c.args[0] = "pause_us=2000";
     c.args[1] = "timeout=8"; /* a quarter of it is when it is said again */
     c.args[2] = "silence=0.5";
@@ -60,8 +59,6 @@ static void test_other_directory(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_other_directory) };
-
     cluster_task_main(argc, argv, run_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

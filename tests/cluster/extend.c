@@ -82,13 +82,12 @@ static void await_lost(seen *s, int n)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void test_extension(void **state)
+TEST(extension)
 {
     servers   s   = servers_start(0, 2, "tcp");
     seen      got = { 0 };
     est_link *first, *second;
 
-    (void)state;
     assert_ok(est_lock_init(&got.lock));
     assert_ok(est_cond_init(&got.changed));
     first = reach(&s, 0, 1);
@@ -116,11 +115,4 @@ static void test_extension(void **state)
     assert_int_equal(got.lost, 1);
     pthread_mutex_destroy(&got.lock);
     pthread_cond_destroy(&got.changed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_extension) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,12 +183,11 @@ static void start_again(cluster *c)
 }
 
 /* Evaluated once: who is started again after the end finds nothing to do. */
-static void test_chief(void **state)
+TEST(chief)
 {
     cluster       c     = cluster_make(1, 1, 1, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), STEPS);
@@ -198,12 +197,11 @@ static void test_chief(void **state)
     cluster_free(&c);
 }
 
-static void test_workers_in_step(void **state)
+TEST(workers_in_step)
 {
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    (void)state;
     c.args[0] = "mirrored";
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
@@ -240,31 +238,28 @@ static void leader_is_lost(cluster *c, cluster_task *leader)
     cluster_free(c);
 }
 
-static void test_chief_killed(void **state)
+TEST(chief_killed)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    (void)state;
     c.args[0] = "kill";
     c.args[1] = "passes";
     c.args[2] = "limit";
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
-static void test_chief_stopped(void **state)
+TEST(chief_stopped)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    (void)state;
     c.args[0] = "term";
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
-static void test_worker_killed(void **state)
+TEST(worker_killed)
 {
     cluster c = cluster_make(0, 2, 0, 0);
 
-    (void)state;
     c.args[0] = "kill";
     c.args[1] = "mirrored";
     c.args[2] = "passes";
@@ -294,16 +289,14 @@ static void first_of_all_killed(const char *when)
     cluster_free(&c);
 }
 
-static void test_multi_worker_killed(void **state)
+TEST(multi_worker_killed)
 {
-    (void)state;
     first_of_all_killed(NULL);
 }
 
 /* The others stay until the first has exported, too. */
-static void test_multi_worker_killed_exporting(void **state)
+TEST(multi_worker_killed_exporting)
 {
-    (void)state;
     first_of_all_killed("export");
 }
 
@@ -319,12 +312,11 @@ static void await_second(const cluster_task *task)
 }
 
 /* Others that were started again, too, and wait for the chief learn that there is nothing to train. */
-static void test_all_started_again(void **state)
+TEST(all_started_again)
 {
     cluster       c     = cluster_make(1, 1, 1, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     c.args[0] = "kill";
     c.args[1] = "passes";
     cluster_start_all(&c);
@@ -343,12 +335,11 @@ static void test_all_started_again(void **state)
 
 /* An evaluator, which TensorFlow's form of TF_CONFIG does not list, is found by its lock: nothing is evaluated
  * twice. */
-static void test_evaluator_there(void **state)
+TEST(evaluator_there)
 {
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     assert_int_equal(est_dir_create(c.model), EST_OK);
     cluster_start(&c, evaluator);
     cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
@@ -389,9 +380,8 @@ static void evaluator_is_lost(int signal)
     cluster_free(&c);
 }
 
-static void test_evaluator_lost(void **state)
+TEST(evaluator_lost)
 {
-    (void)state;
     evaluator_is_lost(SIGKILL);
     evaluator_is_lost(SIGTERM);
 }
@@ -400,12 +390,11 @@ static void test_evaluator_lost(void **state)
 
 /* An evaluator that is started while the chief exports does not write to the same directories, and has nothing left to
  * do after that. */
-static void test_evaluator_late(void **state)
+TEST(evaluator_late)
 {
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     c.args[0] = "slow";
     cluster_start(&c, chief);
     cluster_start(&c, cluster_find(&c, "ps", 0));
@@ -451,9 +440,8 @@ static void two_evaluators(bool killed)
     cluster_free(&c);
 }
 
-static void test_two_evaluators(void **state)
+TEST(two_evaluators)
 {
-    (void)state;
     two_evaluators(true);
     two_evaluators(false);
 }
@@ -489,12 +477,11 @@ static est_status train_chief(const char *dir, int64_t max_steps, bool missing, 
 }
 
 /* A final evaluation that is due does not keep a chief from training on to a larger max_steps. */
-static void test_trains_on(void **state)
+TEST(trains_on)
 {
     est_metrics *metrics = NULL;
     cluster      c       = { 0 };
 
-    (void)state;
     est_test_dir(c.model);
     assert_int_equal(train_chief(c.model, 20, true, NULL), EST_NOT_FOUND);
     assert_int_equal(cluster_saved_step(&c), 20);
@@ -509,23 +496,7 @@ static void test_trains_on(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chief),
-        cmocka_unit_test(test_workers_in_step),
-        cmocka_unit_test(test_chief_killed),
-        cmocka_unit_test(test_chief_stopped),
-        cmocka_unit_test(test_worker_killed),
-        cmocka_unit_test(test_multi_worker_killed),
-        cmocka_unit_test(test_multi_worker_killed_exporting),
-        cmocka_unit_test(test_all_started_again),
-        cmocka_unit_test(test_evaluator_there),
-        cmocka_unit_test(test_evaluator_lost),
-        cmocka_unit_test(test_evaluator_late),
-        cmocka_unit_test(test_two_evaluators),
-        cmocka_unit_test(test_trains_on),
-    };
-
     cluster_task_main(argc, argv, run_task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

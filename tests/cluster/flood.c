@@ -79,12 +79,11 @@ static void disturb(cluster *c, flood *f)
     }
 }
 
-static void test_flood(void **state)
+TEST(flood)
 {
     static flood floods[] = { { .n = 1200 }, { .n = 1200, .n_addresses = 200, .speaks = true } };
     cluster      c        = cluster_make(1, 1, 1, 0);
 
-    (void)state;
     c.transport = "tls";
     c.args[0]   = "save=20";
     c.args[1]   = "enough=1";
@@ -102,8 +101,6 @@ static void test_flood(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_flood) };
-
     cluster_task_main(argc, argv, limited_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -43,11 +43,10 @@ static void expect_nobody(est_gate *gate)
 /* --- rule by rule ---------------------------------------------------------------------------------------------------- */
 
 /* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were counted. */
-static void test_limit(void **state)
+TEST(limit)
 {
     est_gate *gate = make();
 
-    (void)state;
     est_gate_count(gate, NULL, 8);
     ask(gate, "a", 10, 0, 1);
     ask(gate, "b", 10, 0, 2);
@@ -70,11 +69,10 @@ static void test_limit(void **state)
 }
 
 /* G2: with a staleness of 2, nobody begins once two steps were counted while another is under way. */
-static void test_staleness(void **state)
+TEST(staleness)
 {
     est_gate *gate = make();
 
-    (void)state;
     ask(gate, "slow", 0, 2, 1);
     expect(gate, 1, EST_GATE_BEGIN);
     for (int i = 1; i <= 2; i++) {
@@ -92,11 +90,10 @@ static void test_staleness(void **state)
 }
 
 /* G3: holds are counted, steps under way are waited for by whoever asks whether it is idle. */
-static void test_hold(void **state)
+TEST(hold)
 {
     est_gate *gate = make();
 
-    (void)state;
     assert_true(est_gate_is_idle(gate) && !est_gate_is_held(gate));
     ask(gate, "a", 0, 0, 1);
     expect(gate, 1, EST_GATE_BEGIN);
@@ -121,11 +118,10 @@ static void test_hold(void **state)
 }
 
 /* Asking again gives up the wait or the turn before. */
-static void test_ask_again(void **state)
+TEST(ask_again)
 {
     est_gate *gate = make();
 
-    (void)state;
     est_gate_hold(gate);
     ask(gate, "a", 0, 0, 1);
     ask(gate, "b", 0, 0, 2);
@@ -150,11 +146,10 @@ static void test_ask_again(void **state)
     est_gate_free(gate);
 }
 
-static void test_stop_waiting(void **state)
+TEST(stop_waiting)
 {
     est_gate *gate = make();
 
-    (void)state;
     ask(gate, "a", 1, 0, 1);
     ask(gate, "b", 1, 0, 2);
     expect(gate, 1, EST_GATE_BEGIN);
@@ -166,11 +161,10 @@ static void test_stop_waiting(void **state)
     est_gate_free(gate);
 }
 
-static void test_try(void **state)
+TEST(try)
 {
     est_gate *gate = make();
 
-    (void)state;
     assert_true(est_gate_try(gate, "a", 2, 0));
     assert_true(est_gate_has_turn(gate, "a"));
     assert_true(est_gate_try(gate, "b", 2, 0));
@@ -186,11 +180,10 @@ static void test_try(void **state)
     est_gate_free(gate);
 }
 
-static void test_finish(void **state)
+TEST(finish)
 {
     est_gate *gate = make();
 
-    (void)state;
     est_gate_hold(gate);
     ask(gate, "a", 0, 0, 1);
     ask(gate, "b", 5, 0, 2);
@@ -201,12 +194,11 @@ static void test_finish(void **state)
     est_gate_free(gate);
 }
 
-static void test_entries(void **state)
+TEST(entries)
 {
     est_gate      *gate = make();
     est_gate_entry entry;
 
-    (void)state;
     assert_false(est_gate_entry_at(gate, 0, &entry));
     est_gate_count(gate, NULL, 7);
     ask(gate, "a", 8, 0, 1);
@@ -223,11 +215,10 @@ static void test_entries(void **state)
     est_gate_free(NULL);
 }
 
-static void test_out_of_memory(void **state)
+TEST(out_of_memory)
 {
     est_gate *gate = NULL;
 
-    (void)state;
     est_fault_arm_alloc(1);
     assert_int_equal(est_gate_create(&gate), EST_RESOURCE_EXHAUSTED);
     est_fault_arm_alloc(0);
@@ -398,11 +389,10 @@ static void act(est_gate *gate, model *m)
     }
 }
 
-static void test_random(void **state)
+TEST(random)
 {
     static model m;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         est_gate *gate = make();
 
@@ -418,16 +408,4 @@ static void test_random(void **state)
         for (int w = 0; w < WHO; w++) assert_int_not_equal(m.is[w], WAITS);
         est_gate_free(gate);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit),     cmocka_unit_test(test_staleness),    cmocka_unit_test(test_hold),
-        cmocka_unit_test(test_ask_again), cmocka_unit_test(test_stop_waiting), cmocka_unit_test(test_try),
-        cmocka_unit_test(test_finish),    cmocka_unit_test(test_entries),      cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

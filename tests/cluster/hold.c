@@ -173,11 +173,10 @@ static bool is_held(est_server *s)
 
 /* A worker that has a turn is not heard any more where it got it, so the step is given to others and the chief may copy. Then
  * it comes with its push to the task that it still has a link with. */
-static void test_late_push(void **state)
+TEST(late_push)
 {
     job j;
 
-    (void)state;
     begin(&j);
     make_step(&j.worker);
     take_turn(&j.worker);
@@ -197,13 +196,12 @@ static void test_late_push(void **state)
 }
 
 /* A committer that was lost is replaced; it must not do its work while variables are copied. */
-static void test_late_commit(void **state)
+TEST(late_commit)
 {
     job             j;
     est_packing     packing = { 0 };
     const est_peer *peers;
 
-    (void)state;
     begin(&j);
     peers = est_tasks_of(j.worker.remote)->peers;
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, 0);
@@ -218,12 +216,11 @@ static void test_late_commit(void **state)
 }
 
 /* A hold that one task does not confirm is none at the others. */
-static void test_half_a_hold(void **state)
+TEST(half_a_hold)
 {
     job      j;
     est_net *net;
 
-    (void)state;
     begin(&j);
     net = est_server_net(j.servers.worker[0]);
     assert_ok(est_net_inject(net, "ps:0", EST_INJECT_CUT, 1));
@@ -240,11 +237,10 @@ static void test_half_a_hold(void **state)
 }
 
 /* A release that did not come: the chief that makes a step has copied, or failed to. */
-static void test_no_release(void **state)
+TEST(no_release)
 {
     job j;
 
-    (void)state;
     begin(&j);
     assert_ok(est_remote_hold(j.chief.remote));
     make_step(&j.chief);
@@ -254,12 +250,11 @@ static void test_no_release(void **state)
 }
 
 /* A turn that is left of a step that failed is given back by whoever holds: nobody would wait for it else. */
-static void test_turn_left_over(void **state)
+TEST(turn_left_over)
 {
     job  j;
     bool finished;
 
-    (void)state;
     begin(&j);
     assert_ok(j.chief.remote->ops->turn(j.chief.remote, &finished));
     j.chief.remote->ops->abandon(j.chief.remote);
@@ -271,12 +266,11 @@ static void test_turn_left_over(void **state)
 
 /* The link to the clock breaks before copies are made, as remote_files.c finds out by asking for them: the others are released
  * nevertheless. */
-static void test_release_without_clock(void **state)
+TEST(release_without_clock)
 {
     job       j;
     est_peer *clock;
 
-    (void)state;
     begin(&j);
     clock = &est_tasks_of(j.chief.remote)->peers[CLOCK];
     assert_ok(est_remote_hold(j.chief.remote));
@@ -291,27 +285,14 @@ static void test_release_without_clock(void **state)
 }
 
 /* A hold that is asked for again, as after an answer that was lost, is one. */
-static void test_hold_twice(void **state)
+TEST(hold_twice)
 {
     job j;
 
-    (void)state;
     begin(&j);
     for (int i = 0; i < 2; i++) assert_ok(est_remote_hold(j.chief.remote));
     assert_ok(est_remote_release(j.chief.remote));
     assert_false(is_held(j.servers.ps[CLOCK]) || is_held(j.servers.ps[PUSHES]));
     make_step(&j.worker);
     end(&j);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_push),      cmocka_unit_test(test_late_commit),
-        cmocka_unit_test(test_half_a_hold),    cmocka_unit_test(test_no_release),
-        cmocka_unit_test(test_turn_left_over), cmocka_unit_test(test_release_without_clock),
-        cmocka_unit_test(test_hold_twice)
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static int runs_of(const est_server *server)
     return runs;
 }
 
-static void test_same_numbers(void **state)
+TEST(same_numbers)
 {
     servers      s      = servers_start(1, WORKERS, "tcp");
     est_server  *client = make_client(&s);
@@ -99,7 +99,6 @@ static void test_same_numbers(void **state)
     est_session *alone = NULL, *session = NULL;
     double       want[STEPS], got[STEPS];
 
-    (void)state;
     assert_int_equal(remote->n_tasks, 1 + WORKERS);
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &alone));
     assert_ok(est_session_create(pinned.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
@@ -123,9 +122,8 @@ static void test_same_numbers(void **state)
 }
 
 /* Variables that no device places go to ps tasks; where there are none, to any task but this one. */
-static void test_variables(void **state)
+TEST(variables)
 {
-    (void)state;
     for (int n_ps = 2; n_ps >= 0; n_ps -= 2) {
         servers      s       = servers_start(n_ps, WORKERS, "tcp");
         est_server  *client  = n_ps > 0 ? make_client(&s) : NULL;
@@ -170,7 +168,7 @@ static void test_variables(void **state)
 }
 
 /* Two clients of one process, as of two containers with one process id, leave each other alone. */
-static void test_two_clients(void **state)
+TEST(two_clients)
 {
     servers     s = servers_start(1, 1, "tcp");
     est_server *a = make_client(&s), *b = make_client(&s);
@@ -178,7 +176,6 @@ static void test_two_clients(void **state)
     model       m = make_model(false);
     double      losses[STEPS];
 
-    (void)state;
     for (int i = 0; i < 2; i++) { /* each after the other has come */
         est_session *first = NULL, *second = NULL;
 
@@ -205,7 +202,7 @@ static void *join(void *arg)
 }
 
 /* A server is not lonely while a client drives it, and leaves when the client has ended the job. */
-static void test_join(void **state)
+TEST(join)
 {
     servers      s       = servers_start(1, 1, "tcp");
     est_server  *client  = make_client(&s);
@@ -216,7 +213,6 @@ static void test_join(void **state)
     double       losses[STEPS];
     int64_t      until;
 
-    (void)state;
     est_server_free(s.ps[0]);
     assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1, .lonely_secs = 0.5),
                                 &s.ps[0]));
@@ -253,7 +249,7 @@ static void *follow(void *arg)
     return NULL;
 }
 
-static void test_ready(void **state)
+TEST(ready)
 {
     servers      s     = servers_start(1, 0, "tcp");
     est_server  *first = make_client(&s), *second = make_client(&s);
@@ -264,7 +260,6 @@ static void test_ready(void **state)
     pthread_t    follows, joins;
     int64_t      until = est_now_ns() + 60 * EST_NS_PER_SEC;
 
-    (void)state;
     assert_ok(est_remote_create(first, EST_REMOTE(.is_chief = true, .connect_secs = 60), &chief));
     assert_ok(est_remote_create(second, EST_REMOTE(.connect_secs = 60), &f.remote));
     assert_int_equal(est_remote_declare_ready(f.remote), EST_FAILED_PRECONDITION);
@@ -295,12 +290,11 @@ static void test_ready(void **state)
     servers_stop(&s);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     servers     s      = servers_start(0, 1, "tcp");
     est_remote *remote = NULL;
 
-    (void)state;
     assert_int_equal(est_remote_create(s.worker[0], EST_REMOTE(.type = "*"), &remote), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "no other task"));
     assert_int_equal(est_remote_create(s.worker[0], NULL, &remote), EST_INVALID_ARGUMENT);
@@ -310,14 +304,4 @@ static void test_refused(void **state)
     est_remote_free(NULL);
     est_server_free(NULL);
     servers_stop(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_variables), cmocka_unit_test(test_two_clients),
-        cmocka_unit_test(test_join),         cmocka_unit_test(test_refused),   cmocka_unit_test(test_ready),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,11 +43,10 @@ static void stop(cluster *c, cluster_task *task)
 }
 
 /* The others finish without it. */
-static void test_stop_worker(void **state)
+TEST(stop_worker)
 {
     cluster c = make(2, 2, 0, "steps=300");
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
     stop(&c, cluster_find(&c, "worker", 0));
@@ -57,13 +56,12 @@ static void test_stop_worker(void **state)
 }
 
 /* It saves and leaves; the others go on meanwhile; started again it takes nothing back. */
-static void test_stop_chief(void **state)
+TEST(stop_chief)
 {
     cluster       c     = make(1, 1, 1, "steps=400");
     cluster_task *chief = cluster_find(&c, "chief", 0);
     long          saved;
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
     stop(&c, chief);
@@ -77,12 +75,11 @@ static void test_stop_chief(void **state)
 }
 
 /* While it waits for the step of a silent worker it can be stopped, too, and saves; the worker then makes its step. */
-static void test_stop_waiting_chief(void **state)
+TEST(stop_waiting_chief)
 {
     cluster       c     = make(1, 1, 0, "steps=60");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     c.args[1] = "timeout=8";  /* a quarter of it, and the wait is reported */
     c.args[2] = "silence=60"; /* the worker's turn stays its own */
     cluster_start_all(&c);
@@ -99,12 +96,11 @@ static void test_stop_waiting_chief(void **state)
 }
 
 /* Its variables are gone with it; they come back from the checkpoint. */
-static void test_stop_ps(void **state)
+TEST(stop_ps)
 {
     cluster       c  = make(1, 2, 0, "enough=40");
     cluster_task *ps = cluster_find(&c, "ps", 1);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
     stop(&c, ps); /* the job does not end before that */
@@ -133,13 +129,12 @@ static long stopped_at(const cluster_task *task)
 
 /* Whoever stops a job signals all of it: the ps tasks stay until the chief has saved what they have. It saves for no other reason
  * here but the beginning, so what is saved at the end was saved after the signal. */
-static void test_stop_all(void **state)
+TEST(stop_all)
 {
     cluster       c     = make(2, 2, 0, "steps=100000");
     cluster_task *chief = cluster_find(&c, "chief", 0);
     long          saved;
 
-    (void)state;
     c.args[3] = "save=100000";
     cluster_start_all(&c);
     cluster_wait_log(&c, chief, " sec)", 20); /* 100 steps after its first */
@@ -151,12 +146,11 @@ static void test_stop_all(void **state)
     cluster_free(&c);
 }
 
-static void test_stop_evaluator(void **state)
+TEST(stop_evaluator)
 {
     cluster       c         = make(0, 1, 1, "steps=300");
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
     stop(&c, evaluator);
@@ -169,12 +163,11 @@ static void test_stop_evaluator(void **state)
 /* --- twice ---------------------------------------------------------------------------------------------------------------- */
 
 /* The newer has the place, whichever of them comes back last, and nothing is counted twice. */
-static void test_twins(void **state)
+TEST(twins)
 {
     cluster       c   = make(1, 2, 0, "steps=500");
     cluster_task *old = cluster_find(&c, "worker", 0), *new = cluster_add_twin(&c, "worker", 0);
 
-    (void)state;
     for (int i = 0; i < c.n - 1; i++) cluster_start(&c, &c.tasks[i]);
     cluster_wait_step(&c, 40, 20);
     cluster_start(&c, new);
@@ -188,12 +181,11 @@ static void test_twins(void **state)
 /* --- the end --------------------------------------------------------------------------------------------------------------- */
 
 /* Workers that come when all is over have nothing to do; nor have ps tasks. */
-static void test_late(void **state)
+TEST(late)
 {
     cluster       c      = make(2, 2, 0, "steps=60");
     cluster_task *worker = cluster_find(&c, "worker", 1), *ps = cluster_find(&c, "ps", 0);
 
-    (void)state;
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != worker) cluster_start(&c, &c.tasks[i]);
     }
@@ -206,12 +198,11 @@ static void test_late(void **state)
 }
 
 /* A ps that comes late is waited for. */
-static void test_late_ps(void **state)
+TEST(late_ps)
 {
     cluster       c  = make(1, 2, 0, "steps=60");
     cluster_task *ps = cluster_find(&c, "ps", 1);
 
-    (void)state;
     c.args[1] = "timeout=10"; /* a quarter of it, and the wait is reported */
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != ps) cluster_start(&c, &c.tasks[i]);
@@ -225,11 +216,10 @@ static void test_late_ps(void **state)
 
 /* Without max_steps each trains as long as its input lasts: 8 batches a pass, one pass for the chief, two and three for the
  * workers. The chief ends the job when all have. */
-static void test_inputs_end(void **state)
+TEST(inputs_end)
 {
     cluster c = make(2, 2, 1, "passes=4");
 
-    (void)state;
     c.args[4] = "pause_us=20000";
     cluster_start_all(&c);
     cluster_wait_all(&c, 30);
@@ -237,9 +227,8 @@ static void test_inputs_end(void **state)
 }
 
 /* The chief's input ends, and the workers make what is left of max_steps: also the step that it could have begun. */
-static void test_chief_input_ends(void **state)
+TEST(chief_input_ends)
 {
-    (void)state;
     for (int sync = 0; sync < 2; sync++) {
         int     steps = sync != 0 ? 16 : 40;
         cluster c     = make(2, 2, 0, sync != 0 ? "steps=16" : "steps=40");
@@ -253,9 +242,8 @@ static void test_chief_input_ends(void **state)
 }
 
 /* A stop that a hook of the chief asks for, such as early stopping, ends the training of all. */
-static void test_chief_has_enough(void **state)
+TEST(chief_has_enough)
 {
-    (void)state;
     for (int sync = 0; sync < 2; sync++) {
         cluster c = make(2, 2, 1, "stop_step=60");
 
@@ -269,9 +257,8 @@ static void test_chief_has_enough(void **state)
 
 /* A ps that is lost while the chief waits for the others' end: only the chief can give the new one its values, and the others
  * wait for that. */
-static void test_ps_lost_at_end(void **state)
+TEST(ps_lost_at_end)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         cluster       c     = make(1, 2, 0, "passes=2");
         cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
@@ -292,22 +279,6 @@ static void test_ps_lost_at_end(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_worker),
-        cmocka_unit_test(test_stop_chief),
-        cmocka_unit_test(test_stop_waiting_chief),
-        cmocka_unit_test(test_stop_ps),
-        cmocka_unit_test(test_stop_all),
-        cmocka_unit_test(test_stop_evaluator),
-        cmocka_unit_test(test_twins),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_late_ps),
-        cmocka_unit_test(test_inputs_end),
-        cmocka_unit_test(test_chief_input_ends),
-        cmocka_unit_test(test_chief_has_enough),
-        cmocka_unit_test(test_ps_lost_at_end),
-    };
-
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -75,12 +75,11 @@ static void check_master(cluster *c)
 }
 
 /* It evaluates after checkpoints and once more at the end; the worker, which would be in its way, writes the summaries. */
-static void test_with_worker(void **state)
+TEST(with_worker)
 {
     cluster       c      = make_old_cluster(1, 0);
     cluster_task *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     cluster_start_all(&c);
     check_master(&c);
     assert_int_equal(cluster_count_log(worker, "metrics of step"), 0);
@@ -93,11 +92,10 @@ static void test_with_worker(void **state)
     cluster_free(&c);
 }
 
-static void test_with_ps_only(void **state)
+TEST(with_ps_only)
 {
     cluster c = make_old_cluster(0, 0);
 
-    (void)state;
     cluster_start_all(&c);
     check_master(&c);
     assert_true(cluster_count_log(cluster_find(&c, "master", 0), "global_step/sec") > 0);
@@ -105,11 +103,10 @@ static void test_with_ps_only(void **state)
 }
 
 /* The master does its work already, so it is refused, as by the original; the others do without it. */
-static void test_evaluator(void **state)
+TEST(evaluator)
 {
     cluster c = make_old_cluster(1, 1);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_code(&c, cluster_find(&c, "evaluator", 0), 1, 60);
     cluster_wait_log(&c, cluster_find(&c, "evaluator", 0), "a cluster with a \"master\" has no evaluator", 1);
@@ -121,9 +118,6 @@ static void test_evaluator(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_with_worker), cmocka_unit_test(test_with_ps_only),
-                                        cmocka_unit_test(test_evaluator) };
-
     cluster_task_main(argc, argv, run_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -45,13 +45,12 @@ static void run_changed(cluster *c, const char *change, const char *error)
     worker->status = 0; /* as it was meant to */
 }
 
-static void test_address(void **state)
+TEST(address)
 {
     cluster     c       = cluster_make(1, 1, 2, 0);
     const char *address = cluster_find(&c, "ps", 1)->address;
     char        change[128], error[256];
 
-    (void)state;
     snprintf(change, sizeof change, "%s>10.1.1.1:99", address);
     snprintf(error, sizeof error,
              "worker:0 has ps:1 at 10.1.1.1:99, ps:0 has ps:1 at %s: all tasks need the same cluster in TF_CONFIG\n",
@@ -62,13 +61,12 @@ static void test_address(void **state)
 }
 
 /* The same place by its name, of a task that is neither of the two that compare. */
-static void test_name_of_host(void **state)
+TEST(name_of_host)
 {
     cluster     c       = cluster_make(1, 1, 2, 0);
     const char *address = cluster_find(&c, "ps", 1)->address;
     char        change[128];
 
-    (void)state;
     assert_memory_equal(address, "127.0.0.1:", 10);
     snprintf(change, sizeof change, "%s>localhost%s", address, strchr(address, ':'));
     c.args[0] = "steps=100";
@@ -78,13 +76,12 @@ static void test_name_of_host(void **state)
     cluster_free(&c);
 }
 
-static void test_more_workers(void **state)
+TEST(more_workers)
 {
     cluster     c       = cluster_make(1, 1, 1, 0);
     const char *address = cluster_find(&c, "worker", 0)->address;
     char        change[128], error[256];
 
-    (void)state;
     snprintf(change, sizeof change, "%s\">%s\", \"b:1\"", address, address);
     snprintf(error, sizeof error, "worker:0 has worker:1 at b:1, ps:0 has no worker:1: all tasks need");
     run_changed(&c, change, error);
@@ -93,12 +90,11 @@ static void test_more_workers(void **state)
 }
 
 /* It may have been moved: nobody looks for it where it was. */
-static void test_own_address(void **state)
+TEST(own_address)
 {
     cluster c         = cluster_make(1, 1, 1, 0);
     cluster_task *new = cluster_add_twin(&c, "worker", 0);
 
-    (void)state;
     c.args[0] = "steps=100";
     c.args[1] = "\"cluster\">\"cluster\"";
     for (int i = 0; i < c.n; i++) {
@@ -109,7 +105,7 @@ static void test_own_address(void **state)
 }
 
 /* Workers with parameter servers never talk to each other: that one runs another program is found by what it tells the servers. */
-static void test_other_program(void **state)
+TEST(other_program)
 {
     static const struct {
         const char *sync, *change, *error;
@@ -121,7 +117,6 @@ static void test_other_program(void **state)
         { "sync=0", ">steps=50", "max_steps is 50 at worker:0 and 1000000 at chief:0: all workers need the same\n" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         cluster       c      = cluster_make(1, 1, 1, 0);
         cluster_task *worker = cluster_find(&c, "worker", 0);
@@ -139,12 +134,11 @@ static void test_other_program(void **state)
 }
 
 /* The program of the chief counts: when it was started anew with another one, those who still have the old one are refused. */
-static void test_other_chief(void **state)
+TEST(other_chief)
 {
     cluster       c      = cluster_make(1, 1, 1, 0);
     cluster_task *worker = cluster_find(&c, "worker", 0), *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     c.args[0] = "steps=1000000";
     c.args[1] = "pause_us=1000";
     c.args[2] = "log=10";
@@ -165,10 +159,6 @@ static void test_other_chief(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_address),       cmocka_unit_test(test_name_of_host),
-                                        cmocka_unit_test(test_more_workers),  cmocka_unit_test(test_own_address),
-                                        cmocka_unit_test(test_other_program), cmocka_unit_test(test_other_chief) };
-
     cluster_task_main(argc, argv, run_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -117,9 +117,8 @@ static void check_counted(int victim, const char *task)
     multi_worker_end(&c, 80);
 }
 
-static void test_counted(void **state)
+TEST(counted)
 {
-    (void)state;
     check_counted(0, "die_task=0");
     check_counted(1, "die_task=1");
 }
@@ -147,19 +146,17 @@ static void check_back_after_end(const char *steps)
     multi_worker_end(&c, 20);
 }
 
-static void test_back_after_end(void **state)
+TEST(back_after_end)
 {
-    (void)state;
     check_back_after_end("count=20");
     check_back_after_end("steps=20");
 }
 
 /* Kills from outside, at a moment that nobody chose. */
-static void test_killed_often(void **state)
+TEST(killed_often)
 {
     cluster c = multi_worker_make(3, "enough=300", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     for (int i = 0; i < 6; i++) {
         cluster_wait_step(&c, 40 * (i + 1), 30);
@@ -170,11 +167,10 @@ static void test_killed_often(void **state)
 
 /* The same with dynamic embeddings. A step takes all of the time: most kills come in the middle of one, when the others have found
  * the rows of its keys. Keys, counts and what was evicted must be as if that step had been made once. */
-static void test_killed_often_with_keys(void **state)
+TEST(killed_often_with_keys)
 {
     cluster c = multi_worker_make(3, "enough=400", "dynamic=1");
 
-    (void)state;
     c.args[MULTI_WORKER_PAUSE] = "pause_us=0";
     cluster_start_all(&c);
     for (int i = 0; i < 6; i++) {
@@ -185,11 +181,10 @@ static void test_killed_often_with_keys(void **state)
 }
 
 /* Chief and a worker, and then two workers, at once: one is left that has the variables. */
-static void test_two_at_once(void **state)
+TEST(two_at_once)
 {
     cluster c = multi_worker_make(3, "enough=200", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
         cluster_task *first = multi_worker_worker(&c, i), *second = multi_worker_worker(&c, i + 1);
@@ -205,11 +200,10 @@ static void test_two_at_once(void **state)
 }
 
 /* Just agreed on a group, and lost while variables are shared or before. */
-static void test_killed_in_first_share(void **state)
+TEST(killed_in_first_share)
 {
     cluster c = multi_worker_make(3, "enough=60", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_log(&c, multi_worker_worker(&c, 2), "generation 1", 30);
     kill_and_restart(&c, multi_worker_worker(&c, 2));
@@ -221,11 +215,10 @@ static void test_killed_in_first_share(void **state)
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever is asked to stop leaves in good order, a chief saves; and all go on when it is back. */
-static void test_stopped(void **state)
+TEST(stopped)
 {
     cluster c = multi_worker_make(2, "enough=200", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
         cluster_wait_step(&c, 40 + 40 * i, 30);
@@ -237,12 +230,11 @@ static void test_stopped(void **state)
 }
 
 /* A chief that waits for a lost worker saves what it has when it is asked to stop. */
-static void test_stopped_while_waiting(void **state)
+TEST(stopped_while_waiting)
 {
     cluster c = multi_worker_make(2, "enough=200", NULL);
     long    saved;
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
     multi_worker_kill(&c, multi_worker_worker(&c, 1));
@@ -257,12 +249,11 @@ static void test_stopped_while_waiting(void **state)
 }
 
 /* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
-static void test_paused(void **state)
+TEST(paused)
 {
     static const char meets[] = "Meeting the other workers";
     cluster           c       = multi_worker_make(3, "enough=200", NULL);
 
-    (void)state;
     c.args[MULTI_WORKER_SILENCE] = "silence=1";
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
@@ -296,9 +287,8 @@ static void check_restarted(const char *enough, long at, const char *pause, cons
     multi_worker_end_as_calm(&c, 3, more);
 }
 
-static void test_restarted(void **state)
+TEST(restarted)
 {
-    (void)state;
     check_restarted("enough=200", 80, "pause_us=2000", NULL);
     check_restarted("enough=1100", 1040, "pause_us=300", NULL); /* from positions that were told */
     check_restarted("enough=200", 80, "pause_us=2000", "mirrored=2");
@@ -318,11 +308,10 @@ static void damage_newest(const cluster *c)
 }
 
 /* The chief offers the step of the checkpoint that it can read: all go on from there. */
-static void test_damaged(void **state)
+TEST(damaged)
 {
     cluster c = multi_worker_make(2, "enough=200", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 80, 30);
     for (int i = 0; i < 2; i++) multi_worker_kill(&c, multi_worker_worker(&c, i));
@@ -333,12 +322,11 @@ static void test_damaged(void **state)
 }
 
 /* Two processes for one task: the one that was started later has the place. */
-static void test_twin(void **state)
+TEST(twin)
 {
     cluster       c    = multi_worker_make(2, "enough=200", NULL);
     cluster_task *twin = cluster_add_twin(&c, "worker", 1);
 
-    (void)state;
     cluster_start(&c, multi_worker_worker(&c, 0));
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_step(&c, 40, 30);
@@ -349,7 +337,7 @@ static void test_twin(void **state)
 }
 
 /* The status view has the step of a worker, and how fast it is. */
-static void test_status(void **state)
+TEST(status)
 {
     cluster         c      = multi_worker_make(2, "enough=200", NULL);
     est_server     *client = NULL;
@@ -357,7 +345,6 @@ static void test_status(void **state)
     est_json       *root   = NULL;
     const est_json *step;
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
     assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &client));
@@ -377,9 +364,8 @@ static void test_status(void **state)
 }
 
 /* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
-static void test_short_jobs(void **state)
+TEST(short_jobs)
 {
-    (void)state;
     for (int i = 0; i < 8; i++) {
         cluster c = multi_worker_make(2, "steps=20", NULL);
 
@@ -393,11 +379,10 @@ static void test_short_jobs(void **state)
 #define N_DEATHS (sizeof deaths / sizeof deaths[0])
 
 /* The chief's hook has seen enough: all end at the step where it asked, and what they have is saved. */
-static void test_chief_has_enough(void **state)
+TEST(chief_has_enough)
 {
     cluster c = multi_worker_make(3, "stop_step=60", NULL);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 60);
@@ -405,24 +390,8 @@ static void test_chief_has_enough(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_counted),          cmocka_unit_test(test_back_after_end),
-        cmocka_unit_test(test_killed_often),     cmocka_unit_test(test_killed_often_with_keys),
-        cmocka_unit_test(test_two_at_once),      cmocka_unit_test(test_killed_in_first_share),
-        cmocka_unit_test(test_stopped),          cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_paused),           cmocka_unit_test(test_restarted),
-        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_twin),
-        cmocka_unit_test(test_status),           cmocka_unit_test(test_short_jobs),
-        cmocka_unit_test(test_chief_has_enough),
-    };
-    struct CMUnitTest tests[N_DEATHS];
-
     cluster_task_main(argc, argv, cluster_job_task);
-    for (size_t i = 0; i < N_DEATHS; i++) {
-        tests[i] = (struct CMUnitTest){ .name          = deaths[i].name,
-                                        .test_func     = test_death,
-                                        .initial_state = (void *)(uintptr_t)&deaths[i] };
-    }
+    for (size_t i = 0; i < N_DEATHS; i++) est_test_row(deaths[i].name, test_death, &deaths[i]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return _cmocka_run_group_tests("deaths", tests, N_DEATHS, NULL, NULL) + cmocka_run_group_tests(others, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

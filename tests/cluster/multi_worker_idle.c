@@ -219,14 +219,8 @@ static void test_idle(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[N_WAYS];
-
     cluster_task_main(argc, argv, task);
-    for (int i = 0; i < N_WAYS; i++) {
-        tests[i] = (struct CMUnitTest){ .name          = scenes[i].name,
-                                        .test_func     = test_idle,
-                                        .initial_state = (void *)(uintptr_t)&scenes[i] };
-    }
+    for (int i = 0; i < N_WAYS; i++) est_test_row(scenes[i].name, test_idle, &scenes[i]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return _cmocka_run_group_tests("idle", tests, N_WAYS, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -23,11 +23,10 @@ static cluster make_shards(const char *steps, const char *die, const char *task,
 
 #define SHARD_STEPS 782 /* 100,000 / 128, rounded up */
 
-static void test_shards(void **state)
+TEST(shards)
 {
     cluster c = make_shards("steps=0", NULL, NULL, NULL);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     /* The chief has one batch, and saves, counts and logs all the same. */
@@ -38,12 +37,11 @@ static void test_shards(void **state)
 }
 
 /* Whoever has nothing to bring can be killed as anybody else. */
-static void test_killed_without_input(void **state)
+TEST(killed_without_input)
 {
     static const char *const tasks[] = { "die_task=0", "die_task=1", "die_task=2" };
     cluster                  calm    = make_shards("steps=0", NULL, NULL, NULL);
 
-    (void)state;
     cluster_start_all(&calm);
     cluster_wait_all(&calm, 60);
     for (int i = 0; i < 3; i++) {
@@ -72,22 +70,20 @@ static void test_killed_without_input(void **state)
 }
 
 /* A chief without a batch stops at the last step. */
-static void test_stops_without_input(void **state)
+TEST(stops_without_input)
 {
     cluster c = make_shards("steps=500", NULL, NULL, NULL);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 500);
 }
 
 /* Inputs of 8, 16, 24 and 32 batches. */
-static void test_passes(void **state)
+TEST(passes)
 {
     cluster calm = multi_worker_calm(4, "steps=0", "passes=1"), again = multi_worker_calm(4, "steps=0", "passes=1");
 
-    (void)state;
     multi_worker_assert_same(&calm, &again);
     multi_worker_end(&calm, 32);
     multi_worker_end(&again, 32);
@@ -157,11 +153,10 @@ static int unsaved_task(const char *model_dir)
 }
 
 /* Nor do workers tell each other a position that no run will start at. */
-static void test_position_not_kept(void **state)
+TEST(position_not_kept)
 {
     cluster c = cluster_make(0, 2, 0, 0);
 
-    (void)state;
     c.args[0] = "unsaved";
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
@@ -169,11 +164,10 @@ static void test_position_not_kept(void **state)
 }
 
 /* A worker has empty batches between those with a row while the other is out: such a step learns nothing, and is not the end. */
-static void test_empty_batches(void **state)
+TEST(empty_batches)
 {
     cluster calm = multi_worker_calm(2, "steps=0", "cut=4"), c = multi_worker_make(2, "steps=0", "cut=4");
 
-    (void)state;
     c.args[MULTI_WORKER_ARGS]     = "die=2";
     c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
     c.args[MULTI_WORKER_ARGS + 2] = "die_step=6";
@@ -207,13 +201,12 @@ static void find_metrics(cluster *c, char *out, size_t size)
 }
 
 /* In the middle of an evaluation; whoever comes back evaluates its part again, and every example counts once. */
-static void test_killed_in_evaluation(void **state)
+TEST(killed_in_evaluation)
 {
     static const char *const tasks[] = { "die_task=0", "die_task=1", "die_task=2" };
     cluster                  calm    = multi_worker_calm(3, "steps=60", "multi_worker=1");
     char                     want[2048], got[2048];
 
-    (void)state;
     find_metrics(&calm, want, sizeof want);
     for (int i = 0; i < 3; i++) {
         cluster c = multi_worker_make(3, "steps=60", "multi_worker=1");
@@ -240,16 +233,6 @@ static int task(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_killed_without_input),
-        cmocka_unit_test(test_stops_without_input),
-        cmocka_unit_test(test_passes),
-        cmocka_unit_test(test_position_not_kept),
-        cmocka_unit_test(test_empty_batches),
-        cmocka_unit_test(test_killed_in_evaluation),
-    };
-
     cluster_task_main(argc, argv, task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -47,11 +47,10 @@ static void test_options(void **state)
 }
 
 /* How long a worker is waited for is each one's own matter, and what is the same may be written in two ways. */
-static void test_may_differ(void **state)
+TEST(may_differ)
 {
     cluster c = multi_worker_make(2, "steps=60", NULL);
 
-    (void)state;
     cluster_start(&c, multi_worker_worker(&c, 0));
     c.args[MULTI_WORKER_RETURN] = "return=50";
     c.args[MULTI_WORKER_ARGS]   = "pack=4194304";
@@ -63,11 +62,10 @@ static void test_may_differ(void **state)
 /* --- reasons ------------------------------------------------------------------------------------------------------------- */
 
 /* The others read why a worker has failed, and while they wait for it, too. */
-static void test_why_it_failed(void **state)
+TEST(why_it_failed)
 {
     cluster c = multi_worker_make(2, "steps=60", NULL);
 
-    (void)state;
     c.args[MULTI_WORKER_RETURN] = "return=8"; /* the log is told of a wait after a quarter */
     c.args[MULTI_WORKER_ARGS]   = "lacks=2";
     cluster_start_all(&c);
@@ -84,11 +82,10 @@ static void test_why_it_failed(void **state)
 /* --- what a run that nobody disturbs says --------------------------------------------------------------------------------- */
 
 /* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
-static void test_calm(void **state)
+TEST(calm)
 {
     cluster c = multi_worker_calm(2, "steps=60", "multi_worker=1");
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const cluster_task *worker = multi_worker_worker(&c, i);
 
@@ -105,12 +102,11 @@ static void test_calm(void **state)
 }
 
 /* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step to wait for. */
-static void test_lost_before_first_step(void **state)
+TEST(lost_before_first_step)
 {
     cluster             c     = multi_worker_make(2, "steps=60", NULL);
     const cluster_task *other = multi_worker_worker(&c, 0);
 
-    (void)state;
     c.args[MULTI_WORKER_RETURN]   = "return=1";
     c.args[MULTI_WORKER_ARGS]     = "die=2";
     c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
@@ -129,21 +125,8 @@ static void test_lost_before_first_step(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_may_differ),
-        cmocka_unit_test(test_why_it_failed),
-        cmocka_unit_test(test_calm),
-        cmocka_unit_test(test_lost_before_first_step),
-    };
-    struct CMUnitTest tests[N_DIFFERENCES];
-
     cluster_task_main(argc, argv, cluster_job_task);
-    for (size_t i = 0; i < N_DIFFERENCES; i++) {
-        tests[i] = (struct CMUnitTest){ .name          = differences[i].payload,
-                                        .test_func     = test_options,
-                                        .initial_state = (void *)(uintptr_t)&differences[i] };
-    }
+    for (size_t i = 0; i < N_DIFFERENCES; i++) est_test_row(differences[i].payload, test_options, &differences[i]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return _cmocka_run_group_tests("options", tests, N_DIFFERENCES, NULL, NULL) +
-           cmocka_run_group_tests(others, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

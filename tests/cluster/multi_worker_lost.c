@@ -51,16 +51,14 @@ static void check_ended(int workers, int victim, const char *elastic)
     multi_worker_end(&c, 100);
 }
 
-static void test_worker_lost(void **state)
+TEST(worker_lost)
 {
-    (void)state;
     check_ended(2, 1, NULL);
     check_ended(3, 1, NULL);
 }
 
-static void test_chief_lost(void **state)
+TEST(chief_lost)
 {
-    (void)state;
     check_ended(2, 0, NULL);
     check_ended(3, 0, NULL);
 }
@@ -100,18 +98,16 @@ static void check_apart(const char *save, const char *die, long at)
     multi_worker_end(&c, 100);
 }
 
-static void test_apart(void **state)
+TEST(apart)
 {
-    (void)state;
     check_apart("save=40", "die=2", 50);
     check_apart("save=1000", "die=2", 50);  /* the chief has step 0 only */
     check_apart("save=1000", "die=4", 100); /* nothing is left to be done but to save */
 }
 
 /* One of two that is not the lower one might not be the only one to go on. */
-static void test_not_enough(void **state)
+TEST(not_enough)
 {
-    (void)state;
     check_ended(2, 0, "elastic=1");
 }
 
@@ -135,16 +131,14 @@ static void check_gone_on(int workers, int victim)
     multi_worker_end(&c, 300);
 }
 
-static void test_worker_gone_on(void **state)
+TEST(worker_gone_on)
 {
-    (void)state;
     check_gone_on(3, 2);
     check_gone_on(2, 1);
 }
 
-static void test_chief_gone_on(void **state)
+TEST(chief_gone_on)
 {
-    (void)state;
     check_gone_on(3, 0);
 }
 
@@ -177,9 +171,8 @@ static void end_saved_by_chief(cluster *c)
 }
 
 /* A chief that comes back gets the directory back, and a worker that comes back late has its place again. */
-static void test_back_late(void **state)
+TEST(back_late)
 {
-    (void)state;
     for (int victim = 0; victim < 2; victim++) {
         cluster       c     = make(3, "enough=200", "elastic=1");
         cluster_task *other = multi_worker_worker(&c, victim == 0 ? 1 : 0);
@@ -198,12 +191,11 @@ static void test_back_late(void **state)
 }
 
 /* A chief that stands still has the directory all the time: nobody saves until it goes on. */
-static void test_chief_paused(void **state)
+TEST(chief_paused)
 {
     cluster c = make(3, "enough=200", "elastic=1");
     long    saved;
 
-    (void)state;
     c.args[MULTI_WORKER_SILENCE] = "silence=1";
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
@@ -217,9 +209,8 @@ static void test_chief_paused(void **state)
 }
 
 /* Lost after the last step: what the others have is saved. */
-static void test_chief_lost_at_end(void **state)
+TEST(chief_lost_at_end)
 {
-    (void)state;
     for (int elastic = 0; elastic < 2; elastic++) {
         cluster calm = multi_worker_calm(3, "steps=60", NULL), c = make(3, "steps=60", elastic ? "elastic=1" : NULL);
 
@@ -237,11 +228,10 @@ static void test_chief_lost_at_end(void **state)
 }
 
 /* Lost in the evaluation: the others tell whose examples are not in it. */
-static void test_lost_in_evaluation(void **state)
+TEST(lost_in_evaluation)
 {
     cluster c = make(3, "steps=60", "elastic=1");
 
-    (void)state;
     c.args[MULTI_WORKER_ARGS]     = "die=7";
     c.args[MULTI_WORKER_ARGS + 1] = "die_task=2";
     c.args[MULTI_WORKER_ARGS + 2] = "die_step=1";
@@ -258,20 +248,7 @@ static void test_lost_in_evaluation(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_worker_lost),
-        cmocka_unit_test(test_chief_lost),
-        cmocka_unit_test(test_not_enough),
-        cmocka_unit_test(test_worker_gone_on),
-        cmocka_unit_test(test_chief_gone_on),
-        cmocka_unit_test(test_back_late),
-        cmocka_unit_test(test_chief_paused),
-        cmocka_unit_test(test_chief_lost_at_end),
-        cmocka_unit_test(test_lost_in_evaluation),
-    };
-
     cluster_task_main(argc, argv, cluster_job_task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

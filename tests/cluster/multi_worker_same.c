@@ -250,13 +250,7 @@ static void test_same(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[N_VARIANTS];
-
     cluster_task_main(argc, argv, task);
-    for (size_t i = 0; i < N_VARIANTS; i++) {
-        tests[i] = (struct CMUnitTest){ .name          = variants[i].name,
-                                        .test_func     = test_same,
-                                        .initial_state = (void *)(uintptr_t)&variants[i] };
-    }
-    return _cmocka_run_group_tests("same", tests, N_VARIANTS, NULL, NULL);
+    for (size_t i = 0; i < N_VARIANTS; i++) est_test_row(variants[i].name, test_same, &variants[i]);
+    return est_test_run(NULL, NULL);
 }

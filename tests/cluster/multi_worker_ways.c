@@ -252,11 +252,10 @@ static cluster make(way how)
 }
 
 /* A master has the place of a chief, for strategies, too. */
-static void test_master(void **state)
+TEST(master)
 {
     cluster c = make(WAY_PLAIN);
 
-    (void)state;
     snprintf(cluster_find(&c, "chief", 0)->type, sizeof c.tasks[0].type, "master");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
@@ -267,22 +266,20 @@ static void test_master(void **state)
 }
 
 /* Rows that are drawn when a key is first seen are the same on all workers. */
-static void test_dynamic(void **state)
+TEST(dynamic)
 {
     cluster c = make(WAY_DYNAMIC);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_check_shown(&c, "chief", STEPS, 3);
     multi_worker_end(&c, STEPS);
 }
 
-static void test_slow_evaluation(void **state)
+TEST(slow_evaluation)
 {
     cluster c = make(WAY_SLOW);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
@@ -292,14 +289,13 @@ static void test_slow_evaluation(void **state)
 
 /* A chief that has nothing to evaluate says so, and a worker that has heard it stays until the chief has ended the job:
  * it would be waited for otherwise. It is given half a second to leave too early. */
-static void test_nothing_to_evaluate(void **state)
+TEST(nothing_to_evaluate)
 {
     cluster       c      = make(WAY_UNSAVED);
     cluster_task *worker = multi_worker_worker(&c, 0), *chief = cluster_find(&c, "chief", 0);
     char          file[160];
     int64_t       until;
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_log(&c, chief, MET_TO_EVALUATE, 60);
     until = est_now_ns() + EST_NS_PER_SEC / 2;
@@ -312,11 +308,10 @@ static void test_nothing_to_evaluate(void **state)
     cluster_free(&c);
 }
 
-static void test_chief_cannot_evaluate(void **state)
+TEST(chief_cannot_evaluate)
 {
     cluster c = make(WAY_NO_INPUT);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_code(&c, cluster_find(&c, "chief", 0), 1, 20);
     cluster_wait_code(&c, multi_worker_worker(&c, 0), 1, 20);
@@ -326,11 +321,10 @@ static void test_chief_cannot_evaluate(void **state)
 }
 
 /* A wrong number would be the alternative. */
-static void test_unsummed_metric(void **state)
+TEST(unsummed_metric)
 {
     cluster c = make(WAY_UNSUMMED);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_code(&c, cluster_find(&c, "chief", 0), 1, 20);
     cluster_wait_code(&c, multi_worker_worker(&c, 0), 1, 20);
@@ -340,12 +334,11 @@ static void test_unsummed_metric(void **state)
 }
 
 /* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is over. */
-static void test_apart(void **state)
+TEST(apart)
 {
     cluster       c      = make(WAY_APART);
     cluster_task *worker = multi_worker_worker(&c, 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait(&c, worker, 30);
     assert_true(WIFSIGNALED(worker->status));
@@ -357,13 +350,12 @@ static void test_apart(void **state)
 }
 
 /* A worker that was lost when all metrics were summed has nothing left to do when it is back. */
-static void test_back_late(void **state)
+TEST(back_late)
 {
     cluster       c      = make(WAY_BACK_LATE);
     cluster_task *worker = multi_worker_worker(&c, 0);
     char          file[160];
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_log(&c, cluster_find(&c, "chief", 0), "Saving dict", 30);
     multi_worker_kill(&c, worker);
@@ -377,11 +369,10 @@ static void test_back_late(void **state)
 }
 
 /* A worker that is asked to stop by itself goes on with the others: the chief's stop is that of all. */
-static void test_worker_stops(void **state)
+TEST(worker_stops)
 {
     cluster c = make(WAY_WORKER_STOPS);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_check_shown(&c, "chief", STEPS, 1);
@@ -403,11 +394,10 @@ static float saved_number(const cluster *c, const char *name)
 }
 
 /* Whoever is out of input makes the steps of the others, without what looks at examples. The chief has seen 16 ones. */
-static void test_beside(void **state)
+TEST(beside)
 {
     cluster c = make(WAY_BESIDE);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_check_shown(&c, "chief", STEPS, 1);
@@ -418,20 +408,7 @@ static void test_beside(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_master),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_slow_evaluation),
-        cmocka_unit_test(test_nothing_to_evaluate),
-        cmocka_unit_test(test_chief_cannot_evaluate),
-        cmocka_unit_test(test_unsummed_metric),
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_back_late),
-        cmocka_unit_test(test_worker_stops),
-        cmocka_unit_test(test_beside),
-    };
-
     cluster_task_main(argc, argv, task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -143,12 +143,11 @@ static void compare(const model *m, const outcome *want, network how)
     servers_stop(&s);
 }
 
-static void test_same_numbers(void **state)
+TEST(same_numbers)
 {
     model   m    = make_model();
     outcome want = train_whole(&m);
 
-    (void)state;
     compare(&m, &want, (network){ .transport = "tcp" });
     compare(&m, &want, (network){ .transport = "tcp", .sync_replicas = 1 });
     est_graph_free(m.graph);
@@ -184,9 +183,8 @@ static void refuse_without_turn(int n_ps)
     servers_stop(&s);
 }
 
-static void test_without_turn(void **state)
+TEST(without_turn)
 {
-    (void)state;
     refuse_without_turn(1);
     refuse_without_turn(2);
 }
@@ -256,7 +254,7 @@ static void fail_commit(servers *s, est_session *session, const model *m, est_re
 }
 
 /* A step that was made in part is finished when it is made again: what was applied is not applied again. */
-static void test_commit_fails(void **state)
+TEST(commit_fails)
 {
     model       m      = make_model();
     outcome     want   = train_whole(&m), got;
@@ -266,7 +264,6 @@ static void test_commit_fails(void **state)
         EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .step_limit = STEPS, .sync_replicas = 1));
     est_session *session = NULL;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
     fail_commit(&s, session, &m, remote);
@@ -350,12 +347,11 @@ static int64_t run_workers(servers *s, worker w[2])
 }
 
 /* Pieces are cut alike, whatever else a worker looks at. */
-static void test_same_pieces(void **state)
+TEST(same_pieces)
 {
     servers s    = servers_start(1, 2, "tcp");
     worker  w[2] = { 0 };
 
-    (void)state;
     assert_int_equal(run_workers(&s, w), 1);
     for (int i = 0; i < 2; i++) assert_int_equal(w[i].status, EST_OK);
     servers_stop(&s);
@@ -363,13 +359,12 @@ static void test_same_pieces(void **state)
 
 /* Pieces that were cut in two ways do not fit together: whoever comes second is told so, and the other makes the step. Where each
  * comes second with one of its pieces, both are told, and nobody does. */
-static void test_other_pieces(void **state)
+TEST(other_pieces)
 {
     servers s    = servers_start(1, 2, "tcp");
     worker  w[2] = { { .uses_twice = true } };
     int64_t made;
 
-    (void)state;
     made = run_workers(&s, w);
     assert_int_equal(made, (w[0].status == EST_OK) + (w[1].status == EST_OK));
     assert_in_range(made, 0, 1);
@@ -382,13 +377,12 @@ static void test_other_pieces(void **state)
 }
 
 /* Whatever is lost, of the gradients of a step, of the answers or of both, is asked for again and not done again. */
-static void test_links_break(void **state)
+TEST(links_break)
 {
     model   m    = make_model();
     outcome want = train_whole(&m);
     size_t  pull = VALUES * sizeof(float);
 
-    (void)state;
     /* a piece and what goes before it fits into what a link lasts for, all of them do not */
     for (uint64_t n = 600000; n < pull + 200000; n += 150001) {
         compare(&m, &want, (network){ .transport = "tcp", .worker_cut = n });
@@ -450,21 +444,8 @@ static void start_over_a_new_link(bool sent)
     servers_stop(&s);
 }
 
-static void test_order_over_a_new_link(void **state)
+TEST(order_over_a_new_link)
 {
-    (void)state;
     start_over_a_new_link(false);
     start_over_a_new_link(true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),          cmocka_unit_test(test_without_turn),
-        cmocka_unit_test(test_commit_fails),          cmocka_unit_test(test_same_pieces),
-        cmocka_unit_test(test_other_pieces),          cmocka_unit_test(test_links_break),
-        cmocka_unit_test(test_order_over_a_new_link),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,13 +141,12 @@ static void close_link(est_link *link)
 /* --- holds ------------------------------------------------------------------------------------------------------------- */
 
 /* The link that it was taken over is lost, but not before another is there. */
-static void test_hold_ends_with_its_link(void **state)
+TEST(hold_ends_with_its_link)
 {
     servers   s = servers_start(1, 1, "tcp");
     trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
     est_link *again;
 
-    (void)state;
     assert_ok(est_remote_hold(t.remote));
     again = connect_again(&t);
     ask_over(again);
@@ -159,14 +158,13 @@ static void test_hold_ends_with_its_link(void **state)
 }
 
 /* Whoever begins a step has saved, or failed to: also one that is made with others. */
-static void test_hold_ends_with_a_step(void **state)
+TEST(hold_ends_with_a_step)
 {
     servers s = servers_start(1, 1, "tcp");
     trainer t = make_trainer(s.worker[0],
                              EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .sync_replicas = 1));
     bool    finished;
 
-    (void)state;
     assert_ok(est_remote_hold(t.remote));
     assert_ok(t.remote->ops->turn(t.remote, &finished));
     pthread_mutex_lock(&s.ps[0]->lock);
@@ -205,7 +203,7 @@ static uint64_t expect_here(est_server *ps)
 
 /* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one. What went over
  * them counts once. */
-static void test_links_that_are_given_up(void **state)
+TEST(links_that_are_given_up)
 {
     servers   s = servers_start(1, 1, "tcp");
     trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
@@ -213,7 +211,6 @@ static void test_links_that_are_given_up(void **state)
     uint64_t  before;
     bool      finished;
 
-    (void)state;
     assert_ok(t.remote->ops->turn(t.remote, &finished));
     before = expect_here(s.ps[0]);
     second = connect_again(&t);
@@ -261,7 +258,7 @@ static void hold_gate(est_server *ps, bool hold)
 }
 
 /* Who waits for a turn over one link waits on when another is lost, and no longer when that one is. */
-static void test_wait_ends_with_its_link(void **state)
+TEST(wait_ends_with_its_link)
 {
     servers      s = servers_start(1, 1, "tcp");
     trainer      t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
@@ -269,7 +266,6 @@ static void test_wait_ends_with_its_link(void **state)
     est_ask     *ask    = NULL;
     est_message *answer = NULL;
 
-    (void)state;
     hold_gate(s.ps[0], true);
     for (int i = 0; i < 2; i++) {
         links[i] = connect_again(&t);
@@ -364,13 +360,12 @@ static void pass_silence(est_server *ps, double times)
 }
 
 /* An older process does not get the place while the newer may be back; each run is made once, whichever of them returns. */
-static void test_older_process(void **state)
+TEST(older_process)
 {
     twins       w  = make_twins();
     est_server *ps = w.servers.ps[0];
     est_link   *link;
 
-    (void)state;
     est_link_close(peer_of(&w.newer)->link, "broke");
     await(ps, is_lost);
     for (int i = 0; i < 8; i++) { /* whether the request comes before the link is closed, or after */
@@ -424,12 +419,11 @@ static est_status repeat_over_new_link(const trainer *t)
 
 /* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused for good while
  * the other is heard, and may try again as soon as that may be dead. */
-static void test_clock_went_back(void **state)
+TEST(clock_went_back)
 {
     twins       w  = make_twins();
     est_server *ps = w.servers.ps[0];
 
-    (void)state;
     make_step(&w.newer);
     assert_int_equal(repeat_over_new_link(&w.older), EST_FAILED_PRECONDITION);
     assert_non_null(strstr(est_error_message(), "another process has taken the place of worker:0"));
@@ -444,11 +438,10 @@ static void test_clock_went_back(void **state)
 }
 
 /* A task that asks for turns counts no step without one, in whichever process. */
-static void test_still_gated(void **state)
+TEST(still_gated)
 {
     twins w = make_twins();
 
-    (void)state;
     est_link_close(peer_of(&w.newer)->link, "broke");
     await(w.servers.ps[0], is_lost);
     pass_silence(w.servers.ps[0], 2);
@@ -495,14 +488,13 @@ static void end_job(est_server *ps, pthread_t thread)
 }
 
 /* A client that drove the cluster and was lost is forgotten, but not before it might be back. */
-static void test_clients_are_forgotten(void **state)
+TEST(clients_are_forgotten)
 {
     servers     s      = servers_start(1, 1, "tcp");
     est_server *client = NULL;
     trainer     t;
     pthread_t   thread;
 
-    (void)state;
     assert_ok(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
     t = make_trainer(client, EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
     assert_ok(est_step_run(t.run, NULL));
@@ -517,13 +509,12 @@ static void test_clients_are_forgotten(void **state)
     servers_stop(&s);
 }
 
-static void test_answers_are_forgotten(void **state)
+TEST(answers_are_forgotten)
 {
     servers   s = servers_start(1, 1, "tcp");
     trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
     pthread_t thread;
 
-    (void)state;
     make_step(&t);
     assert_int_equal(pthread_create(&thread, NULL, join, s.ps[0]), 0);
     close_trainer(&t); /* it says goodbye */
@@ -535,14 +526,13 @@ static void test_answers_are_forgotten(void **state)
 /* --- a task that was started anew ------------------------------------------------------------------------------------------- */
 
 /* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
-static void test_new_process_of_a_task(void **state)
+TEST(new_process_of_a_task)
 {
     servers s     = servers_start(1, 1, "tcp");
     trainer t     = make_trainer(s.worker[0],
                                  EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .answer_secs = DEADLINE_SECS));
     int64_t until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
-    (void)state;
     assert_false(est_remote_has_begun(t.remote));
     assert_ok(est_remote_declare_ready(t.remote));
     est_server_free(s.ps[0]);
@@ -615,13 +605,12 @@ static bool is_answered(est_server *ps)
     return ps->n_parked == 0;
 }
 
-static void test_terms_of_a_chief_that_is_gone(void **state)
+TEST(terms_of_a_chief_that_is_gone)
 {
     servers   s = servers_start(1, 2, "tcp");
     comer     chief, same, other;
     pthread_t thread;
 
-    (void)state;
     declare(s.worker[0], "max_steps=100\n");
     est_server_free(s.worker[0]); /* it is gone */
     await(s.ps[0], is_lost);
@@ -661,7 +650,7 @@ static void *run_step(void *arg)
 
 /* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked for again, and
  * made once. */
-static void test_run_that_expires(void **state)
+TEST(run_that_expires)
 {
     servers   s     = servers_start(1, 1, "tcp");
     trainer   t     = make_trainer(s.worker[0],
@@ -671,7 +660,6 @@ static void test_run_that_expires(void **state)
     pthread_t thread;
     void     *failed;
 
-    (void)state;
     make_step(&t);
     pthread_mutex_lock(&s.ps[0]->host_lock);
     assert_int_equal(pthread_create(&thread, NULL, run_step, &t), 0);
@@ -695,20 +683,5 @@ static void test_run_that_expires(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hold_ends_with_its_link),
-        cmocka_unit_test(test_hold_ends_with_a_step),
-        cmocka_unit_test(test_links_that_are_given_up),
-        cmocka_unit_test(test_wait_ends_with_its_link),
-        cmocka_unit_test(test_older_process),
-        cmocka_unit_test(test_clock_went_back),
-        cmocka_unit_test(test_still_gated),
-        cmocka_unit_test(test_clients_are_forgotten),
-        cmocka_unit_test(test_answers_are_forgotten),
-        cmocka_unit_test(test_new_process_of_a_task),
-        cmocka_unit_test(test_terms_of_a_chief_that_is_gone),
-        cmocka_unit_test(test_run_that_expires),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

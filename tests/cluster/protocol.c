@@ -86,14 +86,13 @@ static void make_views(est_view views[VIEWS])
     memcpy(views, all, sizeof all);
 }
 
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     est_blocks  *blocks   = make_blocks();
     est_packing  packing  = { 0 };
     est_unpacked unpacked = { 0 };
     est_view     views[VIEWS];
 
-    (void)state;
     make_views(views);
     for (int round = 0; round < 3; round++) { /* memory of both sides is used again */
         est_message *message;
@@ -118,14 +117,13 @@ static void test_round_trip(void **state)
     est_blocks_free(blocks);
 }
 
-static void test_nothing(void **state)
+TEST(nothing)
 {
     est_blocks  *blocks   = make_blocks();
     est_packing  packing  = { 0 };
     est_unpacked unpacked = { 0 };
     est_message *message  = pack(blocks, &packing);
 
-    (void)state;
     assert_ok(est_unpack_tensors(message, &unpacked));
     assert_int_equal(unpacked.n, 0);
     est_message_free(message);
@@ -163,7 +161,7 @@ static void expect_data_loss(est_blocks *blocks, est_payload payload, est_unpack
 }
 
 /* The head at every length, and every part but the empty ones shorter or longer: nothing of it is a message. */
-static void test_truncation(void **state)
+TEST(truncation)
 {
     est_blocks  *blocks   = make_blocks();
     est_packing  packing  = { 0 };
@@ -173,7 +171,6 @@ static void test_truncation(void **state)
     est_part     parts[VIEWS];
     char         longer[4096] = { 0 };
 
-    (void)state;
     make_views(views);
     for (int i = 0; i < VIEWS; i++) est_pack_view(&packing, &views[i]);
     assert_ok(est_packing_payload(&packing, &payload));
@@ -203,7 +200,7 @@ static void test_truncation(void **state)
 }
 
 /* Every bit of the head and of the lengths of strings. What is still a message has views within its parts: ASan looks. */
-static void test_mutation(void **state)
+TEST(mutation)
 {
     est_blocks  *blocks   = make_blocks();
     est_packing  packing  = { 0 };
@@ -214,7 +211,6 @@ static void test_mutation(void **state)
     uint8_t      head[1024], text[256];
     int          bad = 0;
 
-    (void)state;
     make_views(views);
     for (int i = 0; i < VIEWS; i++) est_pack_view(&packing, &views[i]);
     assert_ok(est_packing_payload(&packing, &payload));
@@ -242,7 +238,7 @@ static void test_mutation(void **state)
 }
 
 /* Heads that are whole, but lie. */
-static void test_lies(void **state)
+TEST(lies)
 {
     static const int64_t dims[][9] = { { INT64_MAX, INT64_MAX }, { -1 }, { 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { INT64_MAX },
                                        { INT64_MAX, 0 },         { 3 } };
@@ -252,7 +248,6 @@ static void test_lies(void **state)
     est_unpacked         unpacked  = { 0 };
     int                  types[]   = { EST_F32, EST_STRING };
 
-    (void)state;
     for (int type = 0; type < 2; type++) {
         for (int i = 0; i < (int)(sizeof ranks / sizeof ranks[0]); i++) {
             est_wire_writer w    = { 0 };
@@ -285,13 +280,12 @@ static void test_lies(void **state)
 }
 
 /* Every allocation of packing and unpacking fails once. */
-static void test_out_of_memory(void **state)
+TEST(out_of_memory)
 {
     est_blocks *blocks = make_blocks();
     est_view    views[VIEWS];
     bool        fired = true;
 
-    (void)state;
     make_views(views);
     for (int64_t n = 1; fired; n++) {
         est_packing  packing  = { 0 };
@@ -318,18 +312,16 @@ static void test_out_of_memory(void **state)
 }
 
 /* As an int, a size of 2 GiB would be negative, and a text without an end. */
-static void test_long_text(void **state)
+TEST(long_text)
 {
-    (void)state;
     assert_int_equal(est_text_precision((est_str){ 0 }), 0);
     assert_int_equal(est_text_precision((est_str){ "name", 4 }), 4);
     assert_int_equal(est_text_precision((est_str){ "name", (size_t)INT_MAX + 1 }), 1 << 20);
     assert_int_equal(est_text_precision((est_str){ "name", (size_t)UINT32_MAX + 5 }), 1 << 20);
 }
 
-static void test_methods(void **state)
+TEST(methods)
 {
-    (void)state;
     assert_string_equal(est_method_text(EST_METHOD_TURN), "begin a step");
     assert_string_equal(est_method_text(0), "do something unknown");
     assert_string_equal(est_method_text(1 << 20), "do something unknown");
@@ -401,7 +393,7 @@ static est_status read_entries(est_blocks *blocks, est_payload payload, est_aren
     return status;
 }
 
-static void test_entries(void **state)
+TEST(entries)
 {
     est_blocks      *blocks  = make_blocks();
     est_packing      packing = { 0 };
@@ -410,7 +402,6 @@ static void test_entries(void **state)
     est_payload      payload;
     int              n = -1;
 
-    (void)state;
     assert_non_null(arena);
     for (int round = 0; round < 2; round++) {
         est_packing_reset(&packing);
@@ -427,7 +418,7 @@ static void test_entries(void **state)
 }
 
 /* Cut at every byte, every bit changed: an error, or other entries whose texts end. */
-static void test_damaged_entries(void **state)
+TEST(damaged_entries)
 {
     est_blocks      *blocks  = make_blocks();
     est_packing      packing = { 0 };
@@ -436,7 +427,6 @@ static void test_damaged_entries(void **state)
     uint8_t          head[1024];
     int              n, bad = 0;
 
-    (void)state;
     for (int i = 0; i < ENTRIES; i++) est_entry_pack(&packing, &entries[i]);
     assert_ok(est_packing_payload(&packing, &payload));
     assert_true(payload.head_size <= sizeof head);
@@ -470,12 +460,11 @@ static void test_damaged_entries(void **state)
     est_blocks_free(blocks);
 }
 
-static void test_entries_out_of_memory(void **state)
+TEST(entries_out_of_memory)
 {
     est_blocks *blocks = make_blocks();
     bool        fired  = true;
 
-    (void)state;
     for (int64_t n = 1; fired; n++) {
         est_packing      packing = { 0 };
         est_arena       *arena   = est_arena_create();
@@ -496,23 +485,4 @@ static void test_entries_out_of_memory(void **state)
         est_arena_free(arena);
     }
     est_blocks_free(blocks);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_mutation),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_long_text),
-        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_damaged_entries),
-        cmocka_unit_test(test_entries_out_of_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,23 +41,21 @@ static void kill_and_restart(cluster *c, const char *type, int index)
     cluster_start(c, task);
 }
 
-static void test_worker(void **state)
+TEST(worker)
 {
     cluster c = begin(2, 2, 0);
 
-    (void)state;
     cluster_wait_step(&c, 200, 30);
     kill_and_restart(&c, "worker", 0);
     end(&c);
 }
 
 /* Its turn, if it had one, goes to others. */
-static void test_worker_gone_for_good(void **state)
+TEST(worker_gone_for_good)
 {
     cluster       c = begin(2, 2, 0);
     cluster_task *task;
 
-    (void)state;
     cluster_wait_step(&c, 200, 30);
     task = cluster_find(&c, "worker", 1);
     cluster_signal(task, SIGKILL);
@@ -66,9 +64,8 @@ static void test_worker_gone_for_good(void **state)
     end(&c);
 }
 
-static void test_ps(void **state)
+TEST(ps)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         cluster c = begin(2, 2, 0);
         char    restored[160];
@@ -82,32 +79,29 @@ static void test_ps(void **state)
     }
 }
 
-static void test_chief(void **state)
+TEST(chief)
 {
     cluster c = begin(2, 2, 0);
 
-    (void)state;
     cluster_wait_step(&c, 200, 30);
     kill_and_restart(&c, "chief", 0);
     cluster_wait_log(&c, cluster_find(&c, "chief", 0), "All variables have values already", 30);
     end(&c);
 }
 
-static void test_evaluator(void **state)
+TEST(evaluator)
 {
     cluster c = begin(1, 1, 1);
 
-    (void)state;
     cluster_wait_step(&c, 200, 30);
     kill_and_restart(&c, "evaluator", 0);
     end(&c);
 }
 
-static void test_two_at_once(void **state)
+TEST(two_at_once)
 {
     cluster c = begin(2, 2, 0);
 
-    (void)state;
     cluster_wait_step(&c, 200, 30);
     cluster_signal(cluster_find(&c, "ps", 1), SIGKILL);
     cluster_signal(cluster_find(&c, "chief", 0), SIGKILL);
@@ -140,9 +134,8 @@ static void remove_checkpoints(const cluster *c)
 
 /* Variables of a ps that is lost, and that no checkpoint has, do not begin anew in the middle of a training: neither with the chief
  * that knows the step nor with the next one, which may find the task lost that counts it. */
-static void test_ps_without_checkpoint(void **state)
+TEST(ps_without_checkpoint)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         cluster       c     = cluster_make(1, 1, 2, 0);
         cluster_task *chief = cluster_find(&c, "chief", 0);
@@ -172,12 +165,11 @@ static void test_ps_without_checkpoint(void **state)
 }
 
 /* A ps that is restored from a checkpoint long ago, the only one: both steps are told, and what to do about it. */
-static void test_ps_goes_back(void **state)
+TEST(ps_goes_back)
 {
     cluster       c     = cluster_make(1, 1, 2, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     c.args[0] = "enough=1";
     c.args[1] = "save=1000000";
     c.args[2] = "log=10";
@@ -238,26 +230,15 @@ static void check_keys(const char *sync)
     cluster_free(&c);
 }
 
-static void test_keys(void **state)
+TEST(keys)
 {
-    (void)state;
     check_keys(NULL);
     check_keys("sync=3");
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_worker),
-                                        cmocka_unit_test(test_worker_gone_for_good),
-                                        cmocka_unit_test(test_ps),
-                                        cmocka_unit_test(test_chief),
-                                        cmocka_unit_test(test_evaluator),
-                                        cmocka_unit_test(test_two_at_once),
-                                        cmocka_unit_test(test_ps_without_checkpoint),
-                                        cmocka_unit_test(test_ps_goes_back),
-                                        cmocka_unit_test(test_keys) };
-
     cluster_task_main(argc, argv, cluster_job_task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

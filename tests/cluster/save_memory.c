@@ -335,7 +335,7 @@ static void expect_saved(const saving *s, const float *want)
     est_bundle_close(bundle);
 }
 
-static void test_memory(void **state)
+TEST(memory)
 {
     cluster       c    = cluster_make(0, 0, 1, 0);
     cluster_task *ps   = cluster_find(&c, "ps", 0);
@@ -347,7 +347,6 @@ static void test_memory(void **state)
     saving        s = { 0 };
     int64_t       before;
 
-    (void)state;
     assert_true(want != NULL && then != NULL);
     c.args[0] = ps->address;
     c.args[1] = c.dir;
@@ -405,8 +404,6 @@ static void test_memory(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_memory) };
-
     cluster_task_main(argc, argv, run_ps);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -92,14 +92,13 @@ static void train(est_session *session, const model *m, int steps, double *losse
     est_tensor_free(x);
 }
 
-static void test_same_numbers(void **state)
+TEST(same_numbers)
 {
     fixture      f     = set_up(0);
     model        m     = make_model();
     est_session *whole = NULL, *cut = NULL;
     double       want[20], got[20];
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &cut));
     assert_ok(est_session_init(whole));
@@ -120,7 +119,7 @@ static void test_same_numbers(void **state)
 }
 
 /* Turns end at the limit. */
-static void test_turns(void **state)
+TEST(turns)
 {
     fixture      f        = set_up(5);
     model        m        = make_model();
@@ -128,7 +127,6 @@ static void test_turns(void **state)
     bool         finished = false;
     double       loss;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
     for (int i = 0; i < 5; i++) {
@@ -170,7 +168,7 @@ static bool repeat_brings_turn(const fixture *f, uint64_t want_step)
 }
 
 /* An answer that comes again brings the turn of the first along only as long as nobody else may have got it. */
-static void test_turn_comes_again(void **state)
+TEST(turn_comes_again)
 {
     fixture      f        = set_up(5);
     model        m        = make_model();
@@ -181,7 +179,6 @@ static void test_turn_comes_again(void **state)
     est_step    *step;
     est_tensor  *x = batch();
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(f.remote->ops->turn(f.remote, &finished));
@@ -198,14 +195,13 @@ static void test_turn_comes_again(void **state)
 }
 
 /* Who holds steps for a checkpoint and leaves holds nothing any more. */
-static void test_hold_ends(void **state)
+TEST(hold_ends)
 {
     fixture      f        = set_up(5);
     model        m        = make_model();
     est_session *session  = NULL;
     bool         finished = true;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_remote_hold(f.remote));
@@ -222,12 +218,11 @@ static void test_hold_ends(void **state)
 }
 
 /* A process is known by its server, so two remotes of one would take each other's answers. */
-static void test_one_remote(void **state)
+TEST(one_remote)
 {
     fixture     f     = set_up(0);
     est_remote *other = NULL;
 
-    (void)state;
     assert_int_equal(est_remote_create(f.worker, EST_REMOTE(.is_chief = true), &other), EST_FAILED_PRECONDITION);
     est_remote_free(f.remote);
     assert_ok(est_remote_create(f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 20), &f.remote));
@@ -235,7 +230,7 @@ static void test_one_remote(void **state)
 }
 
 /* A task may know itself by the address that it listens at, which is not the one that others find it at. */
-static void test_listens_elsewhere(void **state)
+TEST(listens_elsewhere)
 {
     char         at[32], listens[32], worker[32];
     const char  *its_worker[] = { worker };
@@ -244,7 +239,6 @@ static void test_listens_elsewhere(void **state)
     est_remote  *remote = NULL;
     int          ports[2], port = port_take(&ports[0]);
 
-    (void)state;
     snprintf(at, sizeof at, "127.0.0.1:%d", port);
     snprintf(listens, sizeof listens, "0.0.0.0:%d", port);
     snprintf(worker, sizeof worker, "127.0.0.1:%d", port_take(&ports[1]));
@@ -265,7 +259,7 @@ static void test_listens_elsewhere(void **state)
 }
 
 /* Names of jobs are compared whole: one that does not fit is refused, and so is one that would mislead people. */
-static void test_job_names(void **state)
+TEST(job_names)
 {
     char         name[80] = "";
     est_cluster *cluster  = NULL;
@@ -273,7 +267,6 @@ static void test_job_names(void **state)
     int          held;
     char         at[32];
 
-    (void)state;
     snprintf(at, sizeof at, "127.0.0.1:%d", port_take(&held));
     assert_ok(est_cluster_create((const est_job[]){ { "ps", (const char *[]){ at }, 1 } }, 1, &cluster));
     for (int size = 63; size <= 64; size++) {
@@ -296,13 +289,12 @@ static void test_job_names(void **state)
 }
 
 /* All tasks train in the same way, or are told what differs. */
-static void test_different_strategy(void **state)
+TEST(different_strategy)
 {
     fixture      f       = set_up(0);
     model        m       = make_model();
     est_session *session = NULL;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_remote_declare_ready(f.remote));
@@ -322,9 +314,8 @@ static void ignore_answer(void *user, est_status status, const char *error, est_
 }
 
 /* A server that ends under load answers or refuses all that still comes. */
-static void test_end_under_load(void **state)
+TEST(end_under_load)
 {
-    (void)state;
     for (int round = 0; round < 8; round++) {
         fixture   f    = set_up(0);
         est_link *link = NULL;
@@ -384,7 +375,7 @@ static void read_sync_replicas(void *user, est_status status, const char *error,
 }
 
 /* Requests of a client that does not fetch the answers wait in the executor, in their order, and nobody waits for them. */
-static void test_stuck_client(void **state)
+TEST(stuck_client)
 {
     fixture      f       = set_up(0);
     est_session *session = NULL;
@@ -398,7 +389,6 @@ static void test_stuck_client(void **state)
     int          ps = 0;
     int64_t      until;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     (void)est_weight(graph, "large", EST_SHAPE(READ_MB << 18), EST_WEIGHT(.initializer = est_init_ones()));
     assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
@@ -441,17 +431,4 @@ static void test_stuck_client(void **state)
     est_session_free(session);
     est_graph_free(graph);
     tear_down(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),       cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_hold_ends),          cmocka_unit_test(test_one_remote),
-        cmocka_unit_test(test_different_strategy), cmocka_unit_test(test_end_under_load),
-        cmocka_unit_test(test_stuck_client),       cmocka_unit_test(test_turn_comes_again),
-        cmocka_unit_test(test_listens_elsewhere),  cmocka_unit_test(test_job_names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

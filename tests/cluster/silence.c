@@ -39,13 +39,12 @@ static void end(cluster *c, long steps)
 
 /* --- tasks that are not there -------------------------------------------------------------------------------------------- */
 
-static void test_no_ps(void **state)
+TEST(no_ps)
 {
     cluster       c     = make(1, 1, 2, "steps=10", "timeout=1", NULL);
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
     char          missing[160], all[256];
 
-    (void)state;
     cluster_start(&c, chief);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 10);
@@ -66,13 +65,12 @@ static void test_no_ps(void **state)
 }
 
 /* The worker gives up first, then the ps tasks, which nobody came to any more. They must not before the worker has come. */
-static void test_no_chief(void **state)
+TEST(no_chief)
 {
     cluster       c      = make(1, 1, 1, "steps=10", "timeout=5", NULL);
     cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
     char          where[128];
 
-    (void)state;
     cluster_start(&c, ps);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 30);
@@ -93,12 +91,11 @@ static void test_no_chief(void **state)
 
 /* A worker with a turn that it does not use: the last steps wait for it, then others make its step, and the job ends while it
  * is still silent. When it comes back there is nothing left to do. */
-static void test_worker(void **state)
+TEST(worker)
 {
     cluster       c      = make(1, 1, 1, "steps=60", "timeout=60", "pause_us=20000");
     cluster_task *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
@@ -114,12 +111,11 @@ static void test_worker(void **state)
 }
 
 /* A worker that comes back while the job runs, after its turn was given away. */
-static void test_worker_returns(void **state)
+TEST(worker_returns)
 {
     cluster       c      = make(1, 2, 1, "steps=1500", "timeout=60", "pause_us=4000");
     cluster_task *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
@@ -168,12 +164,11 @@ static void stop_in_turn(const cluster_task *worker, const cluster_task *clock)
 
 /* A worker with a turn while the chief wants to save between steps: the chief says whom it waits for, then the step is given
  * to others. */
-static void test_worker_in_save(void **state)
+TEST(worker_in_save)
 {
     cluster       c     = make(1, 1, 1, "steps=300", "timeout=8", "pause_us=10000");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
-    (void)state;
     c.args[2] = "silence=2"; /* and as long again for the turn: enough for a report after a quarter of 8 s */
     c.args[3] = "save=140";
     c.args[5] = "consistent=1";
@@ -191,13 +186,12 @@ static void test_worker_in_save(void **state)
 }
 
 /* A worker that others make steps with: they wait for it, then make them alone, and with it again when it is back. */
-static void test_worker_of_many(void **state)
+TEST(worker_of_many)
 {
     cluster       c     = make(1, 1, 1, "steps=400", "timeout=8", "pause_us=10000");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
                  *clock = cluster_find(&c, "ps", 0);
 
-    (void)state;
     c.args[2] = "silence=3"; /* it is reported after a quarter of 8 s */
     c.args[5] = "sync=2";
     cluster_start_all(&c);
@@ -213,12 +207,11 @@ static void test_worker_of_many(void **state)
 }
 
 /* Workers need no chief; the job does not end without it. */
-static void test_chief(void **state)
+TEST(chief)
 {
     cluster       c     = make(1, 2, 1, "steps=200", "timeout=60", "pause_us=2000");
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(chief, SIGSTOP);
@@ -230,12 +223,11 @@ static void test_chief(void **state)
 }
 
 /* A worker that was taken for dead, and whose place has another process now, ends and says why. */
-static void test_place_taken(void **state)
+TEST(place_taken)
 {
     cluster       c   = make(1, 1, 2, "steps=800", "timeout=60", "pause_us=4000");
     cluster_task *old = cluster_find(&c, "worker", 0), *new = cluster_add_twin(&c, "worker", 0);
 
-    (void)state;
     for (int i = 0; i < c.n - 1; i++) cluster_start(&c, &c.tasks[i]);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(old, SIGSTOP);
@@ -253,11 +245,6 @@ static void test_place_taken(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_ps),          cmocka_unit_test(test_no_chief),
-                                        cmocka_unit_test(test_worker),         cmocka_unit_test(test_worker_returns),
-                                        cmocka_unit_test(test_worker_in_save), cmocka_unit_test(test_worker_of_many),
-                                        cmocka_unit_test(test_chief),          cmocka_unit_test(test_place_taken) };
-
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

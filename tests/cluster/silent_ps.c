@@ -30,9 +30,8 @@ static void end(cluster *c, long steps)
 
 /* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a save as
  * well as in a step. */
-static void test_ps(void **state)
+TEST(ps)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         cluster       c     = make("steps=400", "timeout=60", "pause_us=2000");
         cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
@@ -55,9 +54,8 @@ static void test_ps(void **state)
 
 /* A ps that is started anew while the chief waits for the step of a silent worker. The worker, back, can only go on when the
  * chief has given the ps its values, so the chief must not wait for the worker. */
-static void test_ps_anew(void **state)
+TEST(ps_anew)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         cluster       c     = make("steps=60", "timeout=32", "pause_us=10000");
         cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
@@ -80,8 +78,6 @@ static void test_ps_anew(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ps), cmocka_unit_test(test_ps_anew) };
-
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

@@ -546,18 +546,11 @@ static void test_anew(void **state)
     servers_stop(&f.servers);
 }
 
-static struct CMUnitTest make_test(const row *r, CMUnitTestFunction test)
-{
-    return (struct CMUnitTest){ .name = r->name, .test_func = test, .initial_state = (void *)(uintptr_t)r };
-}
-
 int main(void)
 {
-    struct CMUnitTest tests[sizeof rows / sizeof rows[0] + sizeof anew_rows / sizeof anew_rows[0]];
-    size_t            n = 0;
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) tests[n++] = make_test(&rows[i], test_state);
-    for (size_t i = 0; i < sizeof anew_rows / sizeof anew_rows[0]; i++)
-        tests[n++] = make_test(&anew_rows[i], test_anew);
-    return _cmocka_run_group_tests("silent states", tests, n, NULL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) est_test_row(rows[i].name, test_state, &rows[i]);
+    for (size_t i = 0; i < sizeof anew_rows / sizeof anew_rows[0]; i++) {
+        est_test_row(anew_rows[i].name, test_anew, &anew_rows[i]);
+    }
+    return est_test_run_apart(NULL, NULL);
 }

@@ -297,21 +297,19 @@ static void expect_end(job *j)
     est_signals_release(EST_CANCELLED);
 }
 
-static void test_disk_hangs(void **state)
+TEST(disk_hangs)
 {
     job j;
 
-    (void)state;
     begin_job(&j, 1, AT_SYNC);
     expect_end(&j);
     end_job(&j);
 }
 
-static void test_update_waits(void **state)
+TEST(update_waits)
 {
     job j;
 
-    (void)state;
     begin_job(&j, BIG_ROWS, AT_WRITE);
     begin_update(&j);
     expect_end(&j);
@@ -319,11 +317,10 @@ static void test_update_waits(void **state)
     end_job(&j);
 }
 
-static void test_chief_is_lost(void **state)
+TEST(chief_is_lost)
 {
     job j;
 
-    (void)state;
     begin_job(&j, BIG_ROWS, AT_WRITE);
     begin_update(&j);
     est_link_close(est_tasks_of(j.chief.remote)->peers[0].link, "it dies");
@@ -338,15 +335,4 @@ static void test_chief_is_lost(void **state)
     pthread_mutex_unlock(&j.servers.ps[0]->lock);
     set_hanging(NOWHERE);
     end_job(&j);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disk_hangs),
-        cmocka_unit_test(test_update_waits),
-        cmocka_unit_test(test_chief_is_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

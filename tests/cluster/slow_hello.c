@@ -76,29 +76,20 @@ static est_status connect_through(int hold, int over_at, int *n_attempts)
     return status;
 }
 
-static void test_slow_hello(void **state)
+TEST(slow_hello)
 {
     int n_attempts;
 
-    (void)state;
     assert_ok(connect_through(LOOKS, 0, &n_attempts));
     assert_int_equal(n_attempts, 1);
 }
 
 /* Who keeps an attempt still sees that the job has ended. */
-static void test_job_ends_meanwhile(void **state)
+TEST(job_ends_meanwhile)
 {
     int n_attempts;
 
-    (void)state;
     assert_int_equal(connect_through(INT_MAX, LOOKS, &n_attempts), EST_OUT_OF_RANGE);
     assert_non_null(strstr(est_error_message(), "the job has ended while waiting for ps:0"));
     assert_int_equal(n_attempts, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_slow_hello), cmocka_unit_test(test_job_ends_meanwhile) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Slurm's variables: node lists, counts, ranks, and everything that can be wrong with them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "cluster/cluster.h"
+#include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -64,9 +59,8 @@ static const struct {
     { "[1-2]", "1(x2)", "[\"1:8888\", \"2:8888\"]" },
 };
 
-static void test_lists(void **state)
+TEST(lists)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
         est_resolver *resolver = NULL;
         char          want[400];
@@ -79,11 +73,10 @@ static void test_lists(void **state)
     }
 }
 
-static void test_ranks(void **state)
+TEST(ranks)
 {
     est_resolver *resolver = NULL;
 
-    (void)state;
     for (int rank = 0; rank < 5; rank++) {
         const est_task *task;
         char            text[16];
@@ -102,7 +95,7 @@ static void test_ranks(void **state)
     }
 }
 
-static void test_jobs(void **state)
+TEST(jobs)
 {
     static const est_job jobs[] = {
         { "ps", NULL, 2 }, { "chief", NULL, 1 }, { "none", NULL, 0 }, { "worker", NULL, 2 }
@@ -110,7 +103,6 @@ static void test_jobs(void **state)
     static const char *roles[]  = { "ps 0", "ps 1", "chief 0", "worker 0", "worker 1" };
     est_resolver      *resolver = NULL;
 
-    (void)state;
     for (int rank = 0; rank < 5; rank++) {
         char text[32];
 
@@ -158,11 +150,10 @@ static const struct {
     { "a[1][1][1][1][1]", "\"[1]\"; a host may have at most 4 pairs of brackets" },
 };
 
-static void test_bad_nodes(void **state)
+TEST(bad_nodes)
 {
     char *name = malloc(300);
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_nodes); i++) {
         char want[300];
 
@@ -192,9 +183,8 @@ static const char *const bad_counts[] = {
     "x", "0", "-1", "1(x2", "1(x)", "1(x0)", "1(2)", "1x2", "1,", ",1", "1 ", "1;1", "1234567890", "1(x1234567890)",
 };
 
-static void test_bad_counts(void **state)
+TEST(bad_counts)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_counts); i++) {
         set_step("a", bad_counts[i], "0");
         assert_int_equal(resolve_workers(&(est_resolver *){ NULL }), EST_INVALID_ARGUMENT);
@@ -208,9 +198,8 @@ static void test_bad_counts(void **state)
                  "SLURM_STEP_NODELIST has 3 hosts, but SLURM_STEP_TASKS_PER_NODE has counts for 2");
 }
 
-static void test_bad_variables(void **state)
+TEST(bad_variables)
 {
-    (void)state;
     set_step(NULL, "1", "0");
     expect_error(NULL, EST_FAILED_PRECONDITION,
                  "SLURM_STEP_NODELIST is not set; start the program as a task of a Slurm step (srun)");
@@ -231,12 +220,11 @@ static void test_bad_variables(void **state)
     expect_error(NULL, EST_INVALID_ARGUMENT, "SLURM_STEP_NUM_TASKS is 3, but SLURM_STEP_TASKS_PER_NODE adds up to 2");
 }
 
-static void test_bad_options(void **state)
+TEST(bad_options)
 {
     static const est_job jobs[] = { { "chief", NULL, 1 }, { "worker", NULL, 2 } }, negative = { "chief", NULL, -1 };
     est_resolver        *resolver = NULL;
 
-    (void)state;
     set_step("a", "2", "0");
     expect_error(EST_SLURM(.jobs = jobs, .n_jobs = 2), EST_INVALID_ARGUMENT,
                  "the jobs have 3 tasks, but Slurm started 2; the numbers must be the same");
@@ -259,12 +247,11 @@ static void test_bad_options(void **state)
     assert_null(resolver);
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
     static const char nodes[] = "a[01-03,7],b2", counts[] = "2(x4),1", bytes[] = "[],-0(x)9";
     char              copy[32];
 
-    (void)state;
     for (size_t k = 0; k < sizeof bytes; k++) { /* the last is the end of the text */
         for (size_t i = 0; i < sizeof nodes - 1; i++) {
             est_resolver *resolver = NULL;
@@ -287,9 +274,8 @@ static void test_damage(void **state)
     }
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     set_step("n[1-40]", "2(x40)", "3");
     for (int64_t n = 1;; n++) {
         est_resolver *resolver = NULL;
@@ -306,15 +292,4 @@ static void test_memory_failures(void **state)
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
     est_fault_arm_alloc(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),       cmocka_unit_test(test_ranks),      cmocka_unit_test(test_jobs),
-        cmocka_unit_test(test_bad_nodes),   cmocka_unit_test(test_bad_counts), cmocka_unit_test(test_bad_variables),
-        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_damage),     cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

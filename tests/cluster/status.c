@@ -284,13 +284,12 @@ static void expect_work(const est_json *root)
     expect_number(root, "bytes_in_per_sec", number_at(root, "bytes_in") / 2);
 }
 
-static void test_fields(void **state)
+TEST(fields)
 {
     fixture   f = set_up(0);
     est_json *root;
     model     m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     add_rows(f.ps);
     train(&m, 3);
@@ -310,13 +309,12 @@ static void test_fields(void **state)
 }
 
 /* Numbers per second are of the last 5 to 10 s, whoever asks and however often. */
-static void test_rates(void **state)
+TEST(rates)
 {
     fixture   f = set_up(0);
     est_json *root;
     model     m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     train(&m, 3);
     est_manual_clock_advance(&manual, 7 * SEC);
@@ -342,12 +340,11 @@ static void test_rates(void **state)
 }
 
 /* A task that trains together with others says itself which step it is at. A step that is made again counts once. */
-static void test_own_steps(void **state)
+TEST(own_steps)
 {
     fixture   f = set_up(0);
     est_json *root;
 
-    (void)state;
     est_manual_clock_advance(&manual, 5 * SEC);
     for (int64_t step = 101; step <= 120; step++) {
         est_server_note_step(f.worker[0], step);
@@ -373,13 +370,12 @@ static void *connect_remote(void *remote)
     return NULL;
 }
 
-static void test_wait_for_the_chief(void **state)
+TEST(wait_for_the_chief)
 {
     fixture    f = set_up(0);
     est_thread thread;
     est_json  *root;
 
-    (void)state;
     assert_ok(f.remote[0]->ops->connect(f.remote[0]));
     assert_ok(est_thread_start(&thread, "worker", connect_remote, f.remote[1]));
     est_json_free(await_wait(f.ps, "worker:1", true));
@@ -412,7 +408,7 @@ static void *ask_turn(void *remote)
 }
 
 /* There is one step left, and one who has begun it. */
-static void test_wait_for_a_turn(void **state)
+TEST(wait_for_a_turn)
 {
     fixture    f        = set_up(1);
     bool       finished = true;
@@ -420,7 +416,6 @@ static void test_wait_for_a_turn(void **state)
     est_json  *root, *turn;
     model      m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     assert_ok(est_remote_declare_ready(f.remote[0]));
     assert_ok(f.remote[1]->ops->connect(f.remote[1]));
@@ -466,7 +461,7 @@ static void *begin_step(void *remote)
     return NULL;
 }
 
-static void test_wait_for_a_checkpoint(void **state)
+TEST(wait_for_a_checkpoint)
 {
     fixture    f        = set_up(0);
     bool       finished = true;
@@ -474,7 +469,6 @@ static void test_wait_for_a_checkpoint(void **state)
     est_json  *root;
     model      m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     assert_ok(est_remote_declare_ready(f.remote[0]));
     assert_ok(f.remote[1]->ops->connect(f.remote[1]));
@@ -501,14 +495,13 @@ static void *await_others(void *remote)
 }
 
 /* The chief has made its steps. */
-static void test_wait_for_the_others(void **state)
+TEST(wait_for_the_others)
 {
     fixture    f = set_up(0);
     est_thread chief;
     est_json  *root;
     model      m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     assert_ok(est_remote_declare_ready(f.remote[0]));
     assert_ok(est_thread_start(&chief, "chief", await_others, f.remote[0]));
@@ -563,7 +556,7 @@ static void await_reason(const fixture *f, const char *why, const char *who, con
 }
 
 /* Steps of two workers: one that has not come, one that has not pushed, one that commits, and a chief that holds. */
-static void test_wait_for_a_step(void **state)
+TEST(wait_for_a_step)
 {
     fixture     f    = set_up(0);
     est_packing step = { 0 }, held = { 0 };
@@ -571,7 +564,6 @@ static void test_wait_for_a_step(void **state)
     bool        finished;
     model       m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     assert_ok(est_remote_declare_ready(f.remote[0]));
     assert_ok(f.remote[1]->ops->connect(f.remote[1]));
@@ -628,7 +620,7 @@ static void await_busy(est_server *server)
 }
 
 /* While a run has the variables the answer comes at once, with what was known of them before; and the worker says that it waits. */
-static void test_busy_task(void **state)
+TEST(busy_task)
 {
     fixture    f = set_up(0);
     est_thread thread;
@@ -636,7 +628,6 @@ static void test_busy_task(void **state)
     model      m;
     char      *text = NULL;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     train(&m, 2);
     settle(f.ps);
@@ -700,14 +691,13 @@ static void await_told(wait_log *t, int n, const char *line)
 }
 
 /* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and again. */
-static void test_hung_task(void **state)
+TEST(hung_task)
 {
     fixture    f    = set_up(0);
     wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
     est_thread thread;
     model      m;
 
-    (void)state;
     open_model(&m, f.remote[0]);
     train(&m, 2);
     pthread_mutex_lock(&f.ps->host_lock);
@@ -727,13 +717,12 @@ static void test_hung_task(void **state)
 }
 
 /* What is asked beside steps is a wait as well. */
-static void test_wait_for_an_answer(void **state)
+TEST(wait_for_an_answer)
 {
     fixture    f = set_up(0);
     est_thread thread;
     est_json  *root;
 
-    (void)state;
     pthread_mutex_lock(&f.ps->host_lock);
     assert_ok(est_thread_start(&thread, "chief", connect_remote, f.remote[0]));
     root = await_wait_of(f.worker[0], "worker:0", "list variables");
@@ -746,12 +735,11 @@ static void test_wait_for_an_answer(void **state)
 }
 
 /* A worker that has gone, with the reason; texts of others may be anything. */
-static void test_lost_client(void **state)
+TEST(lost_client)
 {
     fixture   f = set_up(0);
     est_json *root, *worker;
 
-    (void)state;
     assert_ok(f.remote[0]->ops->connect(f.remote[0]));
     est_remote_free(f.remote[0]);
     f.remote[0] = NULL;
@@ -776,7 +764,7 @@ static void test_lost_client(void **state)
 }
 
 /* Whoever looks leaves nothing behind. */
-static void test_lookers_are_forgotten(void **state)
+TEST(lookers_are_forgotten)
 {
     fixture     f      = set_up(0);
     est_server *client = NULL;
@@ -784,7 +772,6 @@ static void test_lookers_are_forgotten(void **state)
     int         n      = 1;
     int64_t     until  = est_machine_ns() + DEADLINE_SECS * SEC;
 
-    (void)state;
     assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
     for (int i = 0; i < 3; i++) {
         assert_ok(est_cluster_ask_status(client, f.address[0], NULL, DEADLINE_SECS, &text));
@@ -801,14 +788,13 @@ static void test_lookers_are_forgotten(void **state)
 }
 
 /* Memory that runs out is said, and nothing is kept of what was there already. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     fixture    f      = set_up(0);
     est_status status = EST_RESOURCE_EXHAUSTED;
     int        n      = 0;
     char      *text   = NULL;
 
-    (void)state;
     while (status != EST_OK) {
         est_fault_arm_alloc(++n);
         status = est_server_status(f.ps, &text);
@@ -820,7 +806,7 @@ static void test_no_memory(void **state)
     tear_down(&f);
 }
 
-static void test_ask_all(void **state)
+TEST(ask_all)
 {
     fixture        f        = set_up(0);
     est_task_asked asked[4] = { { "ps:0", f.address[0] },
@@ -829,7 +815,6 @@ static void test_ask_all(void **state)
                                 { "worker:0", f.address[0] } };  /* not that one */
     est_server    *client   = NULL;
 
-    (void)state;
     assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
     est_cluster_ask_all(client, asked, 4, 0.2);
     assert_int_equal(asked[0].status, EST_OK);
@@ -861,13 +846,12 @@ static void keep_last(void *user, est_log_level level, int64_t wall_ns, const ch
 }
 
 /* The log is told after 10 seconds, then after growing distances, but never is it silent for more than 30 seconds. */
-static void test_reports(void **state)
+TEST(reports)
 {
     last_line   told = { 0 };
     est_waiting wait;
     int         silent = 0;
 
-    (void)state;
     est_manual_clock_init(&manual, 1000 * SEC, 0);
     est_clock_set(&manual.clock);
     est_log_set_sink(keep_last, &told);
@@ -928,14 +912,13 @@ static bool has_clients(est_server *ps, int n)
 }
 
 /* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will changes. */
-static void test_wait_for_chief(void **state)
+TEST(wait_for_chief)
 {
     wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
     servers    s;
     est_link  *link = NULL;
     est_thread thread;
 
-    (void)state;
     est_manual_clock_init(&manual, 1000 * SEC, 0);
     est_clock_set(&manual.clock);
     s = servers_start(1, 2, "tcp");
@@ -966,13 +949,12 @@ static void test_wait_for_chief(void **state)
 }
 
 /* One wait more than there is room for is not shown, and does no harm. */
-static void test_table_of_waits(void **state)
+TEST(table_of_waits)
 {
     est_wait    waits[EST_WAITS_MAX + 1];
     est_waiting all[EST_WAITS_MAX + 1];
     char        longer[300];
 
-    (void)state;
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     for (int i = 0; i <= EST_WAITS_MAX; i++) all[i] = est_wait_begin("worker:7", "ps:0", longer, 10);
@@ -986,30 +968,4 @@ static void test_table_of_waits(void **state)
     assert_int_equal(est_waits_of("worker:8", waits, 3), 1);
     for (int i = 0; i <= EST_WAITS_MAX; i++) est_wait_end(&all[i]);
     assert_int_equal(est_waits_of("worker:7", waits, 3), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_own_steps),
-        cmocka_unit_test(test_wait_for_the_chief),
-        cmocka_unit_test(test_wait_for_a_turn),
-        cmocka_unit_test(test_wait_for_a_checkpoint),
-        cmocka_unit_test(test_wait_for_the_others),
-        cmocka_unit_test(test_wait_for_a_step),
-        cmocka_unit_test(test_busy_task),
-        cmocka_unit_test(test_hung_task),
-        cmocka_unit_test(test_wait_for_an_answer),
-        cmocka_unit_test(test_lost_client),
-        cmocka_unit_test(test_lookers_are_forgotten),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_ask_all),
-        cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_wait_for_chief),
-        cmocka_unit_test(test_table_of_waits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

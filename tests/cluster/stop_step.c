@@ -58,7 +58,7 @@ static double scalar(est_session *session, const char *name)
 }
 
 /* The variable is at the first task, the count at the second: phases 1 and 3. The first does not get to its part. */
-static void test_step(void **state)
+TEST(step)
 {
     servers      s       = servers_start(2, 1, "tcp");
     est_remote  *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .answer_secs = ANSWER_SECS));
@@ -71,7 +71,6 @@ static void test_step(void **state)
     int64_t      start_ns;
     bool         finished;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_graph_device(graph, "/job:ps/task:1");
     count = est_global_step(graph);
@@ -110,7 +109,7 @@ static void test_step(void **state)
 }
 
 /* Parts of a step at many tasks that do not answer are waited for together. */
-static void test_many(void **state)
+TEST(many)
 {
     servers      s       = servers_start(SERVERS_MAX, 1, "tcp");
     est_remote  *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .answer_secs = ANSWER_SECS));
@@ -122,7 +121,6 @@ static void test_many(void **state)
     pthread_t    thread;
     int64_t      start_ns;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     for (int i = 0; i < SERVERS_MAX; i++) {
         char     device[32], name[8];
@@ -228,7 +226,7 @@ static void leave(job *j)
 }
 
 /* Neither task gets to its part: both have the time of one. */
-static void test_save(void **state)
+TEST(save)
 {
     const est_remote_entry entries[] = { { 0, { .key = "a", .name = "a", .dtype = EST_F32, .rows = -1 } },
                                          { 1, { .key = "b", .name = "b", .dtype = EST_F32, .rows = -1 } } };
@@ -239,7 +237,6 @@ static void test_save(void **state)
     est_status             status;
     bool                   parts[2];
 
-    (void)state;
     est_signals_catch();
     block(&j, true);
     assert_int_equal(pthread_create(&thread, NULL, stop_when_waiting, (void *)(uintptr_t) "save variables"), 0);
@@ -325,9 +322,8 @@ static void hold_after_signal(bool ends)
     free_job(&j);
 }
 
-static void test_hold(void **state)
+TEST(hold)
 {
-    (void)state;
     hold_after_signal(true);
     hold_after_signal(false);
 }
@@ -352,7 +348,7 @@ static void *block_commit(void *arg)
     return NULL;
 }
 
-static void test_commit(void **state)
+TEST(commit)
 {
     job        j = make_job(1, ANSWER_SECS);
     pthread_t  thread;
@@ -360,7 +356,6 @@ static void test_commit(void **state)
     est_status status;
     bool       finished;
 
-    (void)state;
     est_signals_catch();
     assert_ok(j.remote->ops->turn(j.remote, &finished));
     assert_ok(est_step_run(j.step, NULL));
@@ -380,9 +375,5 @@ static void test_commit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_step), cmocka_unit_test(test_many),
-                                        cmocka_unit_test(test_save), cmocka_unit_test(test_hold),
-                                        cmocka_unit_test(test_commit) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

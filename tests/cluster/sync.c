@@ -166,9 +166,8 @@ static void compare_with_one(est_optimizer optimizer, int n_ps, bool dynamic)
     servers_stop(&s);
 }
 
-static void test_same_losses(void **state)
+TEST(same_losses)
 {
-    (void)state;
     for (int ps = 1; ps <= 2; ps++) {
         compare_with_one(est_sgd(0.1), ps, false);
         compare_with_one(est_adagrad(0.1, NULL), ps, false);
@@ -180,12 +179,11 @@ static void test_same_losses(void **state)
 }
 
 /* Three workers, two make a step: nobody waits for the third, all end at the limit. */
-static void test_spare(void **state)
+TEST(spare)
 {
     servers s = servers_start(2, 3, "tcp");
     worker  workers[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         workers[i] = (worker){ .servers = &s, .index = i, .steps = STEPS, .of = 2, .optimizer = est_sgd(0.1) };
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
@@ -242,14 +240,13 @@ static void *push_keys(void *arg)
 
 /* The keys of all workers count as those of one step: one is admitted that none of them has seen often enough. Its row has first
  * values, since nobody had one to learn from. Graphs of other seeds push the same. */
-static void test_keys_of_a_step(void **state)
+TEST(keys_of_a_step)
 {
     servers              s      = servers_start(1, 2, "tcp");
     key_worker           all[2] = { { &s, 0, { 5, 5 }, 0 }, { &s, 1, { 5, -9 }, 0 } };
     const est_var       *table;
     const est_row_table *rows;
 
-    (void)state;
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&all[i].thread, NULL, push_keys, &all[i]), 0);
     for (int i = 0; i < 2; i++) pthread_join(all[i].thread, NULL);
     table = est_store_find(est_host_store(s.ps[0]->host), "table");
@@ -400,9 +397,8 @@ static void push_again(bool fetch_less)
     servers_stop(&s);
 }
 
-static void test_one_push_a_worker(void **state)
+TEST(one_push_a_worker)
 {
-    (void)state;
     push_again(false);
     push_again(true);
 }
@@ -554,9 +550,8 @@ static void committer_dies(death how)
     servers_stop(&s);
 }
 
-static void test_committer_dies(void **state)
+TEST(committer_dies)
 {
-    (void)state;
     for (int how = 0; how < N_DEATHS; how++) committer_dies((death)how);
 }
 
@@ -608,9 +603,8 @@ static void fail_at(int ps, const char *variable, float a)
     servers_stop(&s);
 }
 
-static void test_commit_fails(void **state)
+TEST(commit_fails)
 {
-    (void)state;
     fail_at(OTHER, "a", -5);
     fail_at(CLOCK, "global_step", -2.5f); /* the update had been made */
 }
@@ -652,9 +646,8 @@ static void hold_without_committer(death how)
     servers_stop(&s);
 }
 
-static void test_hold_without_committer(void **state)
+TEST(hold_without_committer)
 {
-    (void)state;
     for (int how = 0; how < N_DEATHS; how++) hold_without_committer((death)how);
 }
 
@@ -662,7 +655,7 @@ static void test_hold_without_committer(void **state)
 
 /* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over the old
  * link waits no longer. */
-static void test_one_wait_a_worker(void **state)
+TEST(one_wait_a_worker)
 {
     servers      s       = servers_start(2, 2, "tcp");
     pusher       p[2]    = { make_pusher(&s, 0), make_pusher(&s, 1) };
@@ -675,7 +668,6 @@ static void test_one_wait_a_worker(void **state)
     pthread_t    thread;
     void        *result;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, push_one, &p[0]), 0);
     await_parked(s.ps[CLOCK], 1);
     assert_ok(est_net_connect(est_server_net(s.worker[0]), r->peers[CLOCK].address, "ps:0", 20, &again));
@@ -702,14 +694,13 @@ static void test_one_wait_a_worker(void **state)
 
 /* A chief that was started again says that all variables have values, which changes none; then a spare worker comes with what
  * it made of the step before. The step that is being made is not touched by either. */
-static void test_late_spare(void **state)
+TEST(late_spare)
 {
     servers   s    = servers_start(2, 3, "tcp");
     pusher    p[3] = { make_pusher(&s, 0), make_pusher(&s, 1), make_pusher(&s, 2) };
     pthread_t thread[2];
     bool      finished;
 
-    (void)state;
     p[1].value = 4;
     start_pushes(p, thread);
     finish_pushes(thread);
@@ -739,14 +730,13 @@ static void write_zero(const pusher *p, const char *name, int task, est_dtype dt
 }
 
 /* Variables go back to what they were, in tasks that stay: steps are counted from there. */
-static void test_goes_back(void **state)
+TEST(goes_back)
 {
     servers   s    = servers_start(2, 2, "tcp");
     pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
     pthread_t thread[2];
     bool      finished;
 
-    (void)state;
     p[1].value = 4;
     for (int step = 1; step <= 2; step++) {
         start_pushes(p, thread);
@@ -773,14 +763,13 @@ static void *await_others(void *arg)
 }
 
 /* Who waits for the others to end makes no more steps with them: the other one goes on alone. */
-static void test_one_ends_first(void **state)
+TEST(one_ends_first)
 {
     servers   s   = servers_start(1, 2, "tcp");
     pusher    one = make_pusher(&s, 0), two = make_pusher(&s, 1);
     pthread_t thread;
     bool      finished;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, push_one, &one), 0);
     assert_ok(push(&two, 4));
     pthread_join(thread, NULL);
@@ -836,22 +825,20 @@ static void update_differently(int n_ps)
     servers_stop(&s);
 }
 
-static void test_update_differently(void **state)
+TEST(update_differently)
 {
-    (void)state;
     update_differently(1);
     update_differently(2);
 }
 
 /* The clock was started again where the time is behind: its era is the lesser one. The other task refuses what is pushed
  * for that, until the chief has said that it is the one that counts. */
-static void test_clock_is_behind(void **state)
+TEST(clock_is_behind)
 {
     servers   s    = servers_start(2, 2, "tcp");
     pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
     pthread_t thread[2];
 
-    (void)state;
     p[1].value = 4;
     start_pushes(p, thread);
     finish_pushes(thread);
@@ -879,7 +866,7 @@ static void test_clock_is_behind(void **state)
 }
 
 /* Whoever waits for a step when the job ends begins no other, limit or not. */
-static void test_job_ends_while_waiting(void **state)
+TEST(job_ends_while_waiting)
 {
     servers   s    = servers_start(1, 2, "tcp");
     pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
@@ -887,7 +874,6 @@ static void test_job_ends_while_waiting(void **state)
     void     *result;
     bool      finished;
 
-    (void)state;
     start_pushes(p, thread);
     finish_pushes(thread);
     assert_ok(p[1].remote->ops->turn(p[1].remote, &finished));
@@ -916,7 +902,7 @@ static servers start_later(const servers *s)
 }
 
 /* A process that takes the place of the committer was not asked to commit: another one is. */
-static void test_committer_is_put_out(void **state)
+TEST(committer_is_put_out)
 {
     servers   s = servers_start(2, 2, "tcp"), later = start_later(&s);
     pusher    p[2]     = { make_pusher(&s, 0), make_pusher(&s, 1) };
@@ -926,7 +912,6 @@ static void test_committer_is_put_out(void **state)
     pthread_t thread[2];
     void     *result;
 
-    (void)state;
     hold_steps(s.ps[CLOCK], true);
     for (int i = 0; i < 2; i++) { /* who came last commits */
         assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
@@ -971,7 +956,7 @@ static void await_place(est_server *server, const est_server *process)
 }
 
 /* A process that takes the place of a worker makes no steps before it begins one: nobody waits for it until then. */
-static void test_new_process_joins_later(void **state)
+TEST(new_process_joins_later)
 {
     servers   s = servers_start(2, 2, "tcp"), later = start_later(&s);
     pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
@@ -979,7 +964,6 @@ static void test_new_process_joins_later(void **state)
     pthread_t thread[2];
     bool      finished;
 
-    (void)state;
     p[1].value = 4;
     start_pushes(p, thread);
     finish_pushes(thread);
@@ -994,26 +978,4 @@ static void test_new_process_joins_later(void **state)
     for (int i = 0; i < 2; i++) close_pusher(&p[i]);
     servers_stop(&later);
     servers_stop(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),
-                                        cmocka_unit_test(test_spare),
-                                        cmocka_unit_test(test_one_push_a_worker),
-                                        cmocka_unit_test(test_committer_dies),
-                                        cmocka_unit_test(test_commit_fails),
-                                        cmocka_unit_test(test_hold_without_committer),
-                                        cmocka_unit_test(test_one_wait_a_worker),
-                                        cmocka_unit_test(test_late_spare),
-                                        cmocka_unit_test(test_goes_back),
-                                        cmocka_unit_test(test_one_ends_first),
-                                        cmocka_unit_test(test_update_differently),
-                                        cmocka_unit_test(test_clock_is_behind),
-                                        cmocka_unit_test(test_job_ends_while_waiting),
-                                        cmocka_unit_test(test_committer_is_put_out),
-                                        cmocka_unit_test(test_new_process_joins_later),
-                                        cmocka_unit_test(test_keys_of_a_step) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,19 +228,11 @@ static void compare_with_one(est_optimizer optimizer, int n_ps, const est_partit
     servers_stop(&s);
 }
 
-static void test_fetch_differently(void **state)
+TEST(fetch_differently)
 {
     est_partitioner spread = est_fixed_shards(2);
 
-    (void)state;
     compare_with_one(est_sgd(0.05), 1, NULL);
     compare_with_one(est_adagrad(0.05, NULL), 2, NULL);
     compare_with_one(est_adagrad(0.05, NULL), 2, &spread);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_fetch_differently) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

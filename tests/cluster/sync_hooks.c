@@ -228,22 +228,18 @@ static void compare(int n_ps)
     cluster_free(&c);
 }
 
-static void test_one_ps(void **state)
+TEST(one_ps)
 {
-    (void)state;
     compare(1);
 }
 
-static void test_two_ps(void **state)
+TEST(two_ps)
 {
-    (void)state;
     compare(2);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_ps), cmocka_unit_test(test_two_ps) };
-
     cluster_task_main(argc, argv, task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

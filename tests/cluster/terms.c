@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Terms: the first line that differs is named, with both values and whose they are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "cluster/terms.h"
+#include "support/test.h"
 
 static est_status compare(const char *a, const char *b)
 {
     return est_terms_same(est_terms_text(a), "worker:0", est_terms_text(b), "chief:0");
 }
 
-static void test_same(void **state)
+TEST(same)
 {
-    (void)state;
     assert_int_equal(compare("", ""), EST_OK);
     assert_int_equal(compare("a=1\nb=2\n", "a=1\nb=2\n"), EST_OK);
     assert_int_equal(compare("a=1", "a=1\n"), EST_OK); /* the last line need not end */
     assert_int_equal(est_terms_same((est_str){ 0 }, "a", (est_str){ 0 }, "b"), EST_OK);
 }
 
-static void test_different(void **state)
+TEST(different)
 {
     static const struct {
         const char *a, *b, *text;
@@ -40,7 +34,6 @@ static void test_different(void **state)
     };
     char one[600], other[600];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(compare(cases[i].a, cases[i].b), EST_FAILED_PRECONDITION);
         assert_string_equal(est_error_message(), cases[i].text);
@@ -50,11 +43,4 @@ static void test_different(void **state)
     one[sizeof one - 1] = other[sizeof other - 1] = '\0';
     assert_int_equal(compare(one, other), EST_FAILED_PRECONDITION); /* what is long is cut */
     assert_true(strlen(est_error_message()) < 500);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same), cmocka_unit_test(test_different) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  *
  * TF_CONFIG and the rules behind it: a table of descriptions with the task or the error that each gives. The same rules
  * are compared with TensorFlow's by tests/interop/run_config.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "base/fault.h"
 #include "cluster/cluster.h"
 #include "estoc/log.h"
+#include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -280,25 +275,23 @@ static void expect_error(const char *json, const est_task_rules *rules, const ch
     assert_null(resolver);
 }
 
-static void test_tasks(void **state)
+TEST(tasks)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++) expect_task(good[i].json, NULL, good[i].task);
     for (size_t i = 0; i < COUNT(good_without_chief); i++) {
         expect_task(good_without_chief[i].json, EST_TASK_RULES(.no_chief_ok = true), good_without_chief[i].task);
     }
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) expect_error(bad[i].json, NULL, bad[i].error);
     for (size_t i = 0; i < COUNT(bad_without_chief); i++) {
         expect_error(bad_without_chief[i].json, EST_TASK_RULES(.no_chief_ok = true), bad_without_chief[i].error);
     }
 }
 
-static void test_all_fields(void **state)
+TEST(all_fields)
 {
     static const char json[] = "{\"cluster\": {" HOSTS "}, " TASK(
         "worker", "2") ", \"model_dir\": \"gs://x\", "
@@ -306,7 +299,6 @@ static void test_all_fields(void **state)
     est_resolver   *resolver = NULL;
     const est_task *task;
 
-    (void)state;
     assert_int_equal(est_resolve_tf_config(json, NULL, &resolver), EST_OK);
     task = est_resolver_task(resolver);
     assert_string_equal(task->model_dir, "gs://x");
@@ -328,9 +320,8 @@ static void test_all_fields(void **state)
     est_resolver_free(NULL);
 }
 
-static void test_environment(void **state)
+TEST(environment)
 {
-    (void)state;
     expect_task(NULL, NULL, "worker 0 chief ps 0 workers 1 id 0 '' ''");
     logged[0] = '\0';
     setenv("TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}", 1);
@@ -356,9 +347,8 @@ static void expect_warnings(const char *json, const char *want)
     assert_string_equal(logged, want);
 }
 
-static void test_unknown_keys(void **state)
+TEST(unknown_keys)
 {
-    (void)state;
     expect_warnings("{\"clsuter\": {\"chief\": [\"a:1\"]}}",
                     "warn TF_CONFIG: clsuter is not known and not used; did you mean cluster?\n");
     expect_warnings("{\"Task\": {\"type\": \"ps\"}}",
@@ -378,11 +368,10 @@ static void test_unknown_keys(void **state)
 }
 
 /* As in Python the last one counts; whoever wrote it meant something else. */
-static void test_duplicate_keys(void **state)
+TEST(duplicate_keys)
 {
     est_cluster *cluster = NULL;
 
-    (void)state;
     expect_warnings("{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"worker\": [\"c:1\"]}, "
                     "\"task\": {\"type\": \"chief\", \"index\": 0}}",
                     "warn TF_CONFIG: line 1, column 58: duplicate object key near '\"worker\"'; the last one counts\n");
@@ -393,14 +382,13 @@ static void test_duplicate_keys(void **state)
     est_cluster_free(cluster);
 }
 
-static void test_simple(void **state)
+TEST(simple)
 {
     static const char *const addresses[] = { "a:1", "b:1" };
     est_cluster             *cluster     = NULL;
     est_resolver            *resolver    = NULL;
     char                     got[300];
 
-    (void)state;
     assert_int_equal(est_cluster_create(&(est_job){ "worker", addresses, 2 }, 1, &cluster), EST_OK);
     assert_int_equal(est_resolve_simple(cluster, "worker", 0, NULL, &resolver), EST_INVALID_ARGUMENT);
     assert_string_equal(
@@ -428,12 +416,11 @@ static void test_simple(void **state)
     est_resolver_free(resolver);
 }
 
-static void test_struct_size(void **state)
+TEST(struct_size)
 {
     est_resolver  *resolver = NULL;
     est_task_rules rules    = { 0 };
 
-    (void)state;
     assert_int_equal(est_resolve_tf_config("{}", &rules, &resolver), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "make them with EST_TASK_RULES(...)"));
     rules.struct_size = sizeof rules + 1;
@@ -449,12 +436,11 @@ static const char whole[] =
     "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": {\"1\": \"b:1\"}}, \"task\": {\"type\": \"ps\", \"index\": \"1\"}, "
     "\"environment\": \"cloud\", \"model_dir\": \"d\", \"service\": {}, \"odd\": 1}";
 
-static void test_damage(void **state)
+TEST(damage)
 {
     static const char bytes[] = { '\0', '"', '[', '}', ':', '9', 'x', '\x80', '\n' };
     char              copy[sizeof whole];
 
-    (void)state;
     est_log_set_level(EST_LOG_OFF);
     for (size_t i = 0; i < sizeof whole - 1; i++) {
         for (size_t k = 0; k < sizeof bytes; k++) {
@@ -470,7 +456,7 @@ static void test_damage(void **state)
 }
 
 /* Every allocation fails once, for a good description and for one with an error in each part. */
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
     static const char *const texts[] = {
         whole,
@@ -481,7 +467,6 @@ static void test_memory_failures(void **state)
         "{\"cluster\": {\"chief\": [7]}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         est_status want = i < 3 ? EST_OK : EST_INVALID_ARGUMENT;
 
@@ -504,13 +489,5 @@ static void test_memory_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks),        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_all_fields),   cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_unknown_keys), cmocka_unit_test(test_duplicate_keys),
-        cmocka_unit_test(test_simple),       cmocka_unit_test(test_struct_size),
-        cmocka_unit_test(test_damage),       cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return est_test_run(setup, NULL);
 }

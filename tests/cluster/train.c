@@ -18,27 +18,23 @@ static void run_job(int workers, int ps, int evaluator, const char *transport)
     cluster_free(&c);
 }
 
-static void test_one_ps(void **state)
+TEST(one_ps)
 {
-    (void)state;
     run_job(0, 1, 0, "tcp");
 }
 
-static void test_everybody(void **state)
+TEST(everybody)
 {
-    (void)state;
     run_job(2, 2, 1, "tcp");
 }
 
-static void test_encrypted(void **state)
+TEST(encrypted)
 {
-    (void)state;
     run_job(1, 2, 0, "tls");
 }
 
-static void test_ucx(void **state)
+TEST(ucx)
 {
-    (void)state;
     if (est_transport_ucx.check() != EST_OK) {
         print_message("left out: %s\n", est_error_message());
         skip();
@@ -48,9 +44,6 @@ static void test_ucx(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_ps), cmocka_unit_test(test_everybody),
-                                        cmocka_unit_test(test_encrypted), cmocka_unit_test(test_ucx) };
-
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -28,14 +28,13 @@ static void start_first(cluster *c)
 }
 
 /* The job goes on with the second. */
-static void test_other_address(void **state)
+TEST(other_address)
 {
     cluster       c   = cluster_make(1, 1, 1, 0);
     cluster_task *old = cluster_find(&c, "chief", 0), *new = cluster_add_twin(&c, "chief", 0),
                  *ps = cluster_find(&c, "ps", 0);
     char first[512], second[512], text[1200];
 
-    (void)state;
     start_first(&c);
     describe(&c, old, first, sizeof first);
     snprintf(text, sizeof text, "%s/trainer.lock", c.model);
@@ -60,13 +59,12 @@ static void test_other_address(void **state)
 }
 
 /* Parameter servers save in the directory of the job only, so the second could not go on. */
-static void test_other_directory(void **state)
+TEST(other_directory)
 {
     cluster       c  = cluster_make(1, 1, 1, 0);
     cluster_task *ps = cluster_find(&c, "ps", 0), *new = cluster_add_twin(&c, "chief", 0);
     char          model[80], second[512], text[1200];
 
-    (void)state;
     start_first(&c);
     memcpy(model, c.model, sizeof model);
     snprintf(c.model, sizeof c.model, "%.60s/other", c.dir);
@@ -89,8 +87,6 @@ static void test_other_directory(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_other_address), cmocka_unit_test(test_other_directory) };
-
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -91,13 +91,12 @@ static void play(collective_rank *r)
     free(data);
 }
 
-static void test_stages(void **state)
+TEST(stages)
 {
     static const size_t            counts[]     = { 100, 1000000 };
     static const est_communication algorithms[] = { EST_COMMUNICATION_RING, EST_COMMUNICATION_HALVING,
                                                     EST_COMMUNICATION_DIRECT };
 
-    (void)state;
     for (int n = 2; n <= 4; n++) {
         for (int k = 0; k < n * N_STAGES * 6; k++) {
             scene           s = { .victim        = k % n,
@@ -143,9 +142,8 @@ static void until_end(collective_rank *r)
     free(data);
 }
 
-static void test_middle(void **state)
+TEST(middle)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         collective_test t;
 
@@ -183,9 +181,8 @@ static void wait_in_vain(collective_rank *r)
     free(data);
 }
 
-static void test_deadline(void **state)
+TEST(deadline)
 {
-    (void)state;
     for (int size = 0; size < 2; size++) {
         collective_test t;
 
@@ -211,11 +208,10 @@ static void differ(collective_rank *r)
     }
 }
 
-static void test_differ(void **state)
+TEST(differ)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     collective_join(&t, NULL);
     collective_run(&t, differ, NULL);
@@ -236,12 +232,11 @@ static void refuse(collective_rank *r)
     collective_check(r, reduce(r->group, data, 4, EST_COMMUNICATION_AUTO)); /* nothing has happened */
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     collective_test   t;
     est_communication c;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     collective_join(&t, NULL);
     collective_run(&t, refuse, NULL);
@@ -254,12 +249,11 @@ static void test_refused(void **state)
 }
 
 /* The table ends with a rule that takes everything, and small ones come first. */
-static void test_choose(void **state)
+TEST(choose)
 {
     int                        n;
     const est_collective_rule *rules = est_collective_rules(&n);
 
-    (void)state;
     assert_int_equal(rules[n - 1].n_max, 0);
     assert_int_equal(rules[n - 1].bytes_max, 0);
     for (int i = 0; i < n - 1; i++) {
@@ -291,11 +285,10 @@ static void work_and_leave(collective_rank *r)
     r->group = NULL;
 }
 
-static void test_leave(void **state)
+TEST(leave)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 4);
     for (uint64_t generation = 1; generation <= 20; generation++) {
         collective_join(&t, &(est_group_options){ .generation = generation });
@@ -323,11 +316,10 @@ static void pass_on(collective_rank *r)
     }
 }
 
-static void test_left_early(void **state)
+TEST(left_early)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     collective_run(&t, pass_on, NULL);
@@ -346,11 +338,10 @@ static void stay(collective_rank *r)
     }
 }
 
-static void test_left(void **state)
+TEST(left)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     collective_run(&t, stay, NULL);
@@ -382,9 +373,8 @@ static void join_without(collective_rank *r)
     if (r->test->n == 2) collective_expect(r, EST_DEADLINE_EXCEEDED, EST_DEADLINE_EXCEEDED, text);
 }
 
-static void test_missing(void **state)
+TEST(missing)
 {
-    (void)state;
     for (int missing = 0; missing < 2; missing++) {
         collective_test t;
 
@@ -425,11 +415,10 @@ static void come_late(collective_rank *r)
     collective_expect(r, join_as(r, 2, 0, NULL, 0), EST_FAILED_PRECONDITION, "another list of ranks for generation 2");
 }
 
-static void test_generations(void **state)
+TEST(generations)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     collective_run(&t, go_on_without_2, NULL);
@@ -455,9 +444,8 @@ static void join_other_incarnation(collective_rank *r)
     }
 }
 
-static void test_incarnation(void **state)
+TEST(incarnation)
 {
-    (void)state;
     for (int who = 0; who < 2; who++) {
         collective_test t;
 
@@ -468,11 +456,10 @@ static void test_incarnation(void **state)
 }
 
 /* Another process in the place of rank 1, which is there. */
-static void test_doubled(void **state)
+TEST(doubled)
 {
     collective_test t, other;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     collective_start(&other, "tcp", 2);
     collective_join(&t, NULL);
@@ -499,12 +486,11 @@ static void come_again(collective_rank *r)
     collective_check(r, join_as(r, 1, 0, NULL, 0));
 }
 
-static void test_come_again(void **state)
+TEST(come_again)
 {
     scene           s = { 0 };
     collective_test t;
 
-    (void)state;
     net_check(est_lock_init(&s.lock));
     net_check(est_cond_init(&s.changed));
     collective_start(&t, "tcp", 3);
@@ -532,11 +518,10 @@ static void come_and_end(collective_rank *r)
     collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
 }
 
-static void test_end(void **state)
+TEST(end)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_run(&t, come_and_end, NULL);
     collective_join(&t, &(est_group_options){ .generation = 8 });
@@ -549,16 +534,8 @@ static void test_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages),  cmocka_unit_test(test_middle),      cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_differ),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_choose),
-        cmocka_unit_test(test_leave),   cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
-        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),  cmocka_unit_test(test_end),
-    };
-
-    int failed = cmocka_run_group_tests_name("one host", tests, net_test_setup, net_test_teardown);
+    int failed = est_test_run(net_test_setup, net_test_teardown);
 
     collective_apart = true;
-    return failed + cmocka_run_group_tests_name("a host each", tests, net_test_setup, net_test_teardown);
+    return failed + est_test_run(net_test_setup, net_test_teardown);
 }

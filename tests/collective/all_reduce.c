@@ -136,9 +136,8 @@ static void all_sizes(collective_test *t, est_communication algorithm)
     }
 }
 
-static void test_sums(void **state)
+TEST(sums)
 {
-    (void)state;
     for (int n = 1; n <= COLLECTIVE_RANKS_MAX; n++) {
         collective_test t;
 
@@ -149,9 +148,8 @@ static void test_sums(void **state)
     }
 }
 
-static void test_hosts(void **state)
+TEST(hosts)
 {
-    (void)state;
     for (int n = 2; n <= COLLECTIVE_RANKS_MAX; n++) {
         for (spread s = MULTI_WORKER; s < N_SPREADS; s++) {
             collective_test t;
@@ -177,9 +175,8 @@ static void expect_topology(int n, spread s, est_topology topology, est_communic
     collective_stop(&t);
 }
 
-static void test_topology(void **state)
+TEST(topology)
 {
-    (void)state;
     expect_topology(1, MULTI_WORKER, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
     expect_topology(3, APART, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
     expect_topology(3, MULTI_WORKER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_SHARED);
@@ -189,9 +186,8 @@ static void test_topology(void **state)
 }
 
 /* Over what is encrypted and what shares memory, fewer. */
-static void test_transports(void **state)
+TEST(transports)
 {
-    (void)state;
     for (int i = 1, last = net_test_n_transports(); i < last; i++) {
         collective_test t;
 
@@ -208,12 +204,11 @@ static void test_transports(void **state)
     }
 }
 
-static void test_64_mib(void **state)
+TEST(64_mib)
 {
     wanted          w = { .count = 16 << 20, .dtype = EST_F32, .communication = EST_COMMUNICATION_AUTO };
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     reduce_all(&t, w);
@@ -236,9 +231,8 @@ static void reduce_inexact(collective_rank *r)
     free(data);
 }
 
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     for (int n = 2; n <= 7; n++) {
         for (int a = 1; a < N_ALGORITHMS; a++) {
             uint64_t first = 0;
@@ -291,9 +285,8 @@ static void reduce_many(collective_rank *r)
     }
 }
 
-static void test_many_under_way(void **state)
+TEST(many_under_way)
 {
-    (void)state;
     for (int n = 2; n <= 5; n++) {
         collective_test t;
 
@@ -323,9 +316,8 @@ static void reduce_unattended(collective_rank *r)
     free(data);
 }
 
-static void test_unattended(void **state)
+TEST(unattended)
 {
-    (void)state;
     for (int a = 1; a < N_ALGORITHMS; a++) {
         wanted          w = { .count = 3000000, .communication = algorithms[a] };
         collective_test t;
@@ -350,11 +342,10 @@ static void reduce_shared(collective_rank *r)
                       EST_FAILED_PRECONDITION, "no memory in common");
 }
 
-static void test_not_shared(void **state)
+TEST(not_shared)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     spread_out(&t, FIRST_ALONE);
     collective_join(&t, NULL);
@@ -364,11 +355,5 @@ static void test_not_shared(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),           cmocka_unit_test(test_hosts),      cmocka_unit_test(test_topology),
-        cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib),     cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_many_under_way), cmocka_unit_test(test_unattended), cmocka_unit_test(test_not_shared),
-    };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

@@ -190,9 +190,8 @@ static void kill_one(const char *transport, int victim, int stage, size_t count,
     if (secs > SOON_SECS) fail_msg("it took %g s until all had ended", secs);
 }
 
-static void test_kills(void **state)
+TEST(kills)
 {
-    (void)state;
     for (int t = 0, n = net_test_n_transports(); t < n; t++) {
         for (int k = 0; k < RANKS * N_STAGES; k++) {
             if (t > 0 && k % RANKS != 1) continue; /* the rest is not about the transport */
@@ -208,7 +207,5 @@ static void test_kills(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_kills) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

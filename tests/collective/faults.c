@@ -83,12 +83,11 @@ static void expect_clean(est_status status)
     fail_msg("%s", est_status_name(status));
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
     collective_test t;
     bool            fired = true;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     for (run one = { .n = 1 }; fired; one.n++) {
         collective_join(&t, &(est_group_options){ .generation = (uint64_t)one.n });
@@ -127,12 +126,11 @@ static void ring_and_fail(collective_rank *r)
 
 /* A bell that nobody hears would leave the other rank asleep: the group fails. Which point it is, and whether the other sleeps when
  * its turn comes, is as it happens: until it was that one. */
-static void test_bell(void **state)
+TEST(bell)
 {
     collective_test t;
     bool            rung = false;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     for (uint64_t generation = 1; !rung; generation++) {
         run one = { .n = 1 + (int64_t)(generation % 4) };
@@ -158,7 +156,5 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_allocations), cmocka_unit_test(test_bell) };
-
-    return cmocka_run_group_tests(tests, setup, net_test_teardown);
+    return est_test_run(setup, net_test_teardown);
 }

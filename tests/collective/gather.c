@@ -96,11 +96,10 @@ static void broadcast(collective_rank *r)
 
 #define N_SIZES 8
 
-static void test_copies(void **state)
+TEST(copies)
 {
     static const size_t sizes[N_SIZES] = { 0, 1, 3, 1000, 16385, 262144, 600001, 3000000 };
 
-    (void)state;
     for (int n = 1; n <= COLLECTIVE_RANKS_MAX; n++) {
         collective_test t;
 
@@ -137,11 +136,10 @@ static void gather_here(collective_rank *r)
     if (collective_blocks(r) != before) collective_fail(r, "%d blocks came", collective_blocks(r) - before);
 }
 
-static void test_shared(void **state)
+TEST(shared)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     collective_run(&t, gather_here, NULL);
@@ -181,9 +179,8 @@ static void gather_and_sum(collective_rank *r)
     free(own);
 }
 
-static void test_mixed(void **state)
+TEST(mixed)
 {
-    (void)state;
     for (int apart = 0; apart < 2; apart++) {
         collective_test t;
 
@@ -220,9 +217,8 @@ static void cross(collective_rank *r)
     pthread_mutex_unlock(&lock);
 }
 
-static void test_barrier(void **state)
+TEST(barrier)
 {
-    (void)state;
     for (int n = 1; n <= COLLECTIVE_RANKS_MAX; n++) {
         collective_test t;
 
@@ -235,8 +231,5 @@ static void test_barrier(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_copies), cmocka_unit_test(test_shared),
-                                        cmocka_unit_test(test_mixed), cmocka_unit_test(test_barrier) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

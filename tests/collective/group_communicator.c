@@ -67,12 +67,11 @@ static void sum_until_aborted(crew_member *m)
     crew_expect(m, p->ops->rows(p, 0, &(est_comm_rows){ .dtype = EST_F32 }, 1, &work), EST_ABORTED, "(worker:1)");
 }
 
-static void test_communicator(void **state)
+TEST(communicator)
 {
     crew              c;
     est_communicator *before;
 
-    (void)state;
     crew_make(&c, RANKS, &(est_membership_options){ .bytes_per_pack = 123 });
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet, NULL);
@@ -100,11 +99,10 @@ static void sum_alone(crew_member *m)
     if (m->error[0] == '\0') crew_expect(m, p->ops->wait(p, work), EST_ABORTED, "waited for rank 0 (worker:0)");
 }
 
-static void test_late(void **state)
+TEST(late)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 2, &(est_membership_options){ .deadline_secs = 0.2 });
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet, NULL);
@@ -130,11 +128,10 @@ static void abort_or_sum(crew_member *m)
     }
 }
 
-static void test_abort(void **state)
+TEST(abort)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet, NULL);
@@ -155,24 +152,15 @@ static void gather(crew_member *m)
     est_gathered_clear(&all);
 }
 
-static void test_gather(void **state)
+TEST(gather)
 {
     crew         c;
     est_gathered all;
 
-    (void)state;
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     assert_int_equal(est_membership_gather(c.members[0].membership, "", 0, &all), EST_ABORTED); /* nobody has met */
     crew_run(&c, CREW_ALL, meet, NULL);
     crew_run(&c, CREW_ALL, gather, NULL);
     crew_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_communicator), cmocka_unit_test(test_late),
-                                        cmocka_unit_test(test_abort), cmocka_unit_test(test_gather) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,11 +192,10 @@ static void start_in_order(crew_member *m)
     meet_and_check(m);
 }
 
-static void test_orders(void **state)
+TEST(orders)
 {
     static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
 
-    (void)state;
     for (int k = 0; k < 6; k++) {
         crew  c;
         order o = { .of = orders[k], .want = { .n = 3, .source = -1, .step = -1, .generation = 1 } };
@@ -207,11 +206,10 @@ static void test_orders(void **state)
     }
 }
 
-static void test_alone(void **state)
+TEST(alone)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 1, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 1, .source = -1, .step = -1, .generation = 1 });
@@ -220,11 +218,10 @@ static void test_alone(void **state)
     crew_free(&c);
 }
 
-static void test_source(void **state)
+TEST(source)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 4, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ (int64_t[]){ 5, -1, 9, 9 }, 4, 2, 9, 1, 2 });
@@ -236,9 +233,8 @@ static void test_source(void **state)
 /* --- those who go and come -------------------------------------------------------------------------------------------------- */
 
 /* One goes while the others train, and comes back without variables. */
-static void test_restart(void **state)
+TEST(restart)
 {
-    (void)state;
     for (int victim = 0; victim < 3; victim++) {
         crew     c;
         int64_t  steps[3] = { 7, 7, 7 };
@@ -276,9 +272,8 @@ static void come_or_train(crew_member *m)
 }
 
 /* One goes, the others go on, and end their group when it comes back: with older variables, which do not count. */
-static void test_go_on(void **state)
+TEST(elastic, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
 {
-    (void)state;
     for (int victim = 0; victim < 3; victim++) {
         crew      c;
         int64_t   steps[3] = { 7, 7, 7 };
@@ -301,9 +296,8 @@ static void test_go_on(void **state)
 }
 
 /* One that is there and does not come is missing, too, and comes later. */
-static void test_absent(void **state)
+TEST(absent, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
 {
-    (void)state;
     for (int victim = 0; victim < 3; victim++) {
         crew      c;
         int64_t   steps[3] = { 7, 7, 7 };
@@ -327,12 +321,11 @@ static void meet_and_fail(crew_member *m)
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
 
-static void test_give_up(void **state)
+TEST(give_up, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
 {
     crew c;
     char missing[96];
 
-    (void)state;
     for (int victim = 0; victim < 2; victim++) {
         crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS });
         crew_start_all(&c);
@@ -377,12 +370,11 @@ static void be_parted(crew_member *m)
     }
 }
 
-static void test_partition(void **state)
+TEST(partition, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
 {
     crew  c;
     hurry h = { .crew = &c, .awaits = { 12U, 12U, 3U, 3U } };
 
-    (void)state;
     crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
     c.silence_secs = 0.6;
     crew_start_all(&c);
@@ -449,13 +441,12 @@ static void agree_or_meet(crew_member *m)
     }
 }
 
-static void test_gone_before_group(void **state)
+TEST(gone_before_group)
 {
     crew     c;
     expected want  = { .n = 3, .source = -1, .step = -1 };
     int64_t  start = est_now_ns();
 
-    (void)state;
     crew_make(&c, 3, NULL);
     crew_start(&c, 0);
     crew_start(&c, 1);
@@ -499,12 +490,11 @@ static void agree_late_or_meet(crew_member *m)
 }
 
 /* The first meeting may wait for long; a group that does not come about at once after that is tried again. */
-static void test_late_before_group(void **state)
+TEST(late_before_group)
 {
     crew     c;
     expected want = { .n = 3, .source = -1, .step = -1 };
 
-    (void)state;
     est_clock_set(&hasty.clock);
     crew_make(&c, 3, &(est_membership_options){ .connect_secs = 120, .rejoin_secs = 20 });
     for (int i = 0; i < 3; i++) crew_start(&c, i);
@@ -566,13 +556,12 @@ static void go_or_meet(crew_member *m)
     meet_and_check(m);
 }
 
-static void test_host_gone_before_group(void **state)
+TEST(host_gone_before_group)
 {
     crew     c;
     expected want  = { .n = 2, .source = -1, .step = -1 };
     int64_t  start = est_now_ns();
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     est_membership_free(c.members[0].membership);
@@ -609,9 +598,8 @@ static void train_with_twin(crew_member *m)
 }
 
 /* The later start has the place, and the earlier one fails; others go on with the later. */
-static void test_twin(void **state)
+TEST(twin)
 {
-    (void)state;
     for (int number = 0; number < 3; number++) {
         crew    c;
         int64_t steps[3] = { 7, 7, 7 };
@@ -641,11 +629,10 @@ static void end_or_meet(crew_member *m)
     if (!m->met.over) crew_fail(m, "it is not over");
 }
 
-static void test_end(void **state)
+TEST(end)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 3, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
@@ -667,12 +654,11 @@ static void end_or_come_back(crew_member *m)
     if (!m->met.over) crew_fail(m, "it is not over");
 }
 
-static void test_back_after_end(void **state)
+TEST(back_after_end)
 {
     int64_t start = est_now_ns();
     crew    c;
 
-    (void)state;
     crew_make(&c, 3, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
@@ -702,12 +688,11 @@ static void end_or_begin_next(crew_member *m)
     atomic_store(tried, 1);
 }
 
-static void test_next_after_end(void **state)
+TEST(next_after_end)
 {
     atomic_int tried = 0;
     crew       c;
 
-    (void)state;
     crew_make(&c, 3, &(est_membership_options){ .connect_secs = 3 });
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
@@ -740,11 +725,10 @@ static void end_after_last(crew_member *m)
     end_or_meet(m);
 }
 
-static void test_last_step(void **state)
+TEST(last_step)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 3, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
@@ -753,12 +737,11 @@ static void test_last_step(void **state)
 }
 
 /* Whoever was left with a part of the variables has none, until it gets them in another way. */
-static void test_mended(void **state)
+TEST(mended)
 {
     const int64_t steps[] = { 5, 9 };
     crew          c;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) c.members[i].membership->partial = true;
@@ -775,11 +758,10 @@ static void come_early(crew_member *m)
                 "did not come within 0.5 s");
 }
 
-static void test_next_job(void **state)
+TEST(next_job)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 3, &(est_membership_options){ .connect_secs = 0.5 });
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
@@ -791,11 +773,10 @@ static void test_next_job(void **state)
 }
 
 /* A task that is at another job already, or still, is waited for. */
-static void test_purpose(void **state)
+TEST(purpose)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "train" });
     crew_start(&c, 0);
     c.options.purpose = "evaluate";
@@ -842,7 +823,7 @@ static void meet_odd_one(crew_member *m)
     meet_and_check(m);
 }
 
-static void test_terms(void **state)
+TEST(terms)
 {
     static const char lists[] = "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 tasks";
     static const odd_one ones[] = {
@@ -852,7 +833,6 @@ static void test_terms(void **state)
         { true, RIGHT_TERMS, 3, lists },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
         crew    c;
         odd_one x = ones[i];
@@ -881,11 +861,10 @@ static void count_one(crew_member *m)
 }
 
 /* A job that runs goes on, whoever comes: also worker:0. */
-static void test_wrong_newcomer(void **state)
+TEST(wrong_newcomer)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 3, &(est_membership_options){ .terms = "max_steps=100\n" });
     c.options.n = 2;
     crew_start(&c, 0);
@@ -923,12 +902,11 @@ static void find_over(crew_member *m)
 }
 
 /* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
-static void test_over(void **state)
+TEST(over)
 {
     crew       c;
     atomic_int asked = 0;
 
-    (void)state;
     crew_make(&c, 2, &(est_membership_options){ .over = is_over, .user = &asked });
     crew_start(&c, 1);
     crew_run(&c, 2U, find_over, NULL);
@@ -963,13 +941,12 @@ static void meet_nobody(crew_member *m)
 
 /* The first meeting ends on all who came, and says who did not; the log has said so before, after a quarter of the time and twice
  * that. */
-static void test_deadline(void **state)
+TEST(deadline)
 {
     crew  c;
     lines l = { .lock = PTHREAD_MUTEX_INITIALIZER };
     char  missing[96];
 
-    (void)state;
     crew_make(&c, 3, &(est_membership_options){ .connect_secs = 1 });
     crew_start(&c, 1);
     crew_start(&c, 2);
@@ -985,12 +962,11 @@ static void test_deadline(void **state)
 }
 
 /* The reasons of the last line are those of the last attempts, and when it ends is said, too. */
-static void test_unreached(void **state)
+TEST(unreached)
 {
     crew  c;
     lines l = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = "; worker:1: Connection refused; gives up after 0.5 s" };
 
-    (void)state;
     crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "evaluate" });
     crew_start(&c, 0);
     snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to evaluate together; ",
@@ -1029,12 +1005,11 @@ static void fail_or_wait(crew_member *m)
     meet_and_check(m);
 }
 
-static void test_farewell(void **state)
+TEST(farewell)
 {
     crew     c;
     expected x = { .n = 2, .source = -1, .step = -1 };
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &x);
@@ -1054,11 +1029,10 @@ static void meet_and_be_stopped(crew_member *m)
     }
 }
 
-static void test_signal(void **state)
+TEST(signal)
 {
     crew c;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start(&c, 0);
     est_signals_catch();
@@ -1067,12 +1041,11 @@ static void test_signal(void **state)
     crew_free(&c);
 }
 
-static void test_options(void **state)
+TEST(options)
 {
     crew            c;
     est_membership *e = NULL;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start(&c, 0);
     c.options.tasks = c.list;
@@ -1106,13 +1079,12 @@ static void meet_at_last(crew_member *m)
 }
 
 /* Every allocation fails once while two meet: they do, at the latest the next time. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     crew    c;
     int64_t n     = 1;
     bool    fired = true;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet_at_last, NULL);
@@ -1129,36 +1101,5 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_source),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test_setup_teardown(test_go_on, use_hurried_clock, use_system_clock),
-        cmocka_unit_test_setup_teardown(test_absent, use_hurried_clock, use_system_clock),
-        cmocka_unit_test_setup_teardown(test_give_up, use_hurried_clock, use_system_clock),
-        cmocka_unit_test_setup_teardown(test_partition, use_hurried_clock, use_system_clock),
-        cmocka_unit_test(test_gone_before_group),
-        cmocka_unit_test(test_late_before_group),
-        cmocka_unit_test(test_host_gone_before_group),
-        cmocka_unit_test(test_twin),
-        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_back_after_end),
-        cmocka_unit_test(test_next_after_end),
-        cmocka_unit_test(test_last_step),
-        cmocka_unit_test(test_mended),
-        cmocka_unit_test(test_next_job),
-        cmocka_unit_test(test_purpose),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_wrong_newcomer),
-        cmocka_unit_test(test_over),
-        cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_unreached),
-        cmocka_unit_test(test_farewell),
-        cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

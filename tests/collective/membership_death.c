@@ -265,9 +265,8 @@ static void await_death(cluster *c, cluster_task *task)
     }
 }
 
-static void test_killed_and_restarted(void **state)
+TEST(killed_and_restarted)
 {
-    (void)state;
     for (int k = 0; k < WORKERS * N_STAGES; k++) {
         job           j      = { "40", "0", k % WORKERS, k / WORKERS, "0", "30", { { 0 } } };
         cluster       c      = begin(&j);
@@ -282,9 +281,8 @@ static void test_killed_and_restarted(void **state)
     }
 }
 
-static void test_killed_for_good(void **state)
+TEST(killed_for_good)
 {
-    (void)state;
     for (int victim = 0; victim < WORKERS; victim++) {
         job     j = { "40", "0", victim, STAGE_TRAINING, "1", "2", { { 0 } } };
         cluster c = begin(&j);
@@ -299,13 +297,12 @@ static void test_killed_for_good(void **state)
     }
 }
 
-static void test_killed_and_missed(void **state)
+TEST(killed_and_missed)
 {
     job     j = { "40", "0", 1, STAGE_TRAINING, "0", "0.5", { { 0 } } };
     cluster c = begin(&j);
     char    text[96];
 
-    (void)state;
     await_death(&c, cluster_find(&c, "worker", 1));
     snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
     for (int i = 0; i < WORKERS; i += 2) {
@@ -316,9 +313,8 @@ static void test_killed_and_missed(void **state)
 }
 
 /* One that is stopped is lost to the others, who go on; when it is continued it gets their variables and trains with them. */
-static void test_stopped_and_continued(void **state)
+TEST(stopped_and_continued)
 {
-    (void)state;
     for (int victim = 0; victim < 2; victim++) {
         job           j       = { "0", "1000", victim, STAGE_NONE, "1", "0.5", { { 0 } } };
         cluster       c       = begin(&j);
@@ -340,11 +336,6 @@ static void test_stopped_and_continued(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_killed_and_restarted),
-                                        cmocka_unit_test(test_killed_for_good),
-                                        cmocka_unit_test(test_killed_and_missed),
-                                        cmocka_unit_test(test_stopped_and_continued) };
-
     cluster_task_main(argc, argv, run_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

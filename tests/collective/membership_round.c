@@ -155,13 +155,12 @@ static void play(const scene *s)
     est_decision_clear(&got);
 }
 
-static void test_decisions(void **state)
+TEST(decisions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
 }
 
-static void test_forever(void **state)
+TEST(forever)
 {
     est_proposal  self     = { .number = 0, .step = 1, .generation = 1, .payload = (char *)(uintptr_t) "" };
     est_candidate of[]     = { { .proposal = &self }, { .away_ns = INT64_MAX } };
@@ -170,7 +169,6 @@ static void test_forever(void **state)
     est_decision  got;
     bool          decided;
 
-    (void)state;
     assert_ok(est_round_decide(&a, &decided, &got));
     assert_false(decided);
     assert_true(est_round_awaits(&a, 1));
@@ -225,12 +223,11 @@ static est_status copy_decision(const est_decision *from, est_decision *out)
     return status;
 }
 
-static void test_messages(void **state)
+TEST(messages)
 {
     est_proposal a;
     est_decision b, not ;
 
-    (void)state;
     assert_ok(copy_proposal(&proposal, &a));
     assert_true(a.number == 2 && a.terms.list == proposal.terms.list && a.step == -1 && a.generation == 12 &&
                 a.members.n == 2);
@@ -264,7 +261,7 @@ static void test_messages(void **state)
 }
 
 /* The first line that differs is named, with both values and whose they are. */
-static void test_terms(void **state)
+TEST(terms)
 {
     static const struct {
         const char *options, *text;
@@ -277,7 +274,6 @@ static void test_terms(void **state)
     };
     est_terms other = proposal.terms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         other.options = (char *)(uintptr_t)others[i].options;
         assert_int_equal(est_terms_compare(&proposal.terms, "worker:0", &other, "worker:1"), EST_FAILED_PRECONDITION);
@@ -291,12 +287,11 @@ static void test_terms(void **state)
 }
 
 /* Numbers of another list say nothing here. */
-static void test_other_list(void **state)
+TEST(other_list)
 {
     int          many[] = { 0, 7, 9 };
     est_proposal a      = proposal, read;
 
-    (void)state;
     a.terms.list = 1;
     a.number     = 9;
     a.members    = (est_numbers){ many, 3 };
@@ -308,13 +303,12 @@ static void test_other_list(void **state)
 }
 
 /* What does not add up is refused. */
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     int          wrong[] = { 3, 0 };
     est_proposal a       = proposal, none;
     est_decision b       = decision, nothing;
 
-    (void)state;
     a.number = N;
     assert_int_equal(copy_proposal(&a, &none), EST_DATA_LOSS);
     a      = proposal;
@@ -341,11 +335,10 @@ static void test_nonsense(void **state)
                      EST_DATA_LOSS);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     int64_t n = 1;
 
-    (void)state;
     for (bool fired = true; fired; n++) {
         est_proposal a = { 0 };
         est_decision b = { 0 };
@@ -361,14 +354,4 @@ static void test_no_memory(void **state)
         est_decision_clear(&b);
     }
     assert_true(n > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_decisions),  cmocka_unit_test(test_forever),
-                                        cmocka_unit_test(test_messages),   cmocka_unit_test(test_terms),
-                                        cmocka_unit_test(test_other_list), cmocka_unit_test(test_nonsense),
-                                        cmocka_unit_test(test_no_memory) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,11 +48,10 @@ static void pack(collective_rank *r)
     }
 }
 
-static void test_packs(void **state)
+TEST(packs)
 {
     static size_t bytes_per_pack[] = { 0, 1, 300, 4000, 1 << 20 };
 
-    (void)state;
     for (int n = 1; n <= 3; n++) {
         collective_test t;
 
@@ -83,12 +82,11 @@ static void count_packs(collective_rank *r)
 }
 
 /* A pack is closed once it has more than that many bytes; the last tensor goes first, which the last two cases show. */
-static void test_cut(void **state)
+TEST(cut)
 {
     static cut cases[] = { { 0, 100, 1 },    { 399, 100, 4 },  { 400, 100, 2 },  { 800, 100, 2 }, { 1199, 100, 2 },
                            { 1200, 100, 1 }, { 9999, 100, 1 }, { 1200, 200, 1 }, { 700, 200, 2 } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         collective_test t;
 
@@ -181,9 +179,8 @@ static void sum_rows(collective_rank *r)
     free(rows.values);
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     for (int n = 1; n <= 5; n++) {
         collective_test t;
         seen            s = { 0 };
@@ -266,9 +263,8 @@ static void many_tables(collective_rank *r)
     }
 }
 
-static void test_many_tables(void **state)
+TEST(many_tables)
 {
-    (void)state;
     for (int n = 1; n <= 3; n++) {
         collective_test t;
 
@@ -297,11 +293,10 @@ static void rows_aborted(collective_rank *r)
     if (out.indices != NULL) collective_fail(r, "there are rows after a failure");
 }
 
-static void test_rows_aborted(void **state)
+TEST(rows_aborted)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     collective_join(&t, NULL);
     collective_run(&t, rows_aborted, NULL);
@@ -317,11 +312,10 @@ static void no_rows(collective_rank *r)
     est_indexed_rows_clear(&out);
 }
 
-static void test_no_rows(void **state)
+TEST(no_rows)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
     collective_run(&t, no_rows, NULL);
@@ -330,9 +324,5 @@ static void test_no_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_packs),        cmocka_unit_test(test_cut),
-                                        cmocka_unit_test(test_rows),         cmocka_unit_test(test_many_tables),
-                                        cmocka_unit_test(test_rows_aborted), cmocka_unit_test(test_no_rows) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

@@ -137,11 +137,10 @@ static void meet_and_share(crew_member *m)
     if (m->error[0] == '\0') crew_check(m, train(&s->models[m->number], 500, &s->losses[m->number]));
 }
 
-static void test_share(void **state)
+TEST(share)
 {
     static const int64_t rows[] = { 10, 100000, 262144 }; /* small; two packs' worth; and more than one block */
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         for (int source = 0; source < RANKS; source++) {
             crew    c;
@@ -169,12 +168,11 @@ static void test_share(void **state)
 
 /* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must not draw
  * theirs over what they got. */
-static void test_untouched(void **state)
+TEST(untouched)
 {
     crew    c;
     sharing s = { 0 };
 
-    (void)state;
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     for (int i = 0; i < RANKS; i++) {
@@ -220,9 +218,8 @@ static void share_and_fail(recipe zero, recipe one, const char *text)
     crew_free(&c);
 }
 
-static void test_different(void **state)
+TEST(different)
 {
-    (void)state;
     share_and_fail((recipe){ .rows = 10 }, (recipe){ .rows = 11 },
                    "variable 'dense' is float32 [11,4] at worker:1 and float32 [10,4] at worker:0");
     share_and_fail((recipe){ .rows = 10 }, (recipe){ .rows = 10, .extra = "new" },
@@ -234,14 +231,13 @@ static void test_different(void **state)
                    "learning_rate is 0.1 (SGD) at worker:1 and 0.5 (SGD) at worker:0: all workers need the same");
 }
 
-static void test_no_value(void **state)
+TEST(no_value)
 {
     crew      c;
     sharing   s = { .steps = { 5, 4 }, .status = EST_FAILED_PRECONDITION };
     est_var **vars;
     int       n;
 
-    (void)state;
     snprintf(s.text, sizeof s.text, "variable 'bias' of worker:0 has no value to be shared");
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
@@ -287,14 +283,13 @@ static bool has_value(const model *m, const char *name)
 /* Every allocation fails once while rank 0 shares, on one rank or another, which ends it for all. Rank 1 is at the same step, and keeps
  * its variables whatever happens, even if rank 0 is never seen again. Rank 2 is behind and keeps its own, or had no memory for
  * both: then it has none, whatever step it says. All have the same after the next share. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     crew     c;
     breaking b      = { .n = 1, .s.steps = { 5, 5 } };
     bool     fired  = true;
     int      failed = 0;
 
-    (void)state;
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     for (int i = 0; i < RANKS; i++) b.s.models[i] = open_model(10 + (uint64_t)(i / 2), (recipe){ .rows = 100000 });
@@ -339,7 +334,7 @@ static void test_no_memory(void **state)
 
 /* Rows came that are none, over those that were there: then there are no variables, whatever step this rank says, until it
  * gets all. */
-static void test_partial(void **state)
+TEST(partial)
 {
     crew          c;
     breaking      b = { .s.steps = { 5, 9 } };
@@ -347,7 +342,6 @@ static void test_partial(void **state)
     est_key_rows *set;
     float         loss;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) {
@@ -380,7 +374,7 @@ static void test_partial(void **state)
 }
 
 /* A snapshot that a rank is saving has the values of before, not those that it gets meanwhile. */
-static void test_snapshot(void **state)
+TEST(snapshot)
 {
     crew       c;
     breaking   b = { .s.steps = { 5, 3 } };
@@ -391,7 +385,6 @@ static void test_snapshot(void **state)
     est_cow   *cow;
     float      loss;
 
-    (void)state;
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) {
@@ -421,14 +414,4 @@ static void test_snapshot(void **state)
     est_cow_free(cow);
     for (int i = 0; i < 2; i++) close_model(&b.s.models[i]);
     crew_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_share),     cmocka_unit_test(test_untouched),
-                                        cmocka_unit_test(test_different), cmocka_unit_test(test_no_value),
-                                        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_partial),
-                                        cmocka_unit_test(test_snapshot) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,11 +55,10 @@ static void expect_none(int n)
     }
 }
 
-static void test_operation(void **state)
+TEST(operation)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 3);
     collective_join(&t, &(est_group_options){ .generation = 7 });
     collective_run(&t, reduce_late, NULL);
@@ -75,11 +74,10 @@ static void join_late(collective_rank *r)
     collective_check(r, est_group_create(r->mailbox, r->net, &options, &r->group));
 }
 
-static void test_join(void **state)
+TEST(join)
 {
     collective_test t;
 
-    (void)state;
     collective_start(&t, "tcp", 2);
     collective_run(&t, join_late, NULL);
     expect_none(2);
@@ -121,11 +119,10 @@ static void join_during_report(collective_rank *r)
     collective_check(r, est_group_create(r->mailbox, r->net, &options, &r->group));
 }
 
-static void test_join_during_report(void **state)
+TEST(join_during_report)
 {
     collective_test t;
 
-    (void)state;
     est_mark_set(&reached, 0);
     est_log_set_sink(join_meanwhile, NULL);
     collective_start(&t, "tcp", 2);
@@ -150,11 +147,10 @@ static void reduce_lost(collective_rank *r)
         EST_ABORTED, "enough");
 }
 
-static void test_abort(void **state)
+TEST(abort)
 {
     collective_test t;
 
-    (void)state;
     for (int i = 0; i < 2; i++) { /* through shared memory, and not */
         collective_apart = i > 0;
         collective_start(&t, "tcp", 2);
@@ -198,11 +194,10 @@ static void bell_between(collective_rank *r)
     if (data[2] != 6) collective_fail(r, "the sum is %g", (double)data[2]);
 }
 
-static void test_bell(void **state)
+TEST(bell)
 {
     collective_test t;
 
-    (void)state;
     collective_apart = false;
     collective_start(&t, "tcp", 2);
     collective_join(&t, &(est_group_options){ .generation = 7 });
@@ -212,9 +207,5 @@ static void test_bell(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operation), cmocka_unit_test(test_join),
-                                        cmocka_unit_test(test_join_during_report), cmocka_unit_test(test_abort),
-                                        cmocka_unit_test(test_bell) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

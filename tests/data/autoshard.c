@@ -3,12 +3,6 @@
  * est_dataset_autoshard and est_dataset_distribute: the parts of all workers are every row of the whole once, by files and
  * by elements, through stages of every kind; the replicas of a step see its global batch; what is refused; positions and
  * failed allocations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include "estoc/input.h"
 #include "support/data_test.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 #define N_FILES  5
 #define ROWS_MAX 1024
@@ -206,9 +201,8 @@ static const make_rows elements[] = {
     cached_behind, taken,    numbered,        joined, unbatched, interleaved,
 };
 
-static void test_elements(void **state)
+TEST(elements)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof elements / sizeof elements[0]; i++) {
         for (size_t k = 0; k < sizeof n_rows / sizeof n_rows[0]; k++) {
             parts_are_whole(elements[i], n_rows[k], EST_AUTO_SHARD_DATA);
@@ -218,11 +212,10 @@ static void test_elements(void **state)
 }
 
 /* Rows are dealt, not batches: batch s of both workers is four rows in a row. */
-static void test_elements_of_batches(void **state)
+TEST(elements_of_batches)
 {
     est_dataset *d = est_dataset_batch(range(10), 2, NULL);
 
-    (void)state;
     est_test_yields(est_dataset_autoshard(d, 2, 0, EST_AUTO_SHARD_DATA), "[0 2] ; [4 6] ; [8]");
     d = est_dataset_map(est_dataset_batch(range(10), 2, NULL), same, NULL);
     est_test_yields(est_dataset_autoshard(d, 2, 1, EST_AUTO_SHARD_DATA), "[1 3] ; [5 7] ; [9]");
@@ -344,9 +337,8 @@ static est_dataset *listed_files(int64_t n)
 static const make_rows files[] = { line_rows,         csv_rows,     record_rows,     taken_files,
                                    interleaved_files, joined_files, rebatched_files, listed_files };
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof n_rows / sizeof n_rows[0]; k++) {
         write_files(n_rows[k]);
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -358,9 +350,8 @@ static void test_files(void **state)
 }
 
 /* Worker 1 of 2 opens files 1 and 3 and no other. */
-static void test_files_of_worker(void **state)
+TEST(files_of_worker)
 {
-    (void)state;
     source_write_text("own-0.txt", "0\n");
     source_write_text("own-1.txt", "1\n1\n");
     source_write_text("own-2.txt", "2\n");
@@ -392,9 +383,8 @@ static est_dataset *taken_rows(int64_t n)
     return est_dataset_take(line_rows(n), 6);
 }
 
-static void test_counting(void **state)
+TEST(counting)
 {
-    (void)state;
     write_files(7);
     parts_are_whole(taken_rows, 7, EST_AUTO_SHARD_AUTO);
     no_files(taken_rows(7), "stage autoshard: stage take counts elements");
@@ -405,11 +395,10 @@ static void test_counting(void **state)
 }
 
 /* Each worker keeps its own part in a file of its own. */
-static void test_cache_file(void **state)
+TEST(cache_file)
 {
     est_dataset *d[2];
 
-    (void)state;
     write_files(100);
     for (int turn = 0; turn < 2; turn++) { /* made, then read */
         static rows parts, whole;
@@ -445,12 +434,11 @@ static est_dataset *listed_only(void)
     return d;
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const est_auto_shard_policy data = EST_AUTO_SHARD_DATA, file = EST_AUTO_SHARD_FILE;
     est_dataset                       *d;
 
-    (void)state;
     write_files(7);
     est_test_refused(est_dataset_autoshard(range(3), 0, 0, data), "stage autoshard: worker 0 of 0");
     est_test_refused(est_dataset_autoshard(range(3), 2, 2, EST_AUTO_SHARD_OFF), "worker 2 of 2");
@@ -538,11 +526,10 @@ static void steps_are_batches(make_rows make, int64_t n, int workers, int replic
     est_dataset_free(all);
 }
 
-static void test_steps(void **state)
+TEST(steps)
 {
     static const make_rows makes[] = { global_batches, global_shuffled, global_epochs };
 
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) {
         for (size_t k = 0; k < sizeof n_rows / sizeof n_rows[0]; k++) {
             for (int shape = 0; shape < 12; shape++) {
@@ -553,11 +540,10 @@ static void test_steps(void **state)
 }
 
 /* As TensorFlow's workers have them: tests/interop/rebatch.c. */
-static void test_distribute_by_elements(void **state)
+TEST(distribute_by_elements)
 {
     est_input_context first = context_of(2, 0, 2), second = context_of(2, 1, 2), one = context_of(2, 1, 0);
 
-    (void)state;
     est_test_yields(est_dataset_distribute(global_batches(10), &first, EST_AUTO_SHARD_AUTO),
                     "[0 1] ; [4 5] ; [7] ; [9]");
     est_test_yields(est_dataset_distribute(global_batches(10), &second, EST_AUTO_SHARD_DATA),
@@ -586,11 +572,10 @@ static bool step_read(rows *to, est_iterator **of, int workers, int replicas)
 
 /* By files every step has a global batch of rows, until a worker comes to its end, and the rows of all are those of the
  * files. */
-static void test_distribute_by_files(void **state)
+TEST(distribute_by_files)
 {
     static const int batch = 7, replicas = 2;
 
-    (void)state;
     write_files(100);
     for (int workers = 1; workers <= 4; workers++) {
         static rows   whole, parts;
@@ -622,12 +607,11 @@ static void test_distribute_by_files(void **state)
     }
 }
 
-static void test_per_replica_batch_size(void **state)
+TEST(per_replica_batch_size)
 {
     est_input_context context = context_of(2, 0, 3);
     int64_t           size    = -1;
 
-    (void)state;
     assert_int_equal(est_per_replica_batch_size(&context, 12, &size), EST_OK);
     assert_int_equal(size, 2);
     assert_int_equal(est_per_replica_batch_size(&context, 13, &size), EST_INVALID_ARGUMENT);
@@ -639,11 +623,10 @@ static void test_per_replica_batch_size(void **state)
 }
 
 /* Each worker counts the bad rows that it reads: those of its files, or all of them. */
-static void test_statistics(void **state)
+TEST(statistics)
 {
     static const est_auto_shard_policy policies[] = { EST_AUTO_SHARD_FILE, EST_AUTO_SHARD_DATA };
 
-    (void)state;
     source_write_text("bad-0.txt", "0\nx\n2\n");
     source_write_text("bad-1.txt", "3\n4\n5\n6\nx\nx\n");
     for (int i = 0; i < 2; i++) {
@@ -700,38 +683,19 @@ static est_dataset *make_twice(void)
 
 static const est_test_make makes[] = { make_data, make_file, make_rows_dealt, make_twice };
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     write_files(40);
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_positions(makes[i], 12);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     write_files(12);
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_allocations(makes[i], 4);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_elements_of_batches),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_files_of_worker),
-        cmocka_unit_test(test_counting),
-        cmocka_unit_test(test_cache_file),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_distribute_by_elements),
-        cmocka_unit_test(test_distribute_by_files),
-        cmocka_unit_test(test_per_replica_batch_size),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_allocations),
-    };
-
-    return cmocka_run_group_tests(tests, source_setup, source_teardown);
+    return est_test_run(source_setup, source_teardown);
 }

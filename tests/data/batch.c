@@ -2,16 +2,11 @@
  *
  * batch: stacked, padded and ragged. The tables are what tf.data's batch, padded_batch and ragged_batch give for the same
  * elements. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "support/data_test.h"
+#include "support/test.h"
 
 static est_dataset *range(int64_t n)
 {
@@ -82,11 +77,10 @@ static void shape_is(const est_dataset *dataset, int i, est_shape want)
 
 /* --- stacked -------------------------------------------------------------------------------------------------------- */
 
-static void test_stacked(void **state)
+TEST(stacked)
 {
     est_dataset *dataset;
 
-    (void)state;
     dataset = est_test_finish(est_dataset_batch(range(7), 3, NULL));
     shape_is(dataset, 0, EST_SHAPE(-1));
     est_test_yields(dataset, "[0 1 2] ; [3 4 5] ; [6]");
@@ -103,7 +97,7 @@ static void test_stacked(void **state)
 }
 
 /* So many rows that the room for them grows. */
-static void test_many_rows(void **state)
+TEST(many_rows)
 {
     enum { ROWS = 1000, ROW = 7 };
     static float  data[ROWS * ROW];
@@ -112,7 +106,6 @@ static void test_many_rows(void **state)
     est_iterator *rows;
     est_field     element = { 0 };
 
-    (void)state;
     for (int i = 0; i < ROWS * ROW; i++) data[i] = (float)i;
     assert_int_equal(est_tensor_f32(EST_SHAPE(ROWS, ROW), data, &all), EST_OK);
     dataset = est_test_finish(est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "x", all })), ROWS, NULL));
@@ -126,13 +119,12 @@ static void test_many_rows(void **state)
     est_tensor_free(all);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     static const est_component deep = { .name = "deep", .dtype = EST_F32, .shape = { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } } };
     static const est_component any  = { .name = "any", .dtype = EST_I64, .shape = { -1, { 0 } } };
     est_batch_options          raw  = { .drop_remainder = true };
 
-    (void)state;
     est_test_refused(est_dataset_batch(range(3), 0, NULL), "batches of 0 elements");
     est_test_refused(est_dataset_batch(range(3), -1, NULL), "batches of -1 elements");
     est_test_refused(est_dataset_batch(range(3), 2, &raw), "make them with EST_BATCH(...)");
@@ -161,11 +153,10 @@ static void test_refused(void **state)
 
 /* --- padded --------------------------------------------------------------------------------------------------------- */
 
-static void test_padded(void **state)
+TEST(padded)
 {
     est_dataset *dataset;
 
-    (void)state;
     dataset = est_test_finish(est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_PADDED)));
     shape_is(dataset, 0, EST_SHAPE(-1, -1));
     est_test_yields(dataset, "[[10 0 0] [30 31 32]] ; [[0 0] [20 21]] ; [[50 51 52 53 54]]");
@@ -182,11 +173,10 @@ static void test_padded(void **state)
                     EST_INVALID_ARGUMENT, "numbers.csv:5: batch: component n of shape [5] cannot be filled up to [4]");
 }
 
-static void test_padded_axes(void **state)
+TEST(padded_axes)
 {
     est_dataset *dataset;
 
-    (void)state;
     est_test_yields(est_dataset_batch(matrices(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .pad_number = 9.5)),
                     "[[[1 2 9.5] [9.5 9.5 9.5]] [[1 9.5 9.5] [2 9.5 9.5]] [[9.5 9.5 9.5] [9.5 9.5 9.5]]]");
     dataset = est_test_finish(
@@ -209,7 +199,7 @@ static est_status box_row(int64_t row, int i, est_tensor **out)
     return est_tensor_create_from(EST_I32, shapes[row], data, out);
 }
 
-static void test_padded_boxes(void **state)
+TEST(padded_boxes)
 {
     static const est_component component = { .name = "box", .dtype = EST_I32, .shape = { 3, { -1, -1, -1 } } };
     est_dataset   *dataset = est_test_finish(est_dataset_batch(est_test_rows(&component, 1, 7, box_row, NULL), 7,
@@ -218,7 +208,6 @@ static void test_padded_boxes(void **state)
     est_field      element = { 0 };
     const int32_t *got;
 
-    (void)state;
     assert_int_equal(est_iterator_next(rows, &element), EST_OK);
     got = est_tensor_data(element.values);
     assert_true(est_shape_equal(est_tensor_shape(element.values), &EST_SHAPE(7, 2, 3, 4)));
@@ -245,12 +234,11 @@ static void test_padded_boxes(void **state)
     est_dataset_free(dataset);
 }
 
-static void test_padded_strings(void **state)
+TEST(padded_strings)
 {
     est_shape    shapes[] = { EST_SHAPE_SCALAR, EST_SHAPE(4), EST_SHAPE(2, 3) };
     est_dataset *dataset;
 
-    (void)state;
     est_test_yields(
         est_dataset_batch(est_dataset_take(mixed(), 3), 3, EST_BATCH(.rows = EST_ROWS_PADDED)),
         "[0 -1 -2] | [[\"\" \"\"] [\"a\" \"\"] [\"a\" \"bc\"]] | [[[1 2] [3 4]] [[1 2] [3 4]] [[1 2] [3 4]]]");
@@ -278,9 +266,8 @@ static void pad_fits(est_dtype dtype, double number, bool fits)
     }
 }
 
-static void test_pad_number(void **state)
+TEST(pad_number)
 {
-    (void)state;
     pad_fits(EST_F32, 0.1, true);
     pad_fits(EST_F32, NAN, true);
     pad_fits(EST_F32, -INFINITY, true);
@@ -313,12 +300,11 @@ static void test_pad_number(void **state)
 
 /* --- ragged --------------------------------------------------------------------------------------------------------- */
 
-static void test_ragged(void **state)
+TEST(ragged)
 {
     est_dataset         *dataset;
     const est_component *words;
 
-    (void)state;
     est_test_yields(est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_RAGGED)),
                     "[10 30 31 32]/[0 1 4] ; [20 21]/[0 0 2] ; [50 51 52 53 54]/[0 5]");
     dataset = est_test_finish(
@@ -360,26 +346,12 @@ static est_dataset *make_rebatched(void)
 
 static const est_test_make makes[] = { make_stacked, make_padded, make_ragged, make_rebatched };
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_positions(makes[i], 8);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_allocations(makes[i], 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacked),        cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_padded),         cmocka_unit_test(test_padded_axes), cmocka_unit_test(test_padded_boxes),
-        cmocka_unit_test(test_padded_strings), cmocka_unit_test(test_pad_number),  cmocka_unit_test(test_ragged),
-        cmocka_unit_test(test_positions),      cmocka_unit_test(test_allocations),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * cache, in memory and in a file: what was made once is not made again, an unfinished pass leaves nothing, a damaged or
  * foreign file is refused, several iterators at once, and positions whether or not the cache is there when they are
  * restored. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "support/data_test.h"
+#include "support/test.h"
 
 static char folder[64];
 static char path[96];
@@ -256,15 +251,15 @@ static void check_empty(const char *where)
 static void (*const checks[])(const char *where) = { check_bad_rows,    check_passes, check_repeat, check_order_kept,
                                                      check_two_at_once, check_origin, check_empty };
 
-static void test_memory(void **state)
+#define IN_FOLDER .setup_func = make_folder, .teardown_func = remove_folder
+
+TEST(memory, IN_FOLDER)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) checks[i](NULL);
 }
 
-static void test_file(void **state)
+TEST(file, IN_FOLDER)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         checks[i](path);
         assert_int_equal(files_in_folder(), 1);
@@ -274,12 +269,11 @@ static void test_file(void **state)
 
 /* --- files ---------------------------------------------------------------------------------------------------------- */
 
-static void test_file_appears_when_complete(void **state)
+TEST(file_appears_when_complete, IN_FOLDER)
 {
     est_dataset  *dataset = est_test_finish(est_dataset_cache(counted(), path));
     est_iterator *rows    = est_test_iterate(dataset);
 
-    (void)state;
     est_free(est_test_elements(rows, dataset, ROWS));
     assert_false(est_file_exists(path));
     est_free(est_test_elements(rows, dataset, 1));
@@ -299,19 +293,17 @@ static void test_file_appears_when_complete(void **state)
     est_dataset_free(dataset);
 }
 
-static void test_unfinished(void **state)
+TEST(unfinished, IN_FOLDER)
 {
-    (void)state;
     check_unfinished(NULL);
     check_unfinished(path);
     assert_int_equal(files_in_folder(), 0);
 }
 
-static void test_file_refused(void **state)
+TEST(file_refused, IN_FOLDER)
 {
     char missing[128];
 
-    (void)state;
     est_test_yields(est_dataset_cache(est_dataset_range(0, 2, 1), path), "0 ; 1");
     est_test_breaks(
         est_dataset_cache(counted(), path), EST_INVALID_ARGUMENT,
@@ -339,11 +331,10 @@ static void write_records(const est_str *records, int n)
     check(est_tfrecord_finish(writer));
 }
 
-static void test_file_of_others(void **state)
+TEST(file_of_others, IN_FOLDER)
 {
     est_wire_writer w = { 0 };
 
-    (void)state;
     write_records(&(est_str){ "\x0a\x01x", 3 }, 1);
     est_test_breaks(est_dataset_cache(counted(), path), EST_INVALID_ARGUMENT, "but not the cache of a dataset");
     est_wire_put_string(&w, 1, "estoc dataset cache");
@@ -354,13 +345,12 @@ static void test_file_of_others(void **state)
 }
 
 /* Records left out, twice there, or after the end. */
-static void test_file_of_wrong_records(void **state)
+TEST(file_of_wrong_records, IN_FOLDER)
 {
     est_tfrecord_reader *reader;
     est_str              record[4];
     int                  n = 0;
 
-    (void)state;
     est_test_yields(est_dataset_cache(est_dataset_range(0, 2, 1), path), "0 ; 1");
     check(est_tfrecord_open(path, NULL, &reader));
     while (n < 4 && est_tfrecord_next(reader, &record[n]) == EST_OK) {
@@ -385,13 +375,12 @@ static void test_file_of_wrong_records(void **state)
 }
 
 /* Every byte is under a checksum, and the end is marked: no damage goes unnoticed. */
-static void test_file_damaged(void **state)
+TEST(file_damaged, IN_FOLDER)
 {
     est_dataset *dataset = est_test_finish(est_dataset_cache(counted(), path));
     char        *bytes;
     size_t       size;
 
-    (void)state;
     pass_makes(dataset, ALL, ROWS);
     check(est_file_read(path, &bytes, &size));
     for (size_t i = 0; i < size; i++) {
@@ -454,9 +443,8 @@ static void check_threads(const char *where)
     est_dataset_free(dataset);
 }
 
-static void test_threads(void **state)
+TEST(threads, IN_FOLDER)
 {
-    (void)state;
     check_threads(NULL);
     check_threads(path);
     assert_int_equal(files_in_folder(), 1);
@@ -490,18 +478,16 @@ static est_dataset *make_deep(void)
 
 static const est_test_make makes[] = { make_memory, make_new_file, make_file, make_deep };
 
-static void test_positions(void **state)
+TEST(positions, IN_FOLDER)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) {
         est_test_positions(makes[i], 16);
         unlink(path);
     }
 }
 
-static void test_allocations(void **state)
+TEST(allocations, IN_FOLDER)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) {
         est_test_allocations(makes[i], 12);
         assert_true(files_in_folder() <= 1);
@@ -514,13 +500,12 @@ static est_dataset *make_shorter(void)
     return est_dataset_repeat(est_dataset_cache(est_test_rows(components, 2, 2, make_row, NULL), NULL), 2);
 }
 
-static void test_position_beyond(void **state)
+TEST(position_beyond, IN_FOLDER)
 {
     est_dataset  *dataset = est_test_finish(make_memory()), *shorter = est_test_finish(make_shorter());
     est_iterator *rows = est_test_iterate(dataset);
     est_tensor   *position;
 
-    (void)state;
     est_free(est_test_elements(rows, dataset, 4));
     check(est_iterator_save(rows, &position));
     est_iterator_free(rows);
@@ -534,11 +519,10 @@ static void test_position_beyond(void **state)
 }
 
 /* Every fault point of replacing a file, while the pass completes: an error, and no file is left. */
-static void test_commit_fails(void **state)
+TEST(commit_fails, IN_FOLDER)
 {
     bool fired = true;
 
-    (void)state;
     for (int64_t i = 1; fired; i++) {
         est_dataset  *dataset = est_test_finish(est_dataset_cache(counted(), path));
         est_iterator *rows    = est_test_iterate(dataset);
@@ -556,27 +540,4 @@ static void test_commit_fails(void **state)
         unlink(path);
         est_dataset_free(dataset);
     }
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_memory),
-        IN_FOLDER(test_file),
-        IN_FOLDER(test_file_appears_when_complete),
-        IN_FOLDER(test_unfinished),
-        IN_FOLDER(test_file_refused),
-        IN_FOLDER(test_file_of_others),
-        IN_FOLDER(test_file_of_wrong_records),
-        IN_FOLDER(test_file_damaged),
-        IN_FOLDER(test_threads),
-        IN_FOLDER(test_positions),
-        IN_FOLDER(test_allocations),
-        IN_FOLDER(test_position_beyond),
-        IN_FOLDER(test_commit_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
  *
  * What all datasets share: errors down the chain, components, elements as bytes, positions; and the two sources that
  * need nothing else, slices and range. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "data/stage.h"
+#include "support/test.h"
 
 static est_tensor *i64s(est_shape shape, const int64_t *data)
 {
@@ -63,9 +58,8 @@ static void range_yields(int64_t start, int64_t stop, int64_t step, const int64_
     est_iterator_free(rows);
 }
 
-static void test_range(void **state)
+TEST(range)
 {
-    (void)state;
     range_yields(0, 3, 1, (int64_t[]){ 0, 1, 2 }, 3);
     range_yields(2, 9, 3, (int64_t[]){ 2, 5, 8 }, 3);
     range_yields(2, 8, 3, (int64_t[]){ 2, 5 }, 2);
@@ -77,7 +71,7 @@ static void test_range(void **state)
     fails_with(est_dataset_range(INT64_MIN, INT64_MAX, 1), "is not a range");
 }
 
-static void test_slices(void **state)
+TEST(slices)
 {
     est_tensor   *a = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 });
     est_tensor   *b = i64s(EST_SHAPE(3, 2), (int64_t[]){ 1, 2, 3, 4, 5, 6 });
@@ -85,7 +79,6 @@ static void test_slices(void **state)
     est_iterator *rows       = NULL;
     est_field     element[2] = { 0 };
 
-    (void)state;
     dataset = finish(est_dataset_slices(EST_NAMED_TENSORS({ "a", a }, { "b", b })));
     est_tensor_free(a);
     est_tensor_free(b);
@@ -110,13 +103,12 @@ static void test_slices(void **state)
     est_iterator_free(rows);
 }
 
-static void test_bad_slices(void **state)
+TEST(bad_slices)
 {
     est_tensor *three  = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 });
     est_tensor *two    = i64s(EST_SHAPE(2), (int64_t[]){ 7, 8 });
     est_tensor *scalar = i64s(EST_SHAPE_SCALAR, (int64_t[]){ 1 });
 
-    (void)state;
     fails_with(est_dataset_slices(EST_NAMED_TENSORS({ "a", three }, { "b", two })), "a has 3 rows, b has 2");
     fails_with(est_dataset_slices(EST_NAMED_TENSORS({ "a", scalar })), "no rows");
     fails_with(est_dataset_slices(EST_NAMED_TENSORS({ "a", three }, { "a", three })), "two components are called a");
@@ -128,9 +120,8 @@ static void test_bad_slices(void **state)
     est_tensor_free(scalar);
 }
 
-static void test_errors_go_down_the_chain(void **state)
+TEST(errors_go_down_the_chain)
 {
-    (void)state;
     fails_with(est_dataset_take(est_dataset_skip(est_dataset_range(0, 3, 0), 1), 2), "dataset stage range");
     fails_with(est_dataset_zip(est_dataset_range(0, 3, 1), est_dataset_range(0, 3, 0)), "dataset stage range");
     fails_with(est_dataset_zip(est_dataset_range(0, 3, 0), est_dataset_range(0, 3, 1)), "dataset stage range");
@@ -166,9 +157,8 @@ static void expect_endless(est_dataset *dataset, bool want)
     est_dataset_free(dataset);
 }
 
-static void test_endless(void **state)
+TEST(endless)
 {
-    (void)state;
     expect_endless(est_dataset_range(0, 3, 1), false);
     expect_endless(est_dataset_repeat(est_dataset_range(0, 3, 1), 5), false);
     expect_endless(endless(), true);
@@ -185,13 +175,12 @@ static void test_endless(void **state)
     expect_endless(est_dataset_zip(a_slice(), endless()), false);
 }
 
-static void test_position(void **state)
+TEST(position)
 {
     const int64_t want[]     = { 4, 5, 6, 7 };
     est_dataset  *dataset    = finish(est_dataset_range(4, 8, 1));
     est_field     element[1] = { 0 };
 
-    (void)state;
     for (int k = 0; k <= 5; k++) { /* 5: after the end */
         est_iterator *first = NULL, *second = NULL;
         est_tensor   *position = NULL;
@@ -218,14 +207,13 @@ static void test_position(void **state)
 }
 
 /* An iterator that was asked for an element, also for one that there was not, or was restored, is not new. */
-static void test_restore_needs_a_new_iterator(void **state)
+TEST(restore_needs_a_new_iterator)
 {
     est_dataset  *dataset    = finish(est_dataset_range(0, 0, 1));
     est_field     element[1] = { 0 };
     est_iterator *rows       = NULL;
     est_tensor   *position   = NULL;
 
-    (void)state;
     for (int used = 0; used <= 1; used++) {
         assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
         if (position == NULL) assert_int_equal(est_iterator_save(rows, &position), EST_OK);
@@ -239,7 +227,7 @@ static void test_restore_needs_a_new_iterator(void **state)
     est_dataset_free(dataset);
 }
 
-static void test_position_of_another_dataset(void **state)
+TEST(position_of_another_dataset)
 {
     est_tensor   *tensor = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 });
     est_dataset  *range  = finish(est_dataset_range(4, 8, 1));
@@ -249,7 +237,6 @@ static void test_position_of_another_dataset(void **state)
     est_tensor   *position = NULL;
     est_field     element[1];
 
-    (void)state;
     assert_int_equal(est_iterator_create(range, &from), EST_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(est_iterator_next(from, element), EST_OK);
@@ -282,14 +269,13 @@ static void test_position_of_another_dataset(void **state)
 }
 
 /* Whatever the bytes of a position are, restoring and going on ends, without a crash. */
-static void test_damaged_position(void **state)
+TEST(damaged_position)
 {
     est_dataset  *dataset = finish(est_dataset_take(est_dataset_range(4, 8, 1), 3));
     est_iterator *rows    = NULL;
     est_tensor   *good    = NULL;
     est_field     element[1];
 
-    (void)state;
     assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
     assert_int_equal(est_iterator_next(rows, element), EST_OK);
     est_element_clear(element, 1);
@@ -317,7 +303,7 @@ static void test_damaged_position(void **state)
     est_dataset_free(dataset);
 }
 
-static void test_element_bytes(void **state)
+TEST(element_bytes)
 {
     const est_component components[] = { { .name = "a", .dtype = EST_I64, .shape = EST_SHAPE(-1), .ragged = true },
                                          { .name = "b", .dtype = EST_STRING } };
@@ -328,7 +314,6 @@ static void test_element_bytes(void **state)
     est_wire_reader     r;
     est_wire_field      field;
 
-    (void)state;
     assert_int_equal(est_pass_create(&pass), EST_OK);
     element->field[0] = (est_field){ i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 }),
                                      i64s(EST_SHAPE(2), (int64_t[]){ 0, 3 }) };
@@ -358,9 +343,8 @@ static void test_element_bytes(void **state)
     est_pass_free(pass);
 }
 
-static void test_turns(void **state)
+TEST(turns)
 {
-    (void)state;
     assert_int_equal(est_turn_mix(0, 0), 0);
     for (uint64_t i = 0; i < 100; i++) {
         for (uint64_t j = 0; j < i; j++) assert_int_not_equal(est_turn_mix(0, i), est_turn_mix(0, j));
@@ -397,9 +381,8 @@ static est_status whole_life(void)
     return status;
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
 
@@ -412,24 +395,4 @@ static void test_memory_out(void **state)
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
     est_fault_arm_alloc(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_bad_slices),
-        cmocka_unit_test(test_errors_go_down_the_chain),
-        cmocka_unit_test(test_endless),
-        cmocka_unit_test(test_position),
-        cmocka_unit_test(test_restore_needs_a_new_iterator),
-        cmocka_unit_test(test_position_of_another_dataset),
-        cmocka_unit_test(test_damaged_position),
-        cmocka_unit_test(test_element_bytes),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

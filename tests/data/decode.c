@@ -2,12 +2,6 @@
  *
  * Decoding batches of rows: Examples, CSV and libsvm; the same with any number of workers; bad rows by file and line, left
  * out one by one; headers of CSV files; positions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +11,7 @@
 #include "estoc/log.h"
 #include "support/data_test.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 static void check(est_status status)
 {
@@ -63,9 +58,8 @@ static est_dataset *examples(int64_t n, int64_t batch, const est_parse_options *
     return est_dataset_parse_examples(d, specs, 3, batch, options);
 }
 
-static void test_examples(void **state)
+TEST(examples)
 {
-    (void)state;
     for (int workers = 0; workers <= 4; workers++) {
         est_test_yields(examples(5, 2, EST_PARSE(.workers = workers)),
                         "[[0 0] [1 -1]] | [\"w1\"]/[0 0 1] | [[0] [1]] | [0 1] ; "
@@ -87,11 +81,10 @@ static void expect_component(const est_dataset *d, int i, const char *name, cons
     assert_int_equal(c->ragged, ragged);
 }
 
-static void test_examples_components(void **state)
+TEST(examples_components)
 {
     est_dataset *d = est_test_finish(examples(5, 2, NULL));
 
-    (void)state;
     assert_int_equal(est_dataset_components(d), 4);
     expect_component(d, 0, "x", "[?,2]", false);
     expect_component(d, 1, "words", "[?]", true);
@@ -108,14 +101,13 @@ static void test_examples_components(void **state)
 }
 
 /* The specs and the defaults in them are copied. */
-static void test_examples_default(void **state)
+TEST(examples_default)
 {
     const int64_t    seven   = 7;
     est_feature_spec spec    = { .name = "none", .dtype = EST_I64 };
     est_tensor      *seventh = NULL;
     est_dataset     *d;
 
-    (void)state;
     check(est_tensor_i64(EST_SHAPE_SCALAR, &seven, &seventh));
     spec.default_value = seventh;
     d                  = est_test_rows(&line_component, 1, 3, example_row, NULL);
@@ -125,9 +117,8 @@ static void test_examples_default(void **state)
     est_test_yields(d, "[7 7] ; [7]");
 }
 
-static void test_examples_bad_rows(void **state)
+TEST(examples_bad_rows)
 {
-    (void)state;
     for (int workers = 0; workers <= 3; workers++) {
         /* 10 and 21 are bad. */
         est_test_breaks(examples(24, 4, EST_PARSE(.workers = workers)), EST_INVALID_ARGUMENT,
@@ -165,14 +156,13 @@ static void test_examples_bad_rows(void **state)
                     "[[9 -9]] | empty[0]/[0 0] | [[9]] | [1]");
 }
 
-static void test_examples_refused(void **state)
+TEST(examples_refused)
 {
     const est_feature_spec deep    = { .name = "d", .dtype = EST_F32, .shape = { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } } };
     const est_feature_spec twice[] = { { .name = "a", .dtype = EST_I64, .rows = EST_ROWS_PADDED },
                                        { .name = "a/lengths", .dtype = EST_I64 } };
     est_dataset           *d       = est_test_rows(&line_component, 1, 3, example_row, NULL);
 
-    (void)state;
     est_test_refused(est_dataset_parse_examples(d, specs, 0, 2, NULL), "at least one feature");
     est_test_refused(examples(3, 0, NULL), "a batch of 0 rows");
     est_test_refused(examples(3, 1, EST_PARSE(.workers = 5000)), "5000 workers");
@@ -197,9 +187,8 @@ static est_dataset *csv(const char *pattern, const est_csv_options *options, int
     return est_dataset_csv(est_dataset_files(source_path(pattern)), people, options, batch, parse);
 }
 
-static void test_csv(void **state)
+TEST(csv)
 {
-    (void)state;
     source_write_text("a.csv", "1,ann\n2,\"bob, jr\"\n,\"new\nline\"\n4,d\n");
     for (int workers = 0; workers <= 3; workers++) {
         est_test_yields(csv("a.csv", NULL, 3, EST_PARSE(.workers = workers)),
@@ -215,9 +204,8 @@ static void test_csv(void **state)
                     "[1 0] | [\"ann\" \"bob\"]");
 }
 
-static void test_csv_header(void **state)
+TEST(csv_header)
 {
-    (void)state;
     source_write_text("h1.csv", "name,age\nann,1\nbob,2\n");
     source_write_text("h2.csv", "age,more,name\n3,x,cyd\n4,x,dan\n5,x,eve\n");
     source_write_text("h3.csv.gz", "name,age\nfay,6\n");
@@ -246,11 +234,10 @@ static est_status not_of_age(void *user, const est_field *rows)
 }
 
 /* What the caller finds bad is as bad as what cannot be read. */
-static void test_csv_checked(void **state)
+TEST(csv_checked)
 {
     int never = 3;
 
-    (void)state;
     source_write_text("c.csv", "1,ann\n2,bob\n3,cyd\n4,dan\n3,eve\n");
     for (int workers = 0; workers <= 2; workers++) {
         est_parse_options parse = {
@@ -279,9 +266,8 @@ static est_dataset *memory_csv(int64_t n, const est_csv_options *options, int64_
     return est_dataset_decode_csv(est_test_rows(&line_component, 1, n, text_row, NULL), people, options, batch, parse);
 }
 
-static void test_csv_from_memory(void **state)
+TEST(csv_from_memory)
 {
-    (void)state;
     est_test_yields(memory_csv(3, NULL, 2, NULL), "[0 1] | [\"n0\" \"n1\"] ; [2] | [\"n2\"]");
     est_test_breaks(memory_csv(3, EST_CSV(.header = true), 2, NULL), EST_FAILED_PRECONDITION, "come from a file");
     est_test_breaks(memory_csv(9, NULL, 3, EST_PARSE(.workers = 2)), EST_INVALID_ARGUMENT,
@@ -289,9 +275,8 @@ static void test_csv_from_memory(void **state)
     est_test_breaks(memory_csv(9, NULL, 9, NULL), EST_INVALID_ARGUMENT, "row 3 of the batch, column \"age\": \"x3\"");
 }
 
-static void test_csv_bad_rows(void **state)
+TEST(csv_bad_rows)
 {
-    (void)state;
     source_write_text("b1.csv", "age,name\n1,ann\nx,bob\n3,cyd\n");
     source_write_text("b2.csv", "name,age\ndan,4\neve\nfay,6\ngil,y\n");
     for (int workers = 0; workers <= 3; workers++) {
@@ -327,13 +312,12 @@ static void test_csv_bad_rows(void **state)
 }
 
 /* A quote in the middle of a field, one that nobody closes, and one with another delimiter. */
-static void test_csv_quotes(void **state)
+TEST(csv_quotes)
 {
     est_dataset  *d;
     est_iterator *rows;
     char         *text;
 
-    (void)state;
     source_write_text("q1.csv", "age,name\n1,5\" disk\n2,bob\n3,\"c\nd\"\n4,\"e\n5,fay\n");
     d    = est_test_finish(csv("q1.csv", EST_CSV(.header = true), 9, EST_PARSE(.bad_rows_max = 2)));
     rows = est_test_iterate(d);
@@ -352,12 +336,11 @@ static void test_csv_quotes(void **state)
 }
 
 /* A file that can be read only once has no header to look up. */
-static void test_csv_pipe(void **state)
+TEST(csv_pipe)
 {
     char path[64];
     int  ends[2];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "age,name\n1,ann\n", 15), 15);
     close(ends[1]);
@@ -367,11 +350,10 @@ static void test_csv_pipe(void **state)
     close(ends[0]);
 }
 
-static void test_csv_refused(void **state)
+TEST(csv_refused)
 {
     est_csv_columns none = { 0 };
 
-    (void)state;
     est_test_refused(est_dataset_decode_csv(est_test_rows(&line_component, 1, 3, text_row, NULL), none, NULL, 2, NULL),
                      "at least one column");
     est_test_refused(memory_csv(3, EST_CSV(.delimiter = '"'), 2, NULL), "delimiter");
@@ -389,11 +371,10 @@ static est_dataset *libsvm(const char *name, int64_t batch, const est_parse_opti
     return est_dataset_decode_libsvm(d, batch, options);
 }
 
-static void test_libsvm(void **state)
+TEST(libsvm)
 {
     est_dataset *d;
 
-    (void)state;
     source_write_text("a.svm", "1 3:0.5 7:2\n-1\n0 1:1\n");
     for (int workers = 0; workers <= 2; workers++) {
         est_test_yields(libsvm("a.svm", 2, EST_PARSE(.workers = workers)),
@@ -416,7 +397,7 @@ static void test_libsvm(void **state)
 
 /* --- what holds for all ----------------------------------------------------------------------------------------------- */
 
-static void test_unordered(void **state)
+TEST(unordered)
 {
     est_dataset *d = est_test_finish(
         memory_csv(200, NULL, 3, EST_PARSE(.workers = 3, .unordered = true, .bad_rows_max = EST_FOREVER)));
@@ -424,7 +405,6 @@ static void test_unordered(void **state)
     est_field     element[2] = { 0 };
     int           seen[200]  = { 0 };
 
-    (void)state;
     while (est_iterator_next(rows, element) == EST_OK) {
         for (int64_t i = 0; i < est_tensor_count(element[0].values); i++) {
             seen[((int32_t *)est_tensor_data(element[0].values))[i]]++;
@@ -467,9 +447,8 @@ static est_dataset *make_libsvm(void)
     return libsvm("a.svm", 1, EST_PARSE(.workers = 1));
 }
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     est_test_positions(make_examples, 10);
     est_test_positions(make_csv, 16);
     est_test_positions(make_calm_csv, 11);
@@ -478,14 +457,13 @@ static void test_positions(void **state)
 }
 
 /* A position with one bit changed is refused, or read as another one; it does no harm. */
-static void test_positions_changed(void **state)
+TEST(positions_changed)
 {
     est_dataset  *d    = est_test_finish(make_csv());
     est_iterator *rows = est_test_iterate(d);
     char         *text = est_test_elements(rows, d, 3);
     est_tensor   *position;
 
-    (void)state;
     check(est_iterator_save(rows, &position));
     est_iterator_free(rows);
     for (int64_t i = 0; i < est_tensor_count(position); i++) {
@@ -510,9 +488,8 @@ static void test_positions_changed(void **state)
     est_dataset_free(d);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     est_test_allocations(make_examples, 6);
     est_test_allocations(make_csv, 6);
     est_test_allocations(make_mixed, 3);
@@ -521,18 +498,6 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),          cmocka_unit_test(test_examples_components),
-        cmocka_unit_test(test_examples_default),  cmocka_unit_test(test_examples_bad_rows),
-        cmocka_unit_test(test_examples_refused),  cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_csv_header),        cmocka_unit_test(test_csv_checked),
-        cmocka_unit_test(test_csv_from_memory),   cmocka_unit_test(test_csv_bad_rows),
-        cmocka_unit_test(test_csv_refused),       cmocka_unit_test(test_csv_quotes),
-        cmocka_unit_test(test_csv_pipe),          cmocka_unit_test(test_libsvm),
-        cmocka_unit_test(test_unordered),         cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_positions_changed), cmocka_unit_test(test_allocations),
-    };
-
     est_log_set_level(EST_LOG_ERROR); /* bad rows are warned about */
-    return cmocka_run_group_tests(tests, source_setup, source_teardown);
+    return est_test_run(source_setup, source_teardown);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * files: which match, in which order, and what is noticed when they change. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +8,7 @@
 
 #include "data/stage.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 #define NOBODY 65534
 
@@ -44,9 +39,8 @@ static void finds(const char *pattern, const char *want)
     source_yields(est_dataset_files(source_path(pattern)), all);
 }
 
-static void test_patterns(void **state)
+TEST(patterns)
 {
-    (void)state;
     finds("*-*", "B-1|a-10|a-2|b-1|\xc3\xa4-1|"); /* by bytes; the directory a-dir is left out */
     finds("a-?", "a-2|");
     finds("[ab]-1*", "a-10|b-1|");
@@ -56,11 +50,10 @@ static void test_patterns(void **state)
     finds("*/../c.txt", "a-dir/../c.txt|");
 }
 
-static void test_no_match(void **state)
+TEST(no_match)
 {
     char here[512];
 
-    (void)state;
     source_fails(est_dataset_files(source_path("d-*")), "", EST_NOT_FOUND, source_path("d-*"));
     source_fails(est_dataset_files(source_path("a-d*")), "", EST_NOT_FOUND, "no file matches");
     source_fails(est_dataset_files("/usr"), "", EST_NOT_FOUND,
@@ -82,11 +75,10 @@ static void check(est_dataset *dataset, est_status want)
 }
 
 /* What a pass would not find is known without a pass, however many stages are behind it. */
-static void test_check(void **state)
+TEST(check)
 {
     est_dataset *missing = est_dataset_files(source_path("d-*"));
 
-    (void)state;
     check(est_dataset_range(0, 3, 1), EST_OK);
     check(est_dataset_files(source_path("a-*")), EST_OK);
     check(est_dataset_files(source_path("a-d*")), EST_NOT_FOUND); /* a directory */
@@ -98,10 +90,15 @@ static void test_check(void **state)
     check(est_dataset_cache(est_dataset_files(source_path("d-*")), source_path("c.txt")), EST_OK); /* it is not asked */
 }
 
-/* Root may read everything, so it looks with the eyes of nobody. */
-static void test_directory_that_cannot_be_read(void **state)
+static int be_oneself_again(void **state)
 {
     (void)state;
+    return seteuid(getuid()) | rmdir(source_path("closed"));
+}
+
+/* Root may read everything, so it looks with the eyes of nobody. */
+TEST(directory_that_cannot_be_read, .teardown_func = be_oneself_again)
+{
     assert_int_equal(mkdir(source_path("closed"), 0), 0);
     if (getuid() == 0) {
         assert_int_equal(chmod(source_path("."), 0755), 0);
@@ -110,17 +107,10 @@ static void test_directory_that_cannot_be_read(void **state)
     source_fails(est_dataset_files(source_path("*/x*")), "", EST_PERMISSION_DENIED, "cannot list");
 }
 
-static int be_oneself_again(void **state)
-{
-    (void)state;
-    return seteuid(getuid()) | rmdir(source_path("closed"));
-}
-
-static void test_components(void **state)
+TEST(components)
 {
     est_dataset *dataset = NULL;
 
-    (void)state;
     assert_int_equal(est_dataset_finish(est_dataset_files("x"), &dataset), EST_OK);
     assert_int_equal(est_dataset_components(dataset), 1);
     assert_string_equal(est_dataset_component(dataset, 0)->name, "path");
@@ -160,9 +150,8 @@ static void restores(int n, const char *add, const char *take_away, const char *
     est_dataset_free(dataset);
 }
 
-static void test_files_that_come_and_go(void **state)
+TEST(files_that_come_and_go)
 {
-    (void)state;
     restores(1, NULL, NULL, NULL);
     restores(1, "a-0", NULL, "files were added or removed");
     restores(1, NULL, "a-2", "files were added or removed");
@@ -173,13 +162,12 @@ static void test_files_that_come_and_go(void **state)
 }
 
 /* The last file that was handed out may still be open: it must be the same, too. */
-static void test_another_file(void **state)
+TEST(another_file)
 {
     est_iterator *rows     = NULL;
     est_tensor   *position = NULL;
     est_field     path[1]  = { 0 };
 
-    (void)state;
     rows = source_open(est_dataset_files(source_path("a-2")));
     assert_int_equal(est_iterator_next(rows, path), EST_OK);
     est_element_clear(path, 1);
@@ -197,24 +185,12 @@ static est_dataset *make(void)
     return est_dataset_files(source_path("*-*"));
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     source_memory_out(make);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_no_match),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test_teardown(test_directory_that_cannot_be_read, be_oneself_again),
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_files_that_come_and_go),
-        cmocka_unit_test(test_another_file),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, setup, source_teardown);
+    return est_test_run(setup, source_teardown);
 }

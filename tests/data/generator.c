@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * generator: one's own code as a source, with and without a position of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/source_test.h"
+#include "support/test.h"
 
 /* Counts to a limit. */
 typedef struct counter {
@@ -77,11 +72,10 @@ static est_dataset *counting(counter *c, bool positions)
     return est_dataset_generator(&number, 1, &calls);
 }
 
-static void test_elements(void **state)
+TEST(elements)
 {
     counter c = { .limit = 4 };
 
-    (void)state;
     source_yields(counting(&c, false), "0|1|2|3|");
     source_yields(counting(&c, true), "0|1|2|3|");
     assert_int_equal(c.passes, 0);
@@ -90,9 +84,8 @@ static void test_elements(void **state)
 }
 
 /* Without positions of its own all elements are made again, with them none. */
-static void test_restoring(void **state)
+TEST(restoring)
 {
-    (void)state;
     for (int positions = 0; positions <= 1; positions++) {
         counter       c        = { .limit = 10 };
         est_dataset  *dataset  = NULL;
@@ -137,12 +130,11 @@ static est_status next_of_user(void *state, est_field *element)
     return est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ (*left)-- }, &element[0].values);
 }
 
-static void test_only_next(void **state)
+TEST(only_next)
 {
     int64_t       left = 3;
     est_iterator *rows;
 
-    (void)state;
     rows = source_open(est_dataset_generator(&number, 1, &(est_generator){ .next = next_of_user, .user = &left }));
     source_next(rows, "3|2|1|");
     source_end(rows);
@@ -171,7 +163,7 @@ static est_status next_mistaken(void *state, est_field *element)
     return est_fail(EST_UNAVAILABLE, "the oven is cold");
 }
 
-static void test_mistakes(void **state)
+TEST(mistakes)
 {
     const struct {
         mistake     m;
@@ -187,7 +179,6 @@ static void test_mistakes(void **state)
         { SILENT, EST_ABORTED, "element 0 of a generator: next returned ABORTED" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mistake       m     = cases[i].m;
         est_generator calls = { .next = next_mistaken, .user = &m };
@@ -209,11 +200,10 @@ static void close_never(void *state)
     fail_msg("closed what was not open");
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_generator shut = { .open = open_never, .next = next_of_user, .close = close_never };
 
-    (void)state;
     source_refused(est_dataset_generator(&number, 1, NULL), "no function next");
     source_refused(est_dataset_generator(&number, 1, &(est_generator){ 0 }), "no function next");
     source_refused(est_dataset_generator(&number, 1, &(est_generator){ .next = next_of_user, .save = save_pass }),
@@ -233,20 +223,9 @@ static est_dataset *count_from(void)
     return counting(&five, true);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     source_memory_out(count_again);
     source_memory_out(count_from);
     assert_int_equal(five.passes, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements), cmocka_unit_test(test_restoring), cmocka_unit_test(test_only_next),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_refused),   cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * interleave: the order of TensorFlow's, by whatever many threads; errors in their place; positions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +8,7 @@
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 static const est_component number = { .name = "number", .dtype = EST_I64 };
 
@@ -67,9 +62,8 @@ static const struct {
     { { .n = 4, .length = { 1, 4, 0, 3 } }, 4, 2, "0|10|11|30|31|12|13|32|" },
 };
 
-static void test_order(void **state)
+TEST(order)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         for (int workers = 0; workers <= 1; workers++) {
             est_interleave_options o = { .cycle = orders[i].cycle, .block = orders[i].block, .workers = workers };
@@ -82,14 +76,13 @@ static void test_order(void **state)
 }
 
 /* More than is read ahead at a time: threads change nothing. */
-static void test_long(void **state)
+TEST(long)
 {
     const lengths l    = { .step = 1000, .n = 5, .length = { 70, 33, 0, 64, 100 } };
     est_strbuf    want = { 0 };
     est_iterator *rows;
     est_field     element[1] = { 0 };
 
-    (void)state;
     rows = source_open(interleaved(&l, (est_interleave_options){ .cycle = 3, .block = 5 }));
     while (est_iterator_next(rows, element) == EST_OK) {
         est_strbuf_printf(&want, "%d|", (int)*(const int64_t *)est_tensor_data(element[0].values));
@@ -102,11 +95,10 @@ static void test_long(void **state)
     est_strbuf_clear(&want);
 }
 
-static void test_unordered(void **state)
+TEST(unordered)
 {
     const lengths l = { .step = 100, .n = 4, .length = { 3, 0, 2, 4 } };
 
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         for (int cycle = 1; cycle <= 5; cycle++) {
             est_interleave_options o = { .cycle = cycle, .workers = workers, .unordered = true };
@@ -167,7 +159,7 @@ static void go_on(est_dataset *dataset, const est_tensor *position, int n, int *
 }
 
 /* Whatever reads before and after, each element comes once. */
-static void test_positions_among_kinds(void **state)
+TEST(positions_among_kinds)
 {
     const lengths                l       = { .step = 100, .n = 4, .length = { 70, 0, 3, 35 } };
     const est_interleave_options kinds[] = {
@@ -176,7 +168,6 @@ static void test_positions_among_kinds(void **state)
         { .cycle = 3, .block = 2, .workers = 1, .unordered = true },
     };
 
-    (void)state;
     for (int before = 0; before < 3; before++) {
         for (int after = 0; after < 3; after++) {
             for (int n = 0; n <= 110; n += 11) {
@@ -191,14 +182,13 @@ static void test_positions_among_kinds(void **state)
     }
 }
 
-static void test_position_of_another_cycle(void **state)
+TEST(position_of_another_cycle)
 {
     const lengths *l         = &orders[0].l;
     int            seen[400] = { 0 };
     est_tensor    *position  = position_after(interleaved(l, (est_interleave_options){ .cycle = 2 }), 3, seen);
     est_iterator  *rows      = source_open(interleaved(l, (est_interleave_options){ .cycle = 3 }));
 
-    (void)state;
     assert_int_equal(est_iterator_restore(rows, position), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "saved with a cycle of 2, this dataset has 3"));
     est_iterator_free(rows);
@@ -206,12 +196,11 @@ static void test_position_of_another_cycle(void **state)
 }
 
 /* A position with any byte changed may be refused or lead elsewhere, no more. */
-static void test_damaged_position(void **state)
+TEST(damaged_position)
 {
     const lengths *l         = &orders[8].l;
     int            seen[400] = { 0 };
 
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         est_interleave_options o        = { .cycle = 3, .workers = workers };
         est_tensor            *position = position_after(interleaved(l, o), 4, seen);
@@ -245,13 +234,12 @@ static est_dataset *make_shuffled(void *user, const est_field *element)
 }
 
 /* Every dataset is in a pass of its own, so that the same shuffle has another order in each. */
-static void test_turns(void **state)
+TEST(turns)
 {
     est_iterator *rows;
     int64_t       order[2][50];
     est_field     element[1] = { 0 };
 
-    (void)state;
     rows = source_open(est_dataset_interleave(est_dataset_range(0, 2, 1), make_shuffled,
                                               EST_INTERLEAVE(.components = &number, .n_components = 1)));
     for (int i = 0; i < 100; i++) {
@@ -292,9 +280,8 @@ static est_dataset *make_pairs(void *user, const est_field *element)
     return est_dataset_enumerate(est_dataset_range(0, 1, 1), 0);
 }
 
-static void test_bad_datasets(void **state)
+TEST(bad_datasets)
 {
-    (void)state;
     for (int kind = 0; kind <= 2; kind++) {
         est_interleave_options o = *EST_INTERLEAVE(.components = &number, .n_components = 1);
 
@@ -328,9 +315,8 @@ static est_dataset *make_until_bad(void *user, const est_field *element)
 }
 
 /* An error comes after what was before it, also when it was met earlier. */
-static void test_error_in_its_place(void **state)
+TEST(error_in_its_place)
 {
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         int64_t    value = 0;
         est_strbuf want  = { 0 };
@@ -374,11 +360,10 @@ static est_dataset *make_meeting(void *user, const est_field *element)
     return est_dataset_generator(&number, 1, &(est_generator){ .next = next_with_another, .user = user });
 }
 
-static void test_threads_read_at_once(void **state)
+TEST(threads_read_at_once)
 {
     meeting m;
 
-    (void)state;
     m.n = 0;
     assert_int_equal(est_lock_init(&m.lock), EST_OK);
     assert_int_equal(est_cond_init(&m.cond), EST_OK);
@@ -390,12 +375,11 @@ static void test_threads_read_at_once(void **state)
     pthread_mutex_destroy(&m.lock);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     const est_interleave_options unmade = { .cycle = 1 };
     const lengths               *l      = &orders[0].l;
 
-    (void)state;
     source_refused(interleaved(l, (est_interleave_options){ .cycle = -1 }), "stage interleave: cycle -1");
     source_refused(interleaved(l, (est_interleave_options){ .cycle = 65537 }), "cycle 65537: it is at most 65536");
     for (int unordered = 0; unordered <= 1; unordered++) {
@@ -421,31 +405,10 @@ static est_dataset *make_for_memory(void)
     return interleaved(&orders[8].l, memory_options);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int kind = 0; kind <= 2; kind++) {
         memory_options = (est_interleave_options){ .cycle = 3, .workers = kind > 0, .unordered = kind > 1 };
         source_memory_out(make_for_memory);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_positions_among_kinds),
-        cmocka_unit_test(test_position_of_another_cycle),
-        cmocka_unit_test(test_damaged_position),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_bad_datasets),
-        cmocka_unit_test(test_error_in_its_place),
-        cmocka_unit_test(test_threads_read_at_once),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

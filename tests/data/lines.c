@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lines: several text files, compressed or not, by whatever many threads; headers, quotes, where a line is from. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "data/stage.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 static int setup(void **state)
 {
@@ -29,9 +24,8 @@ static est_dataset *lines(const char *pattern, const est_lines_options *options)
     return est_dataset_lines(est_dataset_files(source_path(pattern)), options);
 }
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     source_yields(lines("t-*", NULL), "h|a1|a2|h|c1||c3|h|d1|");
     source_yields(lines("t-*", EST_LINES(.skip = 1)), "a1|a2|c1||c3|d1|");
     source_yields(lines("t-*", EST_LINES(.skip = 3)), "c3|"); /* files may be shorter than that */
@@ -44,9 +38,8 @@ static void test_files(void **state)
     }
 }
 
-static void test_quoted(void **state)
+TEST(quoted)
 {
-    (void)state;
     source_yields(lines("q-0", NULL), "h|x,\"1|2\"|y|");
     source_yields(lines("q-0", EST_LINES(.quoted = true)), "h|x,\"1\n2\"|y|");
     source_write_text("q-1", "a\n\"b\nc\n");
@@ -59,9 +52,8 @@ static void test_quoted(void **state)
     assert_int_equal(unlink(source_path("q-1")), 0);
 }
 
-static void test_compression(void **state)
+TEST(compression)
 {
-    (void)state;
     source_write_text("x-0", "x y\n1 2\n");
     source_yields(lines("x-0", NULL), "x y|1 2|");
     source_yields(lines("x-0", EST_LINES(.compression = EST_COMPRESSION_NONE)), "x y|1 2|");
@@ -70,11 +62,10 @@ static void test_compression(void **state)
     assert_int_equal(unlink(source_path("x-0")), 0);
 }
 
-static void test_component(void **state)
+TEST(component)
 {
     est_dataset *dataset = NULL;
 
-    (void)state;
     assert_int_equal(est_dataset_finish(lines("t-*", NULL), &dataset), EST_OK);
     assert_int_equal(est_dataset_components(dataset), 1);
     assert_string_equal(est_dataset_component(dataset, 0)->name, "line");
@@ -109,33 +100,30 @@ static void numbered(const char *name, const est_lines_options *options, est_i64
     est_dataset_free(dataset);
 }
 
-static void test_origin(void **state)
+TEST(origin)
 {
-    (void)state;
     numbered("t-0", NULL, EST_I64S(1, 2, 3));
     numbered("t-2.gz", EST_LINES(.skip = 1), EST_I64S(2, 3, 4));
     numbered("q-0", EST_LINES(.quoted = true), EST_I64S(1, 2, 4));
     numbered("q-0", EST_LINES(.interleave = EST_INTERLEAVE(.workers = 1)), EST_I64S(1, 2, 3, 4));
 }
 
-static void test_missing_file(void **state)
+TEST(missing_file)
 {
     est_str      path   = { source_path("nowhere"), strlen(source_path("nowhere")) };
     est_tensor  *tensor = NULL;
     est_dataset *paths;
 
-    (void)state;
     assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &path, &tensor), EST_OK);
     paths = est_dataset_slices(EST_NAMED_TENSORS({ "path", tensor }));
     est_tensor_free(tensor);
     source_fails(est_dataset_lines(paths, NULL), "", EST_NOT_FOUND, source_path("nowhere"));
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     const est_lines_options unmade = { .skip = 1 };
 
-    (void)state;
     source_refused(lines("t-*", &unmade), "EST_LINES");
     source_refused(lines("t-*", EST_LINES(.skip = -1)), "stage lines: skip -1");
     source_refused(lines("t-*", EST_LINES(.interleave = EST_INTERLEAVE(.block = -2))), "block -2");
@@ -145,7 +133,7 @@ static void test_refused(void **state)
 }
 
 /* New data under an old name must not be read from the middle of a row; more data behind the old is more data. */
-static void test_rewritten(void **state)
+TEST(rewritten)
 {
     static const char *const names[] = { "s", "s.gz" };
     static const struct {
@@ -161,7 +149,6 @@ static void test_rewritten(void **state)
         { "", NULL },
     };
 
-    (void)state;
     for (int n = 0; n < 2; n++) {
         for (size_t i = 0; i < sizeof again / sizeof again[0]; i++) {
             source_write_text(names[n], "one\ntwo\nthree\n");
@@ -173,13 +160,12 @@ static void test_rewritten(void **state)
 }
 
 /* Positions of version 1 did not know their files; there is nothing to compare. */
-static void test_older_position(void **state)
+TEST(older_position)
 {
     est_iterator *rows     = source_open(lines("t-0", NULL));
     est_tensor   *position = NULL;
     uint8_t      *bytes;
 
-    (void)state;
     source_next(rows, "h|");
     assert_int_equal(est_iterator_save(rows, &position), EST_OK);
     est_iterator_free(rows);
@@ -200,9 +186,8 @@ static est_dataset *make_for_memory(void)
     return lines("t-*", EST_LINES(.skip = 1, .interleave = EST_INTERLEAVE(.cycle = 2, .workers = memory_workers)));
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     source_memory_out(make_for_memory);
     memory_workers = true;
     source_memory_out(make_for_memory);
@@ -210,12 +195,5 @@ static void test_memory_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_quoted),    cmocka_unit_test(test_compression),
-        cmocka_unit_test(test_component),  cmocka_unit_test(test_origin),    cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_rewritten), cmocka_unit_test(test_older_position),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, setup, source_teardown);
+    return est_test_run(setup, source_teardown);
 }

@@ -2,12 +2,6 @@
  *
  * map: what the function makes, in order with any number of workers; its errors and bad rows in their place, with the
  * file and line they are from; positions. Work is made longer by counting. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +10,7 @@
 #include "base/thread.h"
 #include "estoc/log.h"
 #include "support/data_test.h"
+#include "support/test.h"
 
 static void check(est_status status)
 {
@@ -61,9 +56,8 @@ static est_status square_but_sevenths(void *user, const est_field *in, est_field
 
 /* --- what comes out -------------------------------------------------------------------------------------------------- */
 
-static void test_order(void **state)
+TEST(order)
 {
-    (void)state;
     for (int workers = 0; workers <= 8; workers++) {
         est_dataset  *d       = est_dataset_map(est_dataset_range(0, 300, 1), square, EST_MAP(.workers = workers));
         est_dataset  *all     = est_test_finish(d);
@@ -84,7 +78,7 @@ static void test_order(void **state)
     est_test_yields(est_dataset_map(est_dataset_range(0, 0, 1), square, EST_MAP(.workers = 2)), "");
 }
 
-static void test_unordered(void **state)
+TEST(unordered)
 {
     est_dataset  *d         = est_dataset_range(0, 200, 1);
     est_dataset  *all       = est_test_finish(est_dataset_map(d, square, EST_MAP(.workers = 4, .unordered = true)));
@@ -92,7 +86,6 @@ static void test_unordered(void **state)
     est_field     element   = { 0 };
     int           seen[200] = { 0 };
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         int64_t root = 0;
 
@@ -121,13 +114,12 @@ static est_status make_pair(void *user, const est_field *in, est_field *out)
     return est_tensor_string(text, (size_t)size, &out[0].values);
 }
 
-static void test_components(void **state)
+TEST(components)
 {
     est_component own[2] = { pair[0], pair[1] };
     char          name[] = "text";
     est_dataset  *d;
 
-    (void)state;
     own[0].name = name;
     d           = est_dataset_map(est_dataset_range(5, 7, 1), make_pair,
                                   EST_MAP(.components = own, .n_components = 2, .user = "n", .workers = 2));
@@ -155,9 +147,8 @@ static est_dataset *lines_of_numbers(int64_t n)
     return est_test_rows(&component, 1, n, number_row, "numbers.txt");
 }
 
-static void test_error_in_place(void **state)
+TEST(error_in_place)
 {
-    (void)state;
     for (int workers = 0; workers <= 4; workers++) {
         est_dataset *all = est_test_finish(
             est_dataset_map(lines_of_numbers(50), square_but_sevenths, EST_MAP(.workers = workers)));
@@ -201,9 +192,8 @@ static est_status end_it(void *user, const est_field *in, est_field *out)
     return EST_OUT_OF_RANGE;
 }
 
-static void test_wrong_results(void **state)
+TEST(wrong_results)
 {
-    (void)state;
     /* Not a matter of rows: no bad_rows_max helps. */
     est_test_breaks(est_dataset_map(lines_of_numbers(3), give_wrong_type, EST_MAP(.bad_rows_max = EST_FOREVER)),
                     EST_INVALID_ARGUMENT, "component value: a float32 tensor");
@@ -222,9 +212,8 @@ static est_status fail_silently(void *user, const est_field *in, est_field *out)
     return EST_ABORTED;
 }
 
-static void test_failure_without_a_message(void **state)
+TEST(failure_without_a_message)
 {
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         assert_int_equal(est_fail(EST_NOT_FOUND, "an old story"), EST_NOT_FOUND);
         est_test_breaks(est_dataset_map(est_dataset_range(0, 3, 1), fail_silently, EST_MAP(.workers = workers)),
@@ -256,11 +245,10 @@ static est_status meet(void *user, const est_field *in, est_field *out)
     return met ? EST_OK : est_fail(EST_DEADLINE_EXCEEDED, "nobody else came");
 }
 
-static void test_workers_at_once(void **state)
+TEST(workers_at_once)
 {
     meeting m;
 
-    (void)state;
     m.n = 0;
     check(est_lock_init(&m.lock));
     check(est_cond_init(&m.cond));
@@ -270,9 +258,8 @@ static void test_workers_at_once(void **state)
     pthread_mutex_destroy(&m.lock);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), NULL, NULL), "a function is needed");
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.workers = -4)), "-4 workers");
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.bad_rows_max = -9)), "bad_rows_max");
@@ -283,9 +270,8 @@ static void test_refused(void **state)
 
 /* --- bad rows -------------------------------------------------------------------------------------------------------- */
 
-static void test_bad_rows(void **state)
+TEST(bad_rows)
 {
-    (void)state;
     for (int workers = 0; workers <= 4; workers++) {
         for (int64_t max = 1; max <= 8; max++) { /* of 7, 14, ... 49 */
             est_dataset  *all     = est_test_finish(est_dataset_map(lines_of_numbers(50), square_but_sevenths,
@@ -326,11 +312,10 @@ static est_status refuse(void *user, const est_field *in, est_field *out)
     return est_fail(*(est_status *)user, "refused");
 }
 
-static void test_bad_rows_status(void **state)
+TEST(bad_rows_status)
 {
     est_status as = EST_DATA_LOSS;
 
-    (void)state;
     est_test_yields(est_dataset_map(est_dataset_range(0, 9, 1), refuse,
                                     EST_MAP(.user = &as, .bad_rows_max = EST_FOREVER, .workers = 2)),
                     "");
@@ -360,18 +345,16 @@ static est_dataset *make_calm(void)
     return est_dataset_map(lines_of_numbers(20), square_but_sevenths, EST_MAP(.bad_rows_max = 2));
 }
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     est_test_positions(make_workers, 13);
     est_test_positions(make_bad, 36);
     est_test_positions(make_calm, 19);
 }
 
 /* The limit counts across a position: rows left out before it, and those found but not handed out. */
-static void test_limit_goes_on(void **state)
+TEST(limit_goes_on)
 {
-    (void)state;
     for (int64_t k = 0; k < 19; k++) { /* the limit of 2 is passed at 21 */
         est_dataset *all = est_test_finish(
             est_dataset_map(lines_of_numbers(30), square_but_sevenths, EST_MAP(.workers = 2, .bad_rows_max = 2)));
@@ -402,9 +385,8 @@ static void test_limit_goes_on(void **state)
     }
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     est_test_allocations(make_workers, 6);
     est_test_allocations(make_bad, 12);
     est_test_allocations(make_calm, 12);
@@ -412,16 +394,6 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),           cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_components),      cmocka_unit_test(test_error_in_place),
-        cmocka_unit_test(test_wrong_results),   cmocka_unit_test(test_failure_without_a_message),
-        cmocka_unit_test(test_workers_at_once), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bad_rows),        cmocka_unit_test(test_bad_rows_status),
-        cmocka_unit_test(test_positions),       cmocka_unit_test(test_limit_goes_on),
-        cmocka_unit_test(test_allocations),
-    };
-
     est_log_set_level(EST_LOG_ERROR); /* bad rows are warned about */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

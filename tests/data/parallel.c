@@ -3,13 +3,7 @@
  * Jobs done ahead: the order of what comes out, whatever the number of workers and the length of work; errors and ends in
  * their place; pausing, adding and freeing at every moment; pulls that block. Work is made longer by counting, never by
  * sleeping. Made to be run under ThreadSanitizer too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <assert.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +14,7 @@
 #include "base/fault.h"
 #include "base/thread.h"
 #include "data/parallel.h"
+#include "support/test.h"
 
 #define JOBS 300
 
@@ -172,11 +167,10 @@ static void expect_end(est_parallel *p)
     assert_int_equal(est_parallel_next(p, &got), EST_OUT_OF_RANGE);
 }
 
-static void test_order(void **state)
+TEST(order)
 {
     const int64_t capacities[] = { 0, 1, 2, 7, 100 };
 
-    (void)state;
     for (int workers = 0; workers <= 8; workers++) {
         for (size_t c = 0; c < sizeof capacities / sizeof capacities[0]; c++) {
             for (uint64_t seed = 0; seed < 2; seed++) {
@@ -196,9 +190,8 @@ static void test_order(void **state)
     }
 }
 
-static void test_unordered(void **state)
+TEST(unordered)
 {
-    (void)state;
     for (int workers = 0; workers <= 8; workers++) {
         int           seen[JOBS] = { 0 };
         est_parallel *p;
@@ -226,13 +219,12 @@ static void test_unordered(void **state)
 }
 
 /* Several jobs may be in the consumer's hands, and come back in any order. */
-static void test_jobs_kept(void **state)
+TEST(jobs_kept)
 {
     est_parallel *p;
     source        s;
     void         *got[3];
 
-    (void)state;
     source_init(&s, 20);
     p = make(&s, 2, 4, false);
     for (int i = 0; i < 3; i++) check(est_parallel_next(p, &got[i]));
@@ -258,11 +250,10 @@ static void expect_error(est_parallel *p, est_status status, const char *text)
     }
 }
 
-static void test_errors_in_place(void **state)
+TEST(errors_in_place)
 {
     const int64_t at[] = { 0, 1, 7, 31, 50 };
 
-    (void)state;
     for (int workers = 0; workers <= 4; workers++) {
         for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
             for (int kind = 0; kind < 3; kind++) {
@@ -286,7 +277,7 @@ static void test_errors_in_place(void **state)
     }
 }
 
-static void test_unordered_error(void **state)
+TEST(unordered_error)
 {
     est_parallel *p;
     source        s;
@@ -294,7 +285,6 @@ static void test_unordered_error(void **state)
     est_status    status;
     int64_t       n = 0;
 
-    (void)state;
     source_init(&s, 60);
     s.fail_work = 20;
     p           = make(&s, 3, 8, true);
@@ -336,9 +326,8 @@ static void allow(source *s, int64_t pulls, bool work_blocks)
 }
 
 /* Frees after every number of jobs taken: threads are then in pull, in work, before a full ring, or done. */
-static void test_free_anytime(void **state)
+TEST(free_anytime)
 {
-    (void)state;
     for (int workers = 0; workers <= 4; workers++) {
         for (int64_t taken = 0; taken <= 12; taken++) {
             est_parallel *p;
@@ -366,9 +355,8 @@ static void *let_go(void *arg)
     return NULL;
 }
 
-static void test_free_while_blocked(void **state)
+TEST(free_while_blocked)
 {
-    (void)state;
     for (int in_work = 0; in_work < 2; in_work++) {
         est_parallel *p;
         source        s;
@@ -393,9 +381,8 @@ static void test_free_while_blocked(void **state)
 }
 
 /* What was pulled before a pull that blocks comes out: a source may wait for its own elements to be used. */
-static void test_blocked_pull_holds_nothing_back(void **state)
+TEST(blocked_pull_holds_nothing_back)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         est_parallel *p;
         source        s;
@@ -424,14 +411,13 @@ static void *let_two_go(void *arg)
 }
 
 /* A long job after short ones: another worker helps, though the short ones did not need it. */
-static void test_long_job_gets_help(void **state)
+TEST(long_job_gets_help)
 {
     est_parallel *p;
     source        s;
     est_thread    thread;
     int64_t       begun;
 
-    (void)state;
     source_init(&s, 1000);
     p = make(&s, 3, 8, false);
     for (int64_t i = 0; i < 500; i++) expect_next(p, i);
@@ -483,9 +469,8 @@ static void pause_and_list(est_parallel *p, source *s, listing *l)
     est_parallel_resume(p);
 }
 
-static void test_pause(void **state)
+TEST(pause)
 {
-    (void)state;
     for (int workers = 0; workers <= 5; workers++) {
         est_parallel *p;
         source        s;
@@ -511,13 +496,12 @@ static void test_pause(void **state)
     }
 }
 
-static void test_pause_sees_error(void **state)
+TEST(pause_sees_error)
 {
     est_parallel *p;
     source        s;
     listing      *l = malloc(sizeof *l);
 
-    (void)state;
     source_init(&s, 100);
     s.fail_work = 4;
     p           = make(&s, 2, 50, false);
@@ -534,9 +518,8 @@ static void test_pause_sees_error(void **state)
     free(l);
 }
 
-static void test_add_finished(void **state)
+TEST(add_finished)
 {
-    (void)state;
     for (int workers = 0; workers <= 3; workers++) {
         for (int64_t added = 0; added < 20; added += 3) {
             est_parallel *p;
@@ -593,9 +576,8 @@ static est_status run_all(int workers)
     return status;
 }
 
-static void test_every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     for (int workers = 0; workers <= 2; workers++) {
         for (int64_t n = 1;; n++) {
             est_status status;
@@ -612,10 +594,9 @@ static void test_every_allocation(void **state)
     }
 }
 
-static void test_every_fault_point(void **state)
+TEST(every_fault_point)
 {
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
 
@@ -632,13 +613,12 @@ static void test_every_fault_point(void **state)
 #endif
 }
 
-static void test_arguments(void **state)
+TEST(arguments)
 {
     est_parallel_spec spec;
     est_parallel     *p = NULL;
     source            s;
 
-    (void)state;
     source_init(&s, 1);
     spec = spec_of(&s, -7, 0, false);
     assert_int_equal(est_parallel_create(&spec, &p), EST_INVALID_ARGUMENT);
@@ -651,27 +631,4 @@ static void test_arguments(void **state)
     est_parallel_free(p);
     est_parallel_free(NULL);
     source_destroy(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_jobs_kept),
-        cmocka_unit_test(test_errors_in_place),
-        cmocka_unit_test(test_unordered_error),
-        cmocka_unit_test(test_free_anytime),
-        cmocka_unit_test(test_free_while_blocked),
-        cmocka_unit_test(test_blocked_pull_holds_nothing_back),
-        cmocka_unit_test(test_long_job_gets_help),
-        cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_pause_sees_error),
-        cmocka_unit_test(test_add_finished),
-        cmocka_unit_test(test_every_allocation),
-        cmocka_unit_test(test_every_fault_point),
-        cmocka_unit_test(test_arguments),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * peek: what the first row of an input's files tells, which chains are looked at, and what is left alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +10,7 @@
 #include "base/file.h"
 #include "data/stage.h"
 #include "support/data_test.h"
+#include "support/test.h"
 
 static char dir[64];
 
@@ -75,9 +70,8 @@ static void peeks(est_dataset *dataset, const char *text)
     assert_non_null(strstr(est_error_message(), text));
 }
 
-static void test_first_row(void **state)
+TEST(first_row)
 {
-    (void)state;
     put("good.csv", "a,b\n1,2\nx,y\n");
     put("wrong.csv", "a,b\n1,two\n");
     put("narrow.csv", "a,c\n1,2\n");
@@ -118,9 +112,8 @@ static est_status copy(void *user, const est_field *in, est_field *out)
 }
 
 /* Stages that keep rows are looked through; those that could make something else of them end the view of a decoder. */
-static void test_chains(void **state)
+TEST(chains)
 {
-    (void)state;
     put("good.csv", "a,b\n1,2\n");
     put("narrow.csv", "a,c\n1,2\n");
     put("empty.csv", "a,b\n");
@@ -143,20 +136,13 @@ static void test_chains(void **state)
 }
 
 /* Reading a pipe would take rows away; opening it would wait for a writer. */
-static void test_pipe(void **state)
+TEST(pipe)
 {
-    (void)state;
     assert_int_equal(mkfifo("pipe.csv", 0600), 0);
     peeks(decoded(lines("pipe.csv"), 0), NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_row),
-        cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_pipe),
-    };
-
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return est_test_run(make_dir, remove_dir);
 }

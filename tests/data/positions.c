@@ -2,18 +2,13 @@
  *
  * Positions that were damaged: any flipped bit and any cut of the position of a chain with every kind of state is refused
  * or goes on with something, and never harms. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "estoc/input.h"
 #include "estoc/log.h"
 #include "support/data_test.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 static const est_component components[] = {
     { .name = "word", .dtype = EST_STRING, .shape = { 1, { -1 } } },
@@ -176,9 +171,8 @@ static void check_damage(est_test_make make, int64_t after)
     est_dataset_free(dataset);
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
-    (void)state;
     check_damage(make_ragged, 2);
     check_damage(make_deep, 3);
     check_damage(make_ahead, 1);
@@ -209,7 +203,5 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_damage) };
-
-    return cmocka_run_group_tests(tests, setup, source_teardown);
+    return est_test_run(setup, source_teardown);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * prefetch: the same elements, made ahead by another thread; errors in their place; positions with what was made ahead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,10 +9,10 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "support/data_test.h"
+#include "support/test.h"
 
-static void test_elements(void **state)
+TEST(elements)
 {
-    (void)state;
     for (int64_t n = 1; n < 9; n++) {
         est_test_yields(est_dataset_prefetch(est_dataset_range(0, 7, 1), n), "0 ; 1 ; 2 ; 3 ; 4 ; 5 ; 6");
         est_test_yields(est_dataset_prefetch(est_dataset_range(0, 0, 1), n), "");
@@ -28,9 +22,8 @@ static void test_elements(void **state)
     est_test_yields(est_dataset_prefetch(est_dataset_prefetch(est_dataset_range(0, 3, 1), 1), 100), "0 ; 1 ; 2");
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
-    (void)state;
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 0), "prefetch: 0 elements ahead");
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 100000000), "it takes 1 to 100000");
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 0), 1), "is not a range");
@@ -79,7 +72,7 @@ static void numbers_destroy(numbers *n)
     pthread_mutex_destroy(&n->lock);
 }
 
-static void test_ahead(void **state)
+TEST(ahead)
 {
     numbers       n;
     est_dataset  *dataset = est_test_finish(est_dataset_prefetch(numbers_dataset(&n), 5));
@@ -87,7 +80,6 @@ static void test_ahead(void **state)
     int64_t       limit   = est_machine_ns() + 20 * EST_NS_PER_SEC;
     est_field     element = { 0 };
 
-    (void)state;
     assert_int_equal(n.next, 0);
     assert_int_equal(est_iterator_next(rows, &element), EST_OK);
     est_element_clear(&element, 1);
@@ -102,9 +94,8 @@ static void test_ahead(void **state)
     numbers_destroy(&n);
 }
 
-static void test_error_in_place(void **state)
+TEST(error_in_place)
 {
-    (void)state;
     for (int64_t at = 0; at < 6; at++) {
         numbers       n;
         est_dataset  *dataset = est_test_finish(est_dataset_prefetch(numbers_dataset(&n), 3));
@@ -132,7 +123,7 @@ static void test_error_in_place(void **state)
 }
 
 /* An error that waits behind elements is in the position, and comes in its place. */
-static void test_error_ahead(void **state)
+TEST(error_ahead)
 {
     numbers       n;
     est_dataset  *dataset = est_test_finish(est_dataset_prefetch(numbers_dataset(&n), 4));
@@ -141,7 +132,6 @@ static void test_error_ahead(void **state)
     est_field     element = { 0 };
     est_tensor   *position;
 
-    (void)state;
     n.fail_at = 2;
     assert_int_equal(est_iterator_next(rows, &element), EST_OK);
     est_element_clear(&element, 1);
@@ -178,14 +168,13 @@ static est_dataset *make_plain(void)
     return est_dataset_prefetch(est_dataset_range(0, 9, 1), 3);
 }
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     est_test_positions(make_plain, 10);
     est_test_positions(make_deep, 15);
 }
 
-static void test_other_shape_refused(void **state)
+TEST(other_shape_refused)
 {
     est_dataset  *of[4]   = { est_test_finish(make_plain()), est_test_finish(est_dataset_range(0, 9, 1)),
                               est_test_finish(
@@ -197,7 +186,6 @@ static void test_other_shape_refused(void **state)
     est_tensor   *position;
     char         *text = est_test_elements(rows, of[0], 2);
 
-    (void)state;
     assert_int_equal(est_iterator_save(rows, &position), EST_OK);
     for (int i = 1; i < 4; i++) {
         est_iterator *other  = est_test_iterate(of[i]);
@@ -213,25 +201,8 @@ static void test_other_shape_refused(void **state)
     for (int i = 0; i < 4; i++) est_dataset_free(of[i]);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     est_test_allocations(make_plain, 5);
     est_test_allocations(make_deep, 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_error_in_place),
-        cmocka_unit_test(test_error_ahead),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_other_shape_refused),
-        cmocka_unit_test(test_allocations),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  *
  * est_dataset_rebatch: sizes as TensorFlow has them, where the global batch is known and where it is not; rows of every
  * kind across batches; what it refuses; positions, failed allocations and counts of bad rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "estoc/input.h"
 #include "support/data_test.h"
+#include "support/test.h"
 
 static est_dataset *range(int64_t n)
 {
@@ -97,9 +92,8 @@ static const struct {
     /* clang-format on */
 };
 
-static void test_sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         est_dataset *known = batches(table[i].n, table[i].global);
         est_dataset *even  = unknown(batches(table[i].n, table[i].global));
@@ -110,9 +104,8 @@ static void test_sizes(void **state)
 }
 
 /* At every step over all workers the sizes add up to the global batch, and differ by one at most. */
-static void test_steps(void **state)
+TEST(steps)
 {
-    (void)state;
     for (int64_t global = 1; global <= 13; global++) {
         for (int64_t shape = 0; shape < 16; shape++) {
             int64_t       workers = 1 + shape / 4, replicas = 1 + shape % 4;
@@ -161,12 +154,11 @@ static est_status next_batch(void *state, est_field *element)
     return EST_OUT_OF_RANGE;
 }
 
-static void test_found(void **state)
+TEST(found)
 {
     static const est_component vectors = { .name = "value", .dtype = EST_I64, .shape = { 1, { -1 } } };
     est_dataset               *d;
 
-    (void)state;
     yields_sizes(four(est_dataset_filter(batches(10, 7), keep_all, NULL)), KNOWN);
     yields_sizes(four(est_dataset_take(batches(30, 7), 2)), "2 2 2 1 2 2 2 1");
     yields_sizes(four(est_dataset_skip(batches(10, 7), 0)), KNOWN);
@@ -186,11 +178,10 @@ static void test_found(void **state)
     yields_sizes(four(d), "");
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
     est_dataset *d = est_dataset_batch(range(17), 8, EST_BATCH(.drop_remainder = true));
 
-    (void)state;
     d = est_test_finish(four(d));
     assert_int_equal(est_dataset_component(d, 0)->shape.dim[0], 2);
     est_dataset_free(d);
@@ -228,9 +219,8 @@ static est_dataset *ragged(int64_t n, int64_t batch)
                              EST_BATCH(.rows = EST_ROWS_RAGGED));
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
-    (void)state;
     est_test_yields(est_dataset_rebatch(est_dataset_repeat(batches(5, 3), 2), 1, 0, 2),
                     "[0 1] ; [2] ; [3 4] ; [0] ; [1 2] ; [3] ; [4]");
     est_test_yields(est_dataset_rebatch(ragged(3, 3), 1, 0, 2), "[\"a\"]/[0 0 1] | [[1 1]]/[0 0 1] ; "
@@ -251,12 +241,11 @@ static est_status rename_value(void *user, const est_field *in, est_field *out)
     return same(user, in, out);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_component twin = { .name = "twin", .dtype = EST_I64, .shape = { 1, { -1 } } };
     est_dataset  *d;
 
-    (void)state;
     est_test_refused(four(range(5)), "stage rebatch: component value is a scalar: there are no batches to divide");
     est_test_refused(four(est_dataset_enumerate(batches(5, 2), 0)), "component index is a scalar");
     est_test_refused(est_dataset_rebatch(batches(5, 2), 0, 0, 1), "worker 0 of 0");
@@ -306,15 +295,13 @@ static est_dataset *make_fixed(void)
 
 static const est_test_make makes[] = { make_known, make_even, make_empty, make_ragged, make_fixed };
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_positions(makes[i], 18);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_allocations(makes[i], 8);
 }
 
@@ -325,14 +312,13 @@ static est_status make_line(int64_t row, int i, est_tensor **out)
 }
 
 /* Rows left out are counted once, and rows of the next batches take their places. */
-static void test_bad_rows(void **state)
+TEST(bad_rows)
 {
     static const est_component line = { .name = "line", .dtype = EST_STRING };
     est_dataset               *d    = est_test_rows(&line, 1, 9, make_line, "rows.csv");
     est_iterator              *rows;
     char                      *text;
 
-    (void)state;
     d    = est_dataset_decode_csv(d, EST_CSV_COLUMNS({ "n", EST_I64 }), NULL, 4, EST_PARSE(.bad_rows_max = 9));
     d    = est_test_finish(est_dataset_rebatch(d, 1, 0, 2));
     rows = est_test_iterate(d);
@@ -343,15 +329,4 @@ static void test_bad_rows(void **state)
     est_free(text);
     est_iterator_free(rows);
     est_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_steps),       cmocka_unit_test(test_found),
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_rows),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_positions), cmocka_unit_test(test_allocations), cmocka_unit_test(test_bad_rows),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

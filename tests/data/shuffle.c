@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * shuffle: a permutation, no order likelier than another, an order that only seed and pass make, and positions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "support/data_test.h"
+#include "support/test.h"
 
 static est_dataset *range(int64_t n)
 {
@@ -47,12 +42,11 @@ static void is_permutation(const int64_t *numbers, int n)
     }
 }
 
-static void test_permutation(void **state)
+TEST(permutation)
 {
     static const int64_t buffers[] = { 1, 2, 7, 99, 100, 101, INT64_MAX };
     int64_t              got[101];
 
-    (void)state;
     for (size_t b = 0; b < sizeof buffers / sizeof buffers[0]; b++) {
         int64_t buffer = buffers[b];
 
@@ -68,11 +62,10 @@ static void test_permutation(void **state)
     est_test_refused(est_dataset_shuffle_once(range(3), -1, 1), "a buffer of -1 elements");
 }
 
-static void test_seeds(void **state)
+TEST(seeds)
 {
     int64_t a[200], b[200];
 
-    (void)state;
     read_numbers(est_dataset_shuffle(range(200), 50, 5), a, 200);
     read_numbers(est_dataset_shuffle(range(200), 50, 5), b, 200);
     assert_memory_equal(a, b, sizeof a);
@@ -85,7 +78,7 @@ static void test_seeds(void **state)
 }
 
 /* A drawn seed belongs to the dataset: its iterators agree, and a position goes on in another one. */
-static void test_drawn_seed(void **state)
+TEST(drawn_seed)
 {
     est_dataset  *first = est_test_finish(est_dataset_shuffle(range(60), 30, 0));
     est_dataset  *other = est_test_finish(est_dataset_shuffle(range(60), 30, 0));
@@ -93,7 +86,6 @@ static void test_drawn_seed(void **state)
     char         *a, *b;
     est_tensor   *position;
 
-    (void)state;
     a = est_test_elements(rows, first, 7);
     assert_int_equal(est_iterator_save(rows, &position), EST_OK);
     est_free(a);
@@ -117,11 +109,10 @@ static void test_drawn_seed(void **state)
     est_dataset_free(other);
 }
 
-static void test_passes(void **state)
+TEST(passes)
 {
     int64_t got[300];
 
-    (void)state;
     assert_int_equal(read_numbers(est_dataset_repeat(est_dataset_shuffle(range(100), 100, 5), 3), got, 300), 300);
     for (int pass = 0; pass < 3; pass++) is_permutation(got + 100 * pass, 100);
     assert_memory_not_equal(got, got + 100, 100 * sizeof got[0]);
@@ -137,14 +128,13 @@ static void test_passes(void **state)
  * its columns) adds up to the same, so chi-square has 81 degrees of freedom: mean 81, deviation sqrt(2 * 81) = 12.7. A
  * right shuffle is above 81 + 5 * 12.7 = 145 about once in 50000 seeds, and the seed is fixed. Leaving one swap out
  * gives thousands. */
-static void test_uniform(void **state)
+TEST(uniform)
 {
     enum { N = 10, PASSES = 4000 };
     static int64_t got[N * PASSES];
     static int     count[N][N];
     double         chi2 = 0, expected = (double)PASSES / N;
 
-    (void)state;
     assert_int_equal(read_numbers(est_dataset_repeat(est_dataset_shuffle(range(N), N, 1234), PASSES), got, N * PASSES),
                      N * PASSES);
     for (int i = 0; i < N * PASSES; i++) count[got[i]][i % N]++;
@@ -156,7 +146,7 @@ static void test_uniform(void **state)
 }
 
 /* All 24 orders of 4 elements are equally likely: 23 degrees of freedom, deviation sqrt(46) = 6.8. */
-static void test_orders(void **state)
+TEST(orders)
 {
     enum { PASSES = 12000 };
     static int64_t got[4 * PASSES];
@@ -164,7 +154,6 @@ static void test_orders(void **state)
     double         chi2 = 0, expected = PASSES / 24.0;
     int            orders = 0;
 
-    (void)state;
     read_numbers(est_dataset_repeat(est_dataset_shuffle(range(4), 9, 99), PASSES), got, 4 * PASSES);
     for (int i = 0; i < PASSES; i++) {
         const int64_t *p = got + 4 * i;
@@ -207,20 +196,18 @@ static est_dataset *make_twice(void)
 
 static const est_test_make makes[] = { make_small, make_large, make_deep, make_twice };
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_positions(makes[i], 21);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_allocations(makes[i], 6);
 }
 
 /* Elements that go through a shuffle cost no allocation beyond what made them. */
-static void test_no_allocation(void **state)
+TEST(no_allocation)
 {
     est_dataset  *dataset = est_test_finish(est_dataset_shuffle(range(1000), 100, 3));
     est_dataset  *plain   = est_test_finish(range(1000));
@@ -228,7 +215,6 @@ static void test_no_allocation(void **state)
     est_field     element = { 0 };
     uint64_t      before, with, without;
 
-    (void)state;
     assert_int_equal(est_iterator_next(rows, &element), EST_OK); /* fills the buffer */
     est_element_clear(&element, 1);
     before = est_alloc_count();
@@ -248,15 +234,4 @@ static void test_no_allocation(void **state)
     est_iterator_free(plain_rows);
     est_dataset_free(dataset);
     est_dataset_free(plain);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_permutation), cmocka_unit_test(test_seeds),       cmocka_unit_test(test_drawn_seed),
-        cmocka_unit_test(test_passes),      cmocka_unit_test(test_uniform),     cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_positions),   cmocka_unit_test(test_allocations), cmocka_unit_test(test_no_allocation),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tfrecords: several files, compressed or not, by whatever many threads; where a record is from; damaged files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +11,7 @@
 #include "data/stage.h"
 #include "estoc/log.h"
 #include "support/source_test.h"
+#include "support/test.h"
 
 #define RECORD_EXTRA 16 /* bytes around each in a file */
 
@@ -36,9 +31,8 @@ static est_dataset *records(const char *pattern, const est_interleave_options *o
     return est_dataset_tfrecords(est_dataset_files(source_path(pattern)), options);
 }
 
-static void test_files(void **state)
+TEST(files)
 {
-    (void)state;
     source_yields(records("r-*", NULL), "a0|a1|a2|c0|c1|d0||d2|");
     for (int workers = 0; workers <= 1; workers++) {
         source_yields(records("r-*", EST_INTERLEAVE(.workers = workers)), "a0|a1|a2|c0|c1|d0||d2|");
@@ -51,11 +45,10 @@ static void test_files(void **state)
                          "a0|a1|a2|c0|c1|");
 }
 
-static void test_component(void **state)
+TEST(component)
 {
     est_dataset *dataset = NULL;
 
-    (void)state;
     assert_int_equal(est_dataset_finish(records("r-*", NULL), &dataset), EST_OK);
     assert_int_equal(est_dataset_components(dataset), 1);
     assert_string_equal(est_dataset_component(dataset, 0)->name, "record");
@@ -65,14 +58,13 @@ static void test_component(void **state)
 }
 
 /* Where each record is from, also when it was read ahead and went through a saved position. */
-static void test_origin(void **state)
+TEST(origin)
 {
     const struct {
         const char *name;
         int64_t     at;
     } want[] = { { "r-0", 0 }, { "r-2.gz", 0 }, { "r-0", 1 }, { "r-2.gz", 1 }, { "r-0", 2 } };
 
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         est_dataset    *dataset  = NULL;
         est_pass       *pass     = NULL;
@@ -123,11 +115,10 @@ static est_dataset *of_paths(const char *const *paths, int n, const est_interlea
     return dataset;
 }
 
-static void test_missing_file(void **state)
+TEST(missing_file)
 {
     const char *paths[] = { source_path("r-0"), source_path("nowhere") };
 
-    (void)state;
     for (int workers = 0; workers <= 1; workers++) {
         source_fails(of_paths(paths, 2, EST_INTERLEAVE(.workers = workers)), "a0|a1|a2|", EST_NOT_FOUND, paths[1]);
         source_fails(of_paths(paths, 2, EST_INTERLEAVE(.cycle = 2, .workers = workers)), "a0|", EST_NOT_FOUND,
@@ -135,13 +126,12 @@ static void test_missing_file(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_str      zero   = { "a\0b", 3 };
     est_tensor  *tensor = NULL;
     est_dataset *dataset;
 
-    (void)state;
     source_refused(est_dataset_tfrecords(est_dataset_range(0, 1, 1), NULL), "it takes paths of files");
     source_refused(est_dataset_tfrecords(NULL, NULL), "no dataset was given");
     source_refused(records("r-*", EST_INTERLEAVE(.cycle = -1)), "stage tfrecords: cycle -1");
@@ -188,12 +178,11 @@ static int record_of(size_t at, bool *header)
 }
 
 /* Every byte flipped: only that record is missing, or from it on when it cannot be told where it ends. */
-static void test_flipped_bytes(void **state)
+TEST(flipped_bytes)
 {
     char   bytes[256];
     size_t size = make_damaged_files(bytes);
 
-    (void)state;
     for (size_t at = 0; at < size; at++) {
         bool header;
         int  bad = record_of(at, &header);
@@ -219,12 +208,11 @@ static void test_flipped_bytes(void **state)
 }
 
 /* Cut at every byte: what is whole comes out. */
-static void test_cut_files(void **state)
+TEST(cut_files)
 {
     char   bytes[256];
     size_t size = make_damaged_files(bytes);
 
-    (void)state;
     for (size_t at = 0; at < size; at++) {
         bool   header;
         char   want[128];
@@ -244,12 +232,11 @@ static void test_cut_files(void **state)
 }
 
 /* A compressed file with any byte flipped ends, somewhere, with its first records or fewer. */
-static void test_flipped_compressed(void **state)
+TEST(flipped_compressed)
 {
     char  *bytes;
     size_t size;
 
-    (void)state;
     source_write_records("z.gz", "one|two-two|three||fivefive|");
     bytes = source_read("z.gz", &size);
     for (size_t at = 0; at < size; at++) {
@@ -281,7 +268,7 @@ static void damage(char *bytes, int i)
     bytes[end - 1] = (char)(bytes[end - 1] ^ 1);
 }
 
-static void test_bad_rows_max(void **state)
+TEST(bad_rows_max)
 {
     char          bytes[256];
     size_t        size     = make_damaged_files(bytes);
@@ -290,7 +277,6 @@ static void test_bad_rows_max(void **state)
     est_iterator *rows     = NULL;
     est_field     element[1];
 
-    (void)state;
     damage(bytes, 1);
     damage(bytes, 3);
     source_write("d-0", bytes, size);
@@ -317,7 +303,7 @@ static void test_bad_rows_max(void **state)
 
 /* With threads a failure may be known before its turn. Saving then fails with it, and reading goes on up to it; a position
  * that was saved before it was known restores. */
-static void test_saving_before_a_failure(void **state)
+TEST(saving_before_a_failure)
 {
     char          bytes[256];
     size_t        size     = make_damaged_files(bytes);
@@ -325,7 +311,6 @@ static void test_saving_before_a_failure(void **state)
     est_iterator *rows;
     est_field     element[1];
 
-    (void)state;
     damage(bytes, 3);
     source_write("d-0", bytes, size);
     for (int before = 0; before <= 2; before++) {
@@ -351,7 +336,7 @@ static void test_saving_before_a_failure(void **state)
 }
 
 /* What is left out of a file, its end as well, is counted when its turn comes: threads and positions change nothing. */
-static void test_counts(void **state)
+TEST(counts)
 {
     static const struct {
         const char *next;
@@ -361,7 +346,6 @@ static void test_counts(void **state)
     size_t      size     = make_damaged_files(bytes);
     est_tensor *position = NULL;
 
-    (void)state;
     damage(bytes, 1);
     bytes[3 + RECORD_EXTRA + 7 + RECORD_EXTRA + 5 + RECORD_EXTRA] ^= 1; /* the length of record 3 */
     source_write("d-0", bytes, size);
@@ -396,7 +380,7 @@ static void test_counts(void **state)
 
 /* The rest of a file is lost at the last place of a block that was read ahead, and nothing further is read: with blocks
  * that take long, which those of large records do, two are. The position knows that the rest is lost. */
-static void test_lost_at_the_end_of_a_block(void **state)
+TEST(lost_at_the_end_of_a_block)
 {
     enum { BLOCK = 32, RECORDS = 2 * BLOCK, SIZE = 1 << 17 };
     static est_manual_clock still;
@@ -409,7 +393,6 @@ static void test_lost_at_the_end_of_a_block(void **state)
     est_tfrecord_writer    *writer;
     size_t                  size;
 
-    (void)state;
     assert_int_equal(est_tfrecord_create(source_path("l"), NULL, &writer), EST_OK);
     for (int i = 0; i < RECORDS; i++) assert_int_equal(est_tfrecord_write(writer, record, SIZE), EST_OK);
     assert_int_equal(est_tfrecord_finish(writer), EST_OK);
@@ -448,7 +431,7 @@ static void test_lost_at_the_end_of_a_block(void **state)
 }
 
 /* New data under an old name must not be read from the middle of a row; more data behind the old is more data. */
-static void test_rewritten(void **state)
+TEST(rewritten)
 {
     static const char *const names[] = { "s", "s.gz" };
     static const struct {
@@ -464,7 +447,6 @@ static void test_rewritten(void **state)
         { "", NULL },
     };
 
-    (void)state;
     for (int n = 0; n < 2; n++) {
         for (size_t i = 0; i < sizeof again / sizeof again[0]; i++) {
             source_write_records(names[n], "one|two|three|");
@@ -484,9 +466,8 @@ static est_dataset *make_for_memory(void)
     return records("r-*", &memory_options);
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int kind = 0; kind <= 2; kind++) {
         memory_options           = *EST_INTERLEAVE(.cycle = 3, .bad_rows_max = EST_FOREVER);
         memory_options.workers   = kind > 0;
@@ -497,15 +478,5 @@ static void test_memory_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_component),
-        cmocka_unit_test(test_origin),       cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_flipped_bytes),
-        cmocka_unit_test(test_cut_files),    cmocka_unit_test(test_flipped_compressed),
-        cmocka_unit_test(test_bad_rows_max), cmocka_unit_test(test_saving_before_a_failure),
-        cmocka_unit_test(test_counts),       cmocka_unit_test(test_lost_at_the_end_of_a_block),
-        cmocka_unit_test(test_rewritten),    cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, setup, source_teardown);
+    return est_test_run(setup, source_teardown);
 }

@@ -2,15 +2,10 @@
  *
  * take, skip, repeat, shard, filter, zip, concatenate, enumerate and unbatch: what they yield (as tf.data does, where it
  * has the same), what they refuse, and positions and failed allocations in each of them and in chains. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "support/data_test.h"
+#include "support/test.h"
 
 static est_dataset *range(int64_t n)
 {
@@ -49,9 +44,8 @@ static est_status pair(int64_t row, int i, est_tensor **out)
 
 /* --- what they yield ------------------------------------------------------------------------------------------------ */
 
-static void test_take_and_skip(void **state)
+TEST(take_and_skip)
 {
-    (void)state;
     est_test_yields(est_dataset_take(range(5), 3), "0 ; 1 ; 2");
     est_test_yields(est_dataset_take(range(5), 0), "");
     est_test_yields(est_dataset_take(range(3), 9), "0 ; 1 ; 2");
@@ -64,9 +58,8 @@ static void test_take_and_skip(void **state)
     est_test_refused(est_dataset_skip(est_dataset_take(range(5), -1), 2), "stage take: -1 elements");
 }
 
-static void test_repeat(void **state)
+TEST(repeat)
 {
-    (void)state;
     est_test_yields(est_dataset_repeat(range(3), 2), "0 ; 1 ; 2 ; 0 ; 1 ; 2");
     est_test_yields(est_dataset_repeat(range(3), 1), "0 ; 1 ; 2");
     est_test_yields(est_dataset_repeat(range(3), 0), "");
@@ -79,9 +72,8 @@ static void test_repeat(void **state)
     est_test_refused(est_dataset_repeat(range(3), -1), "-1 times; the number is 0 or more, or EST_FOREVER");
 }
 
-static void test_shard(void **state)
+TEST(shard)
 {
-    (void)state;
     est_test_yields(est_dataset_shard(range(11), 4, 3), "3 ; 7");
     est_test_yields(est_dataset_shard(range(11), 4, 0), "0 ; 4 ; 8");
     est_test_yields(est_dataset_shard(range(2), 4, 3), "");
@@ -106,11 +98,10 @@ static est_status silent(void *user, const est_field *element, bool *keep)
     return EST_ABORTED;
 }
 
-static void test_filter(void **state)
+TEST(filter)
 {
     est_status internal = EST_INTERNAL, end = EST_OUT_OF_RANGE;
 
-    (void)state;
     est_test_yields(est_dataset_filter(range(7), every_third, NULL), "1 ; 4");
     est_test_yields(est_dataset_filter(range(7), never, NULL), "");
     est_test_refused(est_dataset_filter(range(7), NULL, NULL), "a function is needed");
@@ -135,9 +126,8 @@ static est_dataset *tens(const char *name, int64_t n)
     return est_test_rows(&(est_component){ .name = name, .dtype = EST_I64 }, 1, n, from_ten, NULL);
 }
 
-static void test_zip(void **state)
+TEST(zip)
 {
-    (void)state;
     est_test_yields(est_dataset_zip(range(3), tens("other", 5)), "0 | 10 ; 1 | 11 ; 2 | 12");
     est_test_yields(est_dataset_zip(range(9), tens("other", 2)), "0 | 10 ; 1 | 11");
     est_test_yields(est_dataset_zip(est_test_rows(pairs, 2, 2, pair, NULL), tens("n", 2)),
@@ -148,12 +138,11 @@ static void test_zip(void **state)
     est_test_refused(est_dataset_zip(est_dataset_skip(range(3), -1), est_dataset_take(range(3), -1)), "stage skip");
 }
 
-static void test_concatenate(void **state)
+TEST(concatenate)
 {
     est_dataset         *dataset;
     const est_component *word;
 
-    (void)state;
     est_test_yields(est_dataset_concatenate(range(2), est_dataset_range(5, 7, 1)), "0 ; 1 ; 5 ; 6");
     est_test_yields(est_dataset_concatenate(range(0), range(2)), "0 ; 1");
     est_test_yields(est_dataset_concatenate(range(2), range(0)), "0 ; 1");
@@ -174,11 +163,10 @@ static void test_concatenate(void **state)
     est_test_yields(dataset, "[0 1] ; 0");
 }
 
-static void test_enumerate(void **state)
+TEST(enumerate)
 {
     est_dataset *dataset = est_test_finish(est_dataset_enumerate(est_dataset_range(5, 8, 1), 4));
 
-    (void)state;
     assert_int_equal(est_dataset_find(dataset, "index"), 0);
     assert_int_equal(est_dataset_find(dataset, "value"), 1);
     est_test_yields(dataset, "4 | 5 ; 5 | 6 ; 6 | 7");
@@ -193,7 +181,7 @@ static est_status uneven(int64_t row, int i, est_tensor **out)
     return est_tensor_i64(EST_SHAPE(row > 0 && i == 1 ? 2 : 1), (const int64_t[]){ row, row }, out);
 }
 
-static void test_unbatch(void **state)
+TEST(unbatch)
 {
     static const est_component two[] = { { .name = "a", .dtype = EST_I64, .shape = { 1, { -1 } } },
                                          { .name = "b", .dtype = EST_I64, .shape = { 1, { -1 } } } };
@@ -201,7 +189,6 @@ static void test_unbatch(void **state)
     est_dataset               *dataset;
     const est_component       *number;
 
-    (void)state;
     est_test_yields(est_dataset_unbatch(est_dataset_batch(range(7), 3, NULL)), "0 ; 1 ; 2 ; 3 ; 4 ; 5 ; 6");
     est_test_yields(est_dataset_unbatch(est_dataset_batch(est_dataset_batch(range(6), 2, NULL), 2, NULL)),
                     "[0 1] ; [2 3] ; [4 5]");
@@ -221,12 +208,11 @@ static void test_unbatch(void **state)
 }
 
 /* Where a row is from is known behind both. */
-static void test_origin(void **state)
+TEST(origin)
 {
     est_status   internal = EST_INTERNAL;
     est_dataset *rows;
 
-    (void)state;
     rows = est_dataset_skip(est_test_rows(pairs, 2, 3, pair, "rows.csv"), 1);
     est_test_breaks(est_dataset_filter(est_dataset_unbatch(rows), broken, &internal), EST_INTERNAL,
                     "rows.csv:2: the function broke");
@@ -238,11 +224,10 @@ static void test_origin(void **state)
                     "rows.csv:2: the function broke");
 }
 
-static void test_chain(void **state)
+TEST(chain)
 {
     est_dataset *d = est_dataset_unbatch(est_dataset_batch(est_dataset_shard(range(10), 3, 1), 2, NULL));
 
-    (void)state;
     d = est_dataset_enumerate(est_dataset_repeat(d, 2), 0);
     est_test_yields(est_dataset_take(est_dataset_skip(d, 1), 5), "1 | 4 ; 2 | 7 ; 3 | 1 ; 4 | 4 ; 5 | 7");
 }
@@ -320,15 +305,13 @@ static const est_test_make makes[] = { make_take,         make_skip,      make_r
                                        make_repeat_empty, make_shard,     make_filter,  make_zip,
                                        make_concatenate,  make_enumerate, make_unbatch, make_deep };
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_positions(makes[i], 16);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof makes[0]; i++) est_test_allocations(makes[i], 6);
 }
 
@@ -366,25 +349,11 @@ static est_dataset *make_few_shards(void)
     return est_dataset_shard(range(13), 2, 1);
 }
 
-static void test_other_stages(void **state)
+TEST(other_stages)
 {
-    (void)state;
     position_refused(make_take, make_skip, 1, "with a stage take where this one has skip");
     position_refused(make_skip_of_shard, make_skip, 1, "with a stage shard where this one has range");
     position_refused(make_repeat, make_concatenate_more, 1, "with a stage range where this one has concatenate");
     position_refused(make_repeat, make_repeat_none, 5, "saved in pass 1, and the dataset repeats 0 times");
     position_refused(make_shard, make_few_shards, 1, "saved at shard 2, and the dataset has 2 shards");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_take_and_skip), cmocka_unit_test(test_repeat),    cmocka_unit_test(test_shard),
-        cmocka_unit_test(test_filter),        cmocka_unit_test(test_zip),       cmocka_unit_test(test_concatenate),
-        cmocka_unit_test(test_enumerate),     cmocka_unit_test(test_unbatch),   cmocka_unit_test(test_origin),
-        cmocka_unit_test(test_chain),         cmocka_unit_test(test_positions), cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_other_stages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

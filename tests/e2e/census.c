@@ -41,12 +41,11 @@ static void copy_rows(const char *from, const char *to)
     est_free(text);
 }
 
-static void test_job(void **state)
+TEST(job, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     char           rows[256];
     census_metrics wide, deep;
 
-    (void)state;
     snprintf(rows, sizeof rows, "%s", program_path("test.csv"));
     copy_rows(test_file, rows);
     wide = census_train_wide(train_file, rows, "run.seed=1");
@@ -79,9 +78,8 @@ static void check_program(const char *type, double accuracy, double auc)
 }
 
 /* It reads the files under either pair of names. */
-static void test_program(void **state)
+TEST(program, .setup_func = program_setup, .teardown_func = program_teardown)
 {
-    (void)state;
     link_files("adult.data", "adult.test");
     check_program("wide", 0.836, 0.885);
     check_program("deep", 0.85, 0.90);
@@ -101,11 +99,10 @@ static void check_cluster(const char *what, const program *p, const char *accura
 }
 
 /* The same program and the same job file, started once for every task. */
-static void test_cluster_program(void **state)
+TEST(cluster_program, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     program p;
 
-    (void)state;
     link_files("adult-train.csv", "adult-test.csv");
     p = PROGRAM(0, PROGRAM_LAUNCH, EST_BUILD_DIR "/examples/census_wide_deep", "--model-dir", program_path("model"),
                 "wide_deep", program_dir);
@@ -115,12 +112,11 @@ static void test_cluster_program(void **state)
     program_free(&p);
 }
 
-static void test_cluster_job(void **state)
+TEST(cluster_job, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     char    rows[256], train_set[600], eval_set[300], dir_set[300];
     program p;
 
-    (void)state;
     snprintf(rows, sizeof rows, "%s", program_path("test.csv"));
     copy_rows(test_file, rows);
     snprintf(train_set, sizeof train_set, "data.train=%s", train_file);
@@ -136,18 +132,12 @@ static void test_cluster_job(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_job, program_setup, program_teardown),
-        cmocka_unit_test_setup_teardown(test_program, program_setup, program_teardown),
-        cmocka_unit_test_setup_teardown(test_cluster_program, program_setup, program_teardown),
-        cmocka_unit_test_setup_teardown(test_cluster_job, program_setup, program_teardown),
-    };
     const char *given = getenv("ESTOC_CENSUS");
     const char *data  = given != NULL ? given : EST_SOURCE_DIR "/../shared/data";
 
     if (find_files(data)) {
         print_message("census: run on %s and %s\n", train_file, test_file);
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return est_test_run(NULL, NULL);
     }
     print_message("census: no adult-train.csv and adult-test.csv, nor adult.data and adult.test, in %s\n", data);
     if (given != NULL) return 1; /* whoever names a directory wants it tested */

@@ -46,13 +46,12 @@ static int write_rows(const char *path, uint32_t seed, int n, const char *end)
     return by_gain;
 }
 
-static void test_made_up(void **state)
+TEST(made_up, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     char           train[256], test[256];
     int            n = 4000, by_gain;
     census_metrics wide, deep;
 
-    (void)state;
     snprintf(train, sizeof train, "%s", program_path("train.csv"));
     snprintf(test, sizeof test, "%s", program_path("test.csv"));
     (void)write_rows(train, 1, 3 * n, "");
@@ -62,12 +61,4 @@ static void test_made_up(void **state)
     assert_true(fabs(wide.accuracy - (1 - (double)by_gain / n)) < 1e-6); /* all but those; float32 of the metric */
     assert_true(deep.accuracy > 0.99);
     assert_int_equal(program_exports(program_path("wide-and-deep/export/final")), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(test_made_up, program_setup,
-                                                                        program_teardown) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

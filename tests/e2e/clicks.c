@@ -23,13 +23,12 @@ static double write_clicks(void)
     return best;
 }
 
-static void test_clicks(void **state)
+TEST(clicks, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     char    train[512], test[512], dir[512];
     double  best = write_clicks(), auc, share;
     program p;
 
-    (void)state;
     snprintf(train, sizeof train, "data.train=%s", program_path("clicks-0000[0-8]-of-00010.tfrecord"));
     snprintf(test, sizeof test, "data.eval=%s", program_path("clicks-00009-of-00010.tfrecord"));
     snprintf(dir, sizeof dir, "run.model_dir=%s", program_path("model"));
@@ -40,11 +39,4 @@ static void test_clicks(void **state)
     print_message("synthetic clicks: AUC %.4f of %.4f, a share of %.3f, %.1f s\n", auc, best, share, p.secs);
     assert_true(share >= LEAST_SHARE && share < 1);
     program_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(test_clicks, program_setup, program_teardown) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

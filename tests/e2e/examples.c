@@ -6,45 +6,43 @@
 
 /* --- undisturbed ---------------------------------------------------------------------------------------------------- */
 
-static void test_xor(void **state)
+#define IN_DIR .setup_func = program_setup, .teardown_func = program_teardown
+
+TEST(xor, IN_DIR)
 {
     program p = PROGRAM(0, "xor");
 
-    (void)state;
     assert_string_equal(p.out, "accuracy 1\n");
     program_has(p.err, "Using temporary folder as model directory: ");
     program_free(&p);
 }
 
-static void test_clicks(void **state)
+TEST(clicks, IN_DIR)
 {
     program p = PROGRAM(0, "clicks");
 
-    (void)state;
     assert_true(program_number(p.out, "epoch 5  loss ") < program_number(p.out, "epoch 1  loss "));
     program_free(&p);
 }
 
 /* Two replicas learn, and their metric is one. */
-static void test_custom_loop(void **state)
+TEST(custom_loop, IN_DIR)
 {
     program p = PROGRAM(0, "custom_loop");
 
-    (void)state;
     program_has(p.out, "replicas in sync: 2\n");
     assert_true(program_number(p.out, "epoch 5  loss ") < 0.5 * program_number(p.out, "epoch 1  loss "));
     assert_true(program_number(strstr(p.out, "epoch 5"), "accuracy ") > 0.9);
     program_free(&p);
 }
 
-static void test_fashion_mnist(void **state)
+TEST(fashion_mnist, IN_DIR)
 {
     const char *dir = program_path("model");
     program     p;
     double      accuracy;
     char        board[128];
 
-    (void)state;
     p        = PROGRAM(0, "fashion_mnist_cnn", "--steps", "400", "--model-dir", dir, program_images());
     accuracy = program_number(p.out, "test accuracy ");
     if (accuracy <= 0.95) fail_msg("%s", p.out);
@@ -64,12 +62,11 @@ static void test_fashion_mnist(void **state)
 }
 
 /* Only what it found. */
-static void test_quiet(void **state)
+TEST(quiet, IN_DIR)
 {
     program p = PROGRAM(0, "fashion_mnist_cnn", "--steps", "2", "--model-dir", program_path("images"), "--quiet",
                         program_images());
 
-    (void)state;
     assert_string_equal(p.err, "");
     program_has(p.out, "test accuracy ");
     program_free(&p);
@@ -79,11 +76,10 @@ static void test_quiet(void **state)
     program_free(&p);
 }
 
-static void test_no_data(void **state)
+TEST(no_data, IN_DIR)
 {
     program p = PROGRAM(1, "fashion_mnist_cnn", "--steps", "1", program_dir);
 
-    (void)state;
     program_has(p.err, "NOT_FOUND");
     program_has(p.err, "train spec: input_fn: ");
     program_has(p.err, program_path("train-images-idx3-ubyte.gz"));
@@ -94,12 +90,11 @@ static void test_no_data(void **state)
     program_free(&p);
 }
 
-static void test_custom_metric(void **state)
+TEST(custom_metric, IN_DIR)
 {
     program p = PROGRAM(0, "custom_metric", "--steps", "8000", "--model-dir", program_path("model"));
     int     saves, evaluations;
 
-    (void)state;
     assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 480, 540); /* the noise of the data is 0.5 */
     assert_in_range((int)(program_number(p.out, "r2 ") * 1000), 810, 850);
     saves       = program_count(p.err, "info Saving checkpoints for ");
@@ -112,22 +107,20 @@ static void test_custom_metric(void **state)
     program_free(&p);
 }
 
-static void test_movie_embeddings(void **state)
+TEST(movie_embeddings, IN_DIR)
 {
     program p = PROGRAM(0, "movie_embeddings", "--model-dir", program_path("model"));
 
-    (void)state;
     assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 500, 580); /* the noise of the data is 0.5 */
     assert_true(program_number(p.out, "guessing the mean ") > 1.1);
     program_free(&p);
 }
 
-static void test_income(void **state)
+TEST(income, IN_DIR)
 {
     program p = PROGRAM(0, "income", "--model-dir", program_path("model"), program_dir);
     char    best[256];
 
-    (void)state;
     assert_in_range((int)(program_number(p.out, "accuracy ") * 1000), 880, 960); /* the noise hides the rest */
     program_has(p.err, "info Loss for final step");
     assert_in_range((int)program_number(p.out, " after "), 1000, 19999); /* it was stopped early */
@@ -138,23 +131,21 @@ static void test_income(void **state)
     program_free(&p);
 }
 
-static void test_resume(void **state)
+TEST(resume, IN_DIR)
 {
     program p = PROGRAM(0, "resume", program_path("runs"));
 
-    (void)state;
     assert_in_range(program_count(p.out, "killed after model.ckpt-"), 1, 5);
     program_has(p.out, "identical after 3000 steps");
     program_free(&p);
 }
 
-static void test_dnn_classifier(void **state)
+TEST(dnn_classifier, IN_DIR)
 {
     const char *dir = program_path("model");
     program     p   = PROGRAM(0, "dnn_classifier", "--model-dir", dir);
     double      accuracy;
 
-    (void)state;
     accuracy = program_number(p.out, "accuracy ");
     if (accuracy < 0.90 || accuracy > 0.96) fail_msg("%s", p.out); /* of the labels 5 % are wrong */
     program_free(&p);
@@ -166,11 +157,10 @@ static void test_dnn_classifier(void **state)
 }
 
 /* In a cluster to evaluate is the evaluator's business; without one the chief does it at the end. */
-static void test_cluster_without_evaluator(void **state)
+TEST(cluster_without_evaluator, IN_DIR)
 {
     static const char *const names[] = { "dnn_classifier", "custom_metric" };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char    path[512];
         program p;
@@ -208,11 +198,10 @@ static void make_census(const char *path, int first, int n, bool test)
 }
 
 /* The rule has no exception, so hardly any is left to the models. tests/e2e/census.c has the real files. */
-static void test_census(void **state)
+TEST(census, IN_DIR)
 {
     static const char *const models[] = { "wide", "deep", "wide_deep" };
 
-    (void)state;
     make_census(program_path("adult.data"), 0, 4000, false);
     make_census(program_path("adult.test"), 4000, 1000, true);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -229,11 +218,10 @@ static void test_census(void **state)
     }
 }
 
-static void test_census_arguments(void **state)
+TEST(census_arguments, IN_DIR)
 {
     program p = PROGRAM(1, "census_wide_deep", "wide", program_dir);
 
-    (void)state;
     program_has(p.err, "NOT_FOUND");
     program_has(p.err, program_path("adult.data"));
     program_free(&p);
@@ -256,14 +244,13 @@ static program stop_at(const char *const *argv, const char *text, int signal)
     return p;
 }
 
-static void test_stopped_while_training(void **state)
+TEST(stopped_while_training, IN_DIR)
 {
     const char *dir    = program_path("model");
     const char *argv[] = { "custom_metric", "--steps", "8000", "--model-dir", dir, NULL };
     program     p      = stop_at(argv, "step = 500", SIGTERM);
     char        from[128];
 
-    (void)state;
     program_has(p.err, "SIGTERM");
     snprintf(from, sizeof from, "Restoring parameters from %s/model.ckpt-%.0f\n", dir,
              program_number(p.err, "stopped and saved at step "));
@@ -281,13 +268,12 @@ static void test_stopped_while_training(void **state)
 
 /* In the evaluation after the last step all is saved; the next start still has to evaluate and to export. Before that the
  * run is stopped in its first steps, and in all it comes to what an undisturbed one comes to. */
-static void test_stopped_while_evaluating(void **state)
+TEST(stopped_while_evaluating, IN_DIR)
 {
     const char *argv[] = { "fashion_mnist_cnn",   "--steps",        "50", "--model-dir",
                            program_path("model"), program_images(), NULL };
     program     p, undisturbed;
 
-    (void)state;
     p = stop_at(argv, "step = 0", SIGINT);
     program_free(&p);
     p = stop_at(argv, "Starting evaluation at", SIGTERM);
@@ -303,25 +289,23 @@ static void test_stopped_while_evaluating(void **state)
     program_free(&p);
 }
 
-static void test_stopped_at_once(void **state)
+TEST(stopped_at_once, IN_DIR)
 {
     const char *argv[] = { "custom_metric", "--steps", "100", "--model-dir", program_path("model"), NULL };
     program     p      = stop_at(argv, "Calling model_fn.", SIGTERM);
 
-    (void)state;
     program_free(&p);
     p = program_expect(0, argv);
     program_free(&p);
 }
 
-static void test_two_trainers(void **state)
+TEST(two_trainers, IN_DIR)
 {
     const char *dir    = program_path("model");
     const char *argv[] = { "custom_metric", "--steps", "1000000", "--model-dir", dir, NULL };
     program     first  = program_start(argv), second;
     char        host[256], who[640];
 
-    (void)state;
     program_wait_for(&first, "step = 0");
     second = program_expect(1, argv);
     assert_int_equal(gethostname(host, sizeof host), 0);
@@ -336,14 +320,13 @@ static void test_two_trainers(void **state)
     program_free(&first);
 }
 
-static void test_no_directory(void **state)
+TEST(no_directory, IN_DIR)
 {
     const char *file = program_path("file");
     int         fd   = open(file, O_WRONLY | O_CREAT, 0600);
     char        message[200];
     program     p;
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     snprintf(message, sizeof message,
@@ -353,33 +336,4 @@ static void test_no_directory(void **state)
         program_has(p.err, message);
         program_free(&p);
     }
-}
-
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, program_setup, program_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_DIR(test_xor),
-        IN_DIR(test_clicks),
-        IN_DIR(test_custom_loop),
-        IN_DIR(test_fashion_mnist),
-        IN_DIR(test_quiet),
-        IN_DIR(test_no_data),
-        IN_DIR(test_custom_metric),
-        IN_DIR(test_movie_embeddings),
-        IN_DIR(test_income),
-        IN_DIR(test_resume),
-        IN_DIR(test_dnn_classifier),
-        IN_DIR(test_cluster_without_evaluator),
-        IN_DIR(test_census),
-        IN_DIR(test_census_arguments),
-        IN_DIR(test_stopped_while_training),
-        IN_DIR(test_stopped_while_evaluating),
-        IN_DIR(test_stopped_at_once),
-        IN_DIR(test_two_trainers),
-        IN_DIR(test_no_directory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,10 @@ static const char *find_images(void)
     return program_images(); /* not a Debian system */
 }
 
-static void test_accuracy(void **state)
+TEST(accuracy, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     program p = PROGRAM(0, "fashion_mnist_cnn", "--model-dir", program_path("model"), find_images());
 
-    (void)state;
     if (program_number(p.out, "test accuracy ") <= 0.90) fail_msg("%s", p.out);
     assert_int_equal(program_count(p.err, "Saving dict for global step "), 5); /* once after every epoch */
     assert_int_equal(program_exports(program_path("model/export/final")), 1);
@@ -24,12 +23,11 @@ static void test_accuracy(void **state)
 }
 
 /* The four that train make no step more than one would, though each learns from weights that the others have changed. */
-static void test_cluster(void **state)
+TEST(cluster, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     program p = PROGRAM(0, PROGRAM_LAUNCH, EST_BUILD_DIR "/examples/fashion_mnist_cnn", "--model-dir",
                         program_path("model"), find_images());
 
-    (void)state;
     if (program_number(p.out, "test accuracy ") <= 0.90) fail_msg("%s", p.out);
     assert_int_equal(program_count(p.out, "test accuracy "), 1); /* of the evaluator alone */
     program_has(p.out, "evaluator:0 | test accuracy ");
@@ -38,14 +36,4 @@ static void test_cluster(void **state)
     assert_int_equal(program_exports(program_path("model/export/final")), 1);
     print_message("%s%.1f s\n", p.out, p.secs);
     program_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_accuracy, program_setup, program_teardown),
-        cmocka_unit_test_setup_teardown(test_cluster, program_setup, program_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,11 +84,10 @@ static int64_t good_step(const char *dir)
     return step;
 }
 
-static void test_nan(void **state)
+TEST(nan)
 {
     const int64_t steps[] = { 1, 15, 2 * SAVE_STEPS, STEPS }; /* the loss of this step */
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         char dir[64], text[64];
 
@@ -141,7 +140,7 @@ static est_status root_input(const est_input_context *context, void *user, est_d
 }
 
 /* A step that spoils the variables while its own loss is fine: found before they are saved, or by the next loss. */
-static void test_nan_gradient(void **state)
+TEST(nan_gradient)
 {
     static const struct {
         int64_t     bad_step, last_step, good_step;
@@ -153,7 +152,6 @@ static void test_nan_gradient(void **state)
         { 15, STEPS, SAVE_STEPS, "NaN loss during training: the model diverged at step 16;" },
     };
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         bool           stops = i >= 3;
         int64_t        bad = cases[i % 3].bad_step - 1, none = -1;
@@ -205,7 +203,7 @@ static est_status spoil(est_hook *hook, est_loop *loop)
     return status;
 }
 
-static void test_nan_checkpoint(void **state)
+TEST(nan_checkpoint)
 {
     est_component  raw[]   = { { "x", EST_F32, EST_SHAPE(2), false } };
     est_metrics   *metrics = NULL;
@@ -215,7 +213,6 @@ static void test_nan_checkpoint(void **state)
     est_estimator *e;
     char           dir[64], other[64];
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(other);
     s.dir = dir;
@@ -245,12 +242,4 @@ static void test_nan_checkpoint(void **state)
     est_test_dir_remove(dir);
     est_hook_free(stops);
     est_test_dir_remove(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nan), cmocka_unit_test(test_nan_gradient),
-                                        cmocka_unit_test(test_nan_checkpoint) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

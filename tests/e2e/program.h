@@ -5,12 +5,6 @@
 #ifndef EST_TESTS_E2E_PROGRAM_H
 #define EST_TESTS_E2E_PROGRAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "support/test.h"
 
 #define PROGRAM_DEADLINE_SECS 100 /* the system ends a run that takes longer */
 #define FASHION_MNIST         "/usr/share/datasets/fashion-mnist"

@@ -42,7 +42,7 @@ static void expect_nodes(const est_meta_graph_def *meta, const char *collection,
     assert_string_equal(list->nodes[0], first);
 }
 
-static void files_of_one_name_get_names_of_their_own(void **state)
+TEST(files_of_one_name_get_names_of_their_own)
 {
     char            dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32], list[1024];
     const char     *tag   = "serve";
@@ -54,7 +54,6 @@ static void files_of_one_name_get_names_of_their_own(void **state)
     char               *bytes;
     size_t              size;
 
-    (void)state;
     assert_non_null(arena);
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
@@ -96,7 +95,7 @@ static void expect_i64(const est_tensor *got, const int64_t *want)
 }
 
 /* Moved to another place, with the files it was made from gone. */
-static void an_export_needs_nothing_else(void **state)
+TEST(an_export_needs_nothing_else)
 {
     const char *const names[5] = { "none", "dog", "none", "cat", "none" };
     char              dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], moved[128];
@@ -104,7 +103,6 @@ static void an_export_needs_nothing_else(void **state)
     est_tensor       *out[WORD_OUTPUTS];
     word_params       params;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     snprintf(moved, sizeof moved, "%s/moved", dir);
@@ -129,14 +127,13 @@ static void an_export_needs_nothing_else(void **state)
 }
 
 /* A copy that came out short is seen: what is checked is the copy. */
-static void the_check_looks_at_the_copies(void **state)
+TEST(the_check_looks_at_the_copies)
 {
     char           dir[64], base[128], list[1024];
     est_estimator *e;
     word_params    params;
     bool           found = false;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = word_trained(dir, &params);
@@ -160,13 +157,12 @@ static void the_check_looks_at_the_copies(void **state)
     est_test_dir_remove(dir);
 }
 
-static void a_vocabulary_that_is_gone_fails_the_export(void **state)
+TEST(a_vocabulary_that_is_gone_fails_the_export)
 {
     char           dir[64], base[128], list[1024];
     est_estimator *e;
     word_params    params;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = word_trained(dir, &params);
@@ -178,14 +174,13 @@ static void a_vocabulary_that_is_gone_fails_the_export(void **state)
     est_test_dir_remove(dir);
 }
 
-static void allocations_may_fail(void **state)
+TEST(allocations_may_fail)
 {
     char           dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], list[1024];
     est_estimator *e;
     word_params    params;
     bool           fired = true;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = word_trained(dir, &params);
@@ -206,14 +201,6 @@ static void allocations_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_one_name_get_names_of_their_own),
-        cmocka_unit_test(an_export_needs_nothing_else),
-        cmocka_unit_test(the_check_looks_at_the_copies),
-        cmocka_unit_test(a_vocabulary_that_is_gone_fails_the_export),
-        cmocka_unit_test(allocations_may_fail),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

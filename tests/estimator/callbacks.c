@@ -101,14 +101,13 @@ static est_status train(est_estimator *e, est_hooks hooks, est_saving_listeners 
         e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = hooks, .saving_listeners = listeners));
 }
 
-static void test_silent_train(void **state)
+TEST(silent_train)
 {
     est_hook            hook = { .after_run = silent_hook }, quiet = { 0 };
     est_saving_listener listener = { .after_save = silent_listener };
     char                dir[64];
     est_estimator      *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(est_test_model, dir);
     refused(train(e, EST_HOOKS(&quiet, &hook), (est_saving_listeners){ 0 }), "hook 1: after_run " SILENT);
@@ -127,7 +126,7 @@ static void test_silent_train(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_silent_rest(void **state)
+TEST(silent_rest)
 {
     est_hook         hook     = { .before_run = silent_hook };
     est_exporter     exporter = { .name = "mine", .export_model = silent_export };
@@ -137,7 +136,6 @@ static void test_silent_rest(void **state)
     char             dir[64];
     est_estimator   *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(est_test_model, dir);
     refused(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&hook)), &metrics),
@@ -166,14 +164,13 @@ static est_status cancelling(est_hook *hook, est_loop *loop)
 }
 
 /* Only a signal makes 75, "start me again". */
-static void test_cancelled_by_hook(void **state)
+TEST(cancelled_by_hook)
 {
     est_hook       hook = { .after_run = cancelling };
     char           dir[64];
     est_estimator *e;
     est_status     status;
 
-    (void)state;
     est_test_dir(dir);
     e      = make_of(est_test_model, dir);
     status = train(e, EST_HOOKS(&hook), (est_saving_listeners){ 0 });
@@ -197,14 +194,13 @@ static est_status quit_at_step_2(est_hook *hook, est_loop *loop)
     return EST_ABORTED;
 }
 
-static void test_aborted_for_ever(void **state)
+TEST(aborted_for_ever)
 {
     quitter          q = { .hook = { .after_run = quit_at_step_2 } };
     est_manual_clock clock;
     char             dir[64];
     est_estimator   *e = NULL;
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(est_estimator_create(
                          est_test_model,
@@ -233,7 +229,7 @@ static void null_in_list(est_status status, const char *text)
 }
 
 /* The number is the caller's and the reason is why the hook could not be made. */
-static void test_null_hooks(void **state)
+TEST(null_hooks)
 {
     est_hook         quiet = { 0 };
     est_exporter    *none;
@@ -242,7 +238,6 @@ static void test_null_hooks(void **state)
     char             dir[64];
     est_estimator   *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(est_test_model, dir);
     null_in_list(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
@@ -268,12 +263,6 @@ static void test_null_hooks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent_train),      cmocka_unit_test(test_silent_rest),
-        cmocka_unit_test(test_cancelled_by_hook), cmocka_unit_test(test_aborted_for_ever),
-        cmocka_unit_test(test_null_hooks),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -67,11 +67,10 @@ static void train_and_die(const char *dir, int64_t step)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void test_killed_and_resumed_is_exact(void **state)
+TEST(killed_and_resumed_is_exact)
 {
     char whole[64], killed[64];
 
-    (void)state;
     est_test_dir(whole);
     est_test_dir(killed);
     train_and_die(killed, 17);
@@ -84,11 +83,10 @@ static void test_killed_and_resumed_is_exact(void **state)
     est_test_dir_remove(killed);
 }
 
-static void test_threads_change_nothing(void **state)
+TEST(threads_change_nothing)
 {
     char one[64], four[64];
 
-    (void)state;
     est_test_dir(one);
     est_test_dir(four);
     train(one, 1, TIGHT, (est_hooks){ 0 });
@@ -152,14 +150,13 @@ static void expect_same_predictions(est_estimator *e, const char *export_dir)
     est_tensor_free(got);
 }
 
-static void test_learns_and_exports(void **state)
+TEST(learns_and_exports)
 {
     char            dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
     est_columns    *columns;
     est_estimator  *e;
     est_checkpoint *exported = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(exports, sizeof exports, "%s/export", dir);
     e = dynamic_estimator(dir, 1, NULL, &columns);
@@ -182,14 +179,13 @@ static void test_learns_and_exports(void **state)
 }
 
 /* Evaluating from within copies the rows there are into the second graph, and changes nothing. */
-static void test_in_memory_evaluation(void **state)
+TEST(in_memory_evaluation)
 {
     char           dir[64], plain[64];
     est_columns   *columns;
     est_estimator *e;
     est_hook      *hook;
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(plain);
     e    = dynamic_estimator(dir, 1, TIGHT, &columns);
@@ -241,22 +237,20 @@ static void warm_start(bool exported)
     est_test_dir_remove(new);
 }
 
-static void test_warm_start(void **state)
+TEST(warm_start)
 {
-    (void)state;
     warm_start(false);
     warm_start(true);
 }
 
 /* No key was seen often enough: nothing has a row, and that can be exported too. */
-static void test_no_rows_at_all(void **state)
+TEST(no_rows_at_all)
 {
     const est_dynamic_options *never = EST_DYNAMIC(.admit_after = 1000000);
     char                       dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
     est_columns               *columns;
     est_estimator             *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(exports, sizeof exports, "%s/export", dir);
     train(dir, 1, never, (est_hooks){ 0 });
@@ -273,13 +267,12 @@ static void test_no_rows_at_all(void **state)
 
 /* --- no memory ---------------------------------------------------------------------------------------------------- */
 
-static void test_no_memory_to_restore_or_export(void **state)
+TEST(no_memory_to_restore_or_export)
 {
     char           dir[64], exports[80];
     est_columns   *columns;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(exports, sizeof exports, "%s/export", dir);
     train(dir, 1, NULL, (est_hooks){ 0 });
@@ -329,9 +322,8 @@ static est_status spoil(est_hook *hook, est_loop *loop)
 }
 
 /* Only rows that are saved count when a NaN is looked for. */
-static void test_nan(void **state)
+TEST(nan)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         spoiler        s = { .hook = { .after_run = spoil }, .behind = i == 0 };
         char           dir[64];
@@ -349,20 +341,4 @@ static void test_nan(void **state)
         est_columns_free(columns);
         est_test_dir_remove(dir);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_resumed_is_exact),
-        cmocka_unit_test(test_threads_change_nothing),
-        cmocka_unit_test(test_learns_and_exports),
-        cmocka_unit_test(test_in_memory_evaluation),
-        cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_no_rows_at_all),
-        cmocka_unit_test(test_no_memory_to_restore_or_export),
-        cmocka_unit_test(test_nan),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,12 +149,11 @@ static void predict(est_estimator *e, est_input_fn input_fn)
     est_predictions_free(p);
 }
 
-static void test_train_evaluate_predict(void **state)
+TEST(train_evaluate_predict)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, NULL);
     EXPECT_LINES(dir, "info Using config: {");
@@ -223,13 +222,12 @@ static est_status no_input(const est_input_context *context, void *user, est_dat
 }
 
 /* A directory is made when there is something to write into it. */
-static void test_evaluation_makes_no_directory(void **state)
+TEST(evaluation_makes_no_directory)
 {
     char           dir[64], path[96];
     est_estimator *e;
     est_metrics   *metrics = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/mistyped", dir);
     e = make(path, NULL);
@@ -246,14 +244,13 @@ static void test_evaluation_makes_no_directory(void **state)
 }
 
 /* From 20 steps on only every tenth part is told. */
-static void test_evaluation_lines(void **state)
+TEST(evaluation_lines)
 {
     char           dir[64];
     est_estimator *e;
     est_metrics   *metrics = NULL;
     est_hook       stop    = { .after_run = stop_now };
 
-    (void)state;
     est_test_dir(dir);
     e       = make(dir, NULL);
     n_lines = 0;
@@ -280,13 +277,12 @@ static void test_evaluation_lines(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_warm_start_lines(void **state)
+TEST(warm_start_lines)
 {
     const est_rename same = { "out/bias", "out/bias" };
     char             dir[64], old[64], settings[300];
     est_estimator   *e;
 
-    (void)state;
     est_test_dir(old);
     est_test_dir(dir);
     e = make(old, NULL);
@@ -309,14 +305,13 @@ static void test_warm_start_lines(void **state)
 }
 
 /* A job of Slurm with one task: the chief of a cluster of one, which trains. */
-static void test_slurm_job(void **state)
+TEST(slurm_job)
 {
     const est_job  chief = { .name = "chief", .n = 1 };
     char           dir[64];
     est_resolver  *slurm = NULL;
     est_estimator *e     = NULL;
 
-    (void)state;
     est_test_dir(dir);
     setenv("SLURM_STEP_NODELIST", "n1", 1);
     setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
@@ -339,7 +334,7 @@ static void test_slurm_job(void **state)
 }
 
 /* Structs of headers that ended earlier: what lies behind them is not looked at. */
-static void test_shorter_structs(void **state)
+TEST(shorter_structs)
 {
     est_hook             *no_hook[1] = { NULL };
     est_warm_start        start      = *EST_WARM_START(.path = "/nonexistent", .n_vocabs = 1);
@@ -355,7 +350,6 @@ static void test_shorter_structs(void **state)
     est_metrics         *m = NULL;
     est_predictions     *p = NULL;
 
-    (void)state;
     est_test_dir(dir);
     start.struct_size      = offsetof(est_warm_start, vocabs);
     made.struct_size       = offsetof(est_estimator_options, params);
@@ -385,11 +379,10 @@ static void test_shorter_structs(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_estimator *e = NULL;
 
-    (void)state;
     assert_int_equal(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "an estimator needs a model_fn, NULL was given");
     assert_int_equal(est_estimator_create(est_test_model, &(est_estimator_options){ 0 }, &e), EST_INVALID_ARGUMENT);
@@ -401,15 +394,5 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train_evaluate_predict),
-        cmocka_unit_test(test_evaluation_lines),
-        cmocka_unit_test(test_evaluation_makes_no_directory),
-        cmocka_unit_test(test_warm_start_lines),
-        cmocka_unit_test(test_shorter_structs),
-        cmocka_unit_test(test_slurm_job),
-        cmocka_unit_test(test_refused),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return est_test_run(setup, teardown);
 }

@@ -54,7 +54,7 @@ static void errors_by_hand(est_estimator *e, double *mae, double *mse, int *n)
     *n = i;
 }
 
-static void test_metrics(void **state)
+TEST(metrics)
 {
     char           dir[64];
     est_estimator *e;
@@ -62,7 +62,6 @@ static void test_metrics(void **state)
     double         mae, mse;
     int            n;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &before),
@@ -117,14 +116,13 @@ static est_status own_metrics(est_model *model, void *user)
 }
 
 /* Their state starts anew with every evaluation, and no checkpoint must have it. */
-static void test_metrics_of_its_own(void **state)
+TEST(metrics_of_its_own)
 {
     char            dir[64];
     est_estimator  *e;
     est_checkpoint *checkpoint = NULL;
     est_metrics    *m          = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     assert_int_equal(est_estimator_add_metrics(e, own_metrics, NULL), EST_OK);
@@ -143,13 +141,12 @@ static void test_metrics_of_its_own(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_steps_name_checkpoint_added(void **state)
+TEST(steps_name_checkpoint_added)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     est_metrics   *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 120)), EST_OK);
@@ -186,7 +183,7 @@ static void test_steps_name_checkpoint_added(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_predict_batches(void **state)
+TEST(predict_batches)
 {
     char             dir[64];
     const char      *keys[] = { "nothing" };
@@ -194,7 +191,6 @@ static void test_predict_batches(void **state)
     est_predictions *p = NULL;
     int              n = 0;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .batches = true), &p), EST_OK);
@@ -321,7 +317,7 @@ static const char *strings(const est_predictions *p, const char *key)
     return text;
 }
 
-static void test_predict_words(void **state)
+TEST(predict_words)
 {
     static const char *const name_only[] = { "name", "none" }, *const words_only[] = { "words" };
     words            w = { 0 }, *params = &w;
@@ -329,7 +325,6 @@ static void test_predict_words(void **state)
     est_estimator   *e;
     char             dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e = make_words(dir, &params);
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w), &p), EST_OK);
@@ -403,14 +398,13 @@ static est_status wrong_shapes(est_model *model, est_mode mode, const void *para
     return est_model_status(model);
 }
 
-static void test_wrong_shapes(void **state)
+TEST(wrong_shapes)
 {
     char             dir[64];
     est_estimator   *e = NULL;
     est_metrics     *m = NULL;
     est_predictions *p = NULL;
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(
         est_estimator_create(wrong_shapes,
@@ -440,7 +434,7 @@ static est_status out_of_range(est_hook *hook, est_loop *loop)
 }
 
 /* A hook that fails with the code of the end does not end the predictions as if all were there. */
-static void test_hook_is_not_the_end(void **state)
+TEST(hook_is_not_the_end)
 {
     est_hook hooks[] = { { .begin = out_of_range },
                          { .after_create_session = out_of_range },
@@ -449,7 +443,6 @@ static void test_hook_is_not_the_end(void **state)
                          { .end = out_of_range } };
     char     dir[64];
 
-    (void)state;
     est_test_dir(dir);
     for (int i = 0; i < 5; i++) {
         est_estimator   *e = make(dir);
@@ -484,7 +477,7 @@ static void keep_times(void *user, est_log_level level, int64_t wall_ns, const c
 }
 
 /* The lines around an evaluation say when it was where the user is. */
-static void test_local_times(void **state)
+TEST(local_times)
 {
     static est_manual_clock clock;
     est_metrics            *m = NULL;
@@ -493,7 +486,6 @@ static void test_local_times(void **state)
     char                   *before = zone != NULL ? strdup(zone) : NULL;
     char                    dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     setenv("TZ", "XST-05:30", 1);
@@ -546,14 +538,13 @@ static void not_saved(est_estimator *e, const char *name, const char *path)
 
 /* Where the result cannot be written, by a file in the way or when the disk is full, the caller has the metrics all the same,
  * and a warning says what was not saved. An evaluation that others go by has failed. */
-static void test_result_not_written(void **state)
+TEST(result_not_written)
 {
     struct rlimit  limit, none;
     est_hook      *in_memory;
     est_estimator *e;
     char           dir[64], path[96];
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_OK);
@@ -580,18 +571,6 @@ static void test_result_not_written(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_steps_name_checkpoint_added),
-        cmocka_unit_test(test_metrics_of_its_own),
-        cmocka_unit_test(test_predict_batches),
-        cmocka_unit_test(test_predict_words),
-        cmocka_unit_test(test_wrong_shapes),
-        cmocka_unit_test(test_result_not_written),
-        cmocka_unit_test(test_local_times),
-        cmocka_unit_test(test_hook_is_not_the_end),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -67,9 +67,8 @@ static void evaluator_ends(int64_t max_steps, int64_t passes, int64_t last)
     est_test_dir_remove(dir);
 }
 
-static void test_evaluator(void **state)
+TEST(evaluator)
 {
-    (void)state;
     evaluator_ends(40, EST_FOREVER, 40);
     evaluator_ends(0, 3, 24);    /* no max_steps: the input ends */
     evaluator_ends(1000, 2, 16); /* training ends early */
@@ -103,12 +102,11 @@ static void run_evaluator(const char *dir, bool marked, watcher *w)
     est_estimator_free(w->trainer);
 }
 
-static void test_default_evaluator_times(void **state)
+TEST(default_evaluator_times)
 {
     char    dir[64];
     watcher w = WATCHER(.n = 0);
 
-    (void)state;
     est_test_dir(dir);
     run_evaluator(dir, false, &w);
     assert_int_equal(w.n, 2);
@@ -119,12 +117,11 @@ static void test_default_evaluator_times(void **state)
 
 /* A mark that is there when the evaluator starts may be of an earlier training: the delay is waited for in full, and a
  * trainer that starts meanwhile removes the mark. */
-static void test_mark_at_start(void **state)
+TEST(mark_at_start)
 {
     char    dir[64];
     watcher w = WATCHER(.n = 2); /* the trainer makes no more steps */
 
-    (void)state;
     est_test_dir(dir);
     run_evaluator(dir, true, &w);
     assert_int_equal(w.n, 3); /* one evaluation: the mark counts when the delay is over */
@@ -168,14 +165,13 @@ static est_status train_late(est_hook *hook, est_loop *loop)
     return est_train(l->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20));
 }
 
-static void test_evaluator_old_mark(void **state)
+TEST(evaluator_old_mark)
 {
     char           dir[64];
     late_trainer   l = { .hook = { .end = train_late } };
     est_estimator *e;
     est_metrics   *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     l.trainer = make(dir, 10, "{}");
     assert_int_equal(est_train(l.trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -195,14 +191,13 @@ static void test_evaluator_old_mark(void **state)
 }
 
 /* Where no step is left there is no trainer to wait for. */
-static void test_evaluator_of_finished_run(void **state)
+TEST(evaluator_of_finished_run)
 {
     char             dir[64];
     est_manual_clock clock;
     est_estimator   *e;
     est_metrics     *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -225,14 +220,13 @@ static void test_evaluator_of_finished_run(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_evaluator_checkpoint_deleted(void **state)
+TEST(evaluator_checkpoint_deleted)
 {
     char           dir[64];
     overtaker      o = { .hook = { .begin = overtake } };
     est_estimator *e;
     est_metrics   *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(
         est_estimator_create(est_test_model,
@@ -277,14 +271,13 @@ static est_status wipe(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_evaluator_all_deleted(void **state)
+TEST(evaluator_all_deleted)
 {
     char           dir[64];
     wiper          w = { .hook = { .begin = wipe }, .dir = dir };
     est_estimator *e;
     est_metrics   *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -301,7 +294,7 @@ static void test_evaluator_all_deleted(void **state)
 }
 
 /* The evaluator takes the checkpoint that training and est_evaluate take, whatever has become of the newest. */
-static void test_evaluator_damaged_directory(void **state)
+TEST(evaluator_damaged_directory)
 {
     static const struct {
         const char *file;
@@ -315,7 +308,6 @@ static void test_evaluator_damaged_directory(void **state)
         { "model.ckpt-20.index", 8, 10 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char           dir[64], path[128];
         est_estimator *e;
@@ -354,13 +346,12 @@ static void test_evaluator_damaged_directory(void **state)
     }
 }
 
-static void test_evaluator_stopped(void **state)
+TEST(evaluator_stopped)
 {
     char           dir[64];
     est_estimator *e;
     pid_t          pid;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -419,7 +410,7 @@ static int said_of_two(const char *dir, const char *cluster, bool multi_worker)
 }
 
 /* An evaluator beside workers that evaluate together says that one is too many; not where the workers know of it. */
-static void test_evaluator_beside_workers(void **state)
+TEST(evaluator_beside_workers)
 {
     static const char unlisted[] = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
                                    "\"task\": {\"type\": \"evaluator\", \"index\": 0}}";
@@ -430,7 +421,6 @@ static void test_evaluator_beside_workers(void **state)
     char              dir[64];
     est_estimator    *trainer;
 
-    (void)state;
     est_test_dir(dir);
     trainer = make(dir, 10, "{}");
     assert_int_equal(est_train(trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -478,13 +468,12 @@ static int said_in_25_minutes(const char *dir)
 }
 
 /* A trainer that died leaves its evaluator waiting, which says so; not while one trains, or none has yet. */
-static void test_evaluator_abandoned(void **state)
+TEST(evaluator_abandoned)
 {
     char           dir[64];
     est_dir_lock  *lock = NULL;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(said_in_25_minutes(dir), 0);
     e = make(dir, 10, "{}");
@@ -524,7 +513,7 @@ static int evaluate_on_terminal(const char *dir)
 }
 
 /* What it draws: how far the evaluation is, and what it waits for after it. */
-static void test_evaluator_on_terminal(void **state)
+TEST(evaluator_on_terminal)
 {
     static char    screen[1 << 16];
     char           dir[64];
@@ -535,7 +524,6 @@ static void test_evaluator_on_terminal(void **state)
     const char    *evaluation;
     pid_t          child;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
@@ -679,13 +667,12 @@ static void read_first_export(const char *dir, const char *exporter, float out[4
 }
 
 /* Retention deletes the checkpoint while it is exported: all exporters of an evaluation see what was evaluated. */
-static void test_exported_is_what_was_evaluated(void **state)
+TEST(exported_is_what_was_evaluated)
 {
     char  dir[64], path[128];
     float evaluated[4], slow[4], latest[4];
     pid_t pid;
 
-    (void)state;
     est_test_dir(dir);
     train_to(dir, 10);
     snprintf(path, sizeof path, "%s/model.ckpt-10", dir);
@@ -707,13 +694,12 @@ static void test_exported_is_what_was_evaluated(void **state)
 }
 
 /* An evaluator that is killed leaves the links to what it exported; the next one removes them. */
-static void test_killed_while_exporting(void **state)
+TEST(killed_while_exporting)
 {
     char  dir[64];
     int   status;
     pid_t pid;
 
-    (void)state;
     est_test_dir(dir);
     train_to(dir, 10);
     pid = start_exporting(dir, true);
@@ -731,13 +717,12 @@ static void test_killed_while_exporting(void **state)
 
 /* Where a checkpoint cannot be kept, here because the evaluator cannot lock the directory for that, it is not exported;
  * no more. */
-static void test_removed_while_exporting(void **state)
+TEST(removed_while_exporting)
 {
     char  dir[64], lock[128];
     float last[4], slow[4], latest[4];
     pid_t pid;
 
-    (void)state;
     est_test_dir(dir);
     train_to(dir, 10);
     snprintf(lock, sizeof lock, "%s/eval", dir);
@@ -760,24 +745,6 @@ static void test_removed_while_exporting(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_evaluator_times),
-        cmocka_unit_test(test_mark_at_start),
-        cmocka_unit_test(test_evaluator),
-        cmocka_unit_test(test_evaluator_old_mark),
-        cmocka_unit_test(test_evaluator_checkpoint_deleted),
-        cmocka_unit_test(test_evaluator_of_finished_run),
-        cmocka_unit_test(test_evaluator_all_deleted),
-        cmocka_unit_test(test_evaluator_damaged_directory),
-        cmocka_unit_test(test_evaluator_stopped),
-        cmocka_unit_test(test_evaluator_beside_workers),
-        cmocka_unit_test(test_evaluator_abandoned),
-        cmocka_unit_test(test_evaluator_on_terminal),
-        cmocka_unit_test(test_exported_is_what_was_evaluated),
-        cmocka_unit_test(test_killed_while_exporting),
-        cmocka_unit_test(test_removed_while_exporting),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

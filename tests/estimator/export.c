@@ -64,14 +64,13 @@ static void expect_signature(const saved *s, const char *key, const char *method
 
 /* --- what is in it --------------------------------------------------------------------------------------------------- */
 
-static void a_parsing_export_has_all_parts(void **state)
+TEST(a_parsing_export_has_all_parts)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX], base[128], inner[EST_CHECKPOINT_PATH_MAX + 32], list[1024];
     est_estimator *e;
     saved          s;
     est_bundle    *bundle = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
@@ -106,14 +105,13 @@ static void a_parsing_export_has_all_parts(void **state)
     est_test_dir_remove(dir);
 }
 
-static void collections_name_nodes_that_exist(void **state)
+TEST(collections_name_nodes_that_exist)
 {
     char                      dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator            *e;
     saved                     s;
     const est_collection_def *all, *trainable;
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path));
@@ -146,14 +144,13 @@ static void collections_name_nodes_that_exist(void **state)
 }
 
 /* Classify and regress need Examples: a raw receiver has only predict left, and no default. */
-static void a_raw_export_leaves_signatures_out(void **state)
+TEST(a_raw_export_leaves_signatures_out)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     saved          s;
     shop_params    plain = { .plain = true };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &plain);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path));
@@ -169,14 +166,13 @@ static void a_raw_export_leaves_signatures_out(void **state)
     est_test_dir_remove(dir);
 }
 
-static void ragged_features_come_raw_too(void **state)
+TEST(ragged_features_come_raw_too)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     saved          s;
     shop_params    p = { .no_steps = true, .no_export = true };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &p);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 3, .batch = 2 }), path));
@@ -189,14 +185,13 @@ static void ragged_features_come_raw_too(void **state)
     est_test_dir_remove(dir);
 }
 
-static void defaults_of_export_outputs(void **state)
+TEST(defaults_of_export_outputs)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     saved          s;
     shop_params    one = { .one = true }, twice = { .twice = true };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &one);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path));
@@ -213,7 +208,7 @@ static void defaults_of_export_outputs(void **state)
     est_test_dir_remove(dir);
 }
 
-static void text_and_extra_assets(void **state)
+TEST(text_and_extra_assets)
 {
     char              dir[64], path[EST_CHECKPOINT_PATH_MAX], file[128], base[128], inner[EST_CHECKPOINT_PATH_MAX + 64];
     char              list[1024];
@@ -222,7 +217,6 @@ static void text_and_extra_assets(void **state)
     size_t            size;
     const char *const good[] = { "notes/read.me", file }, *const bad[] = { "../read.me", file };
 
-    (void)state;
     est_test_dir(dir);
     snprintf(file, sizeof file, "%s/notes", dir);
     snprintf(base, sizeof base, "%s/out", dir);
@@ -245,7 +239,7 @@ static void text_and_extra_assets(void **state)
 
 /* --- other ways to feed it ------------------------------------------------------------------------------------------- */
 
-static void alternatives_have_signatures_of_their_own(void **state)
+TEST(alternatives_have_signatures_of_their_own)
 {
     const est_receiver_alternative parsed   = { .name = "parsed" };
     const char *const              names[1] = { "x" };
@@ -254,7 +248,6 @@ static void alternatives_have_signatures_of_their_own(void **state)
     est_estimator                 *e;
     saved                          s;
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
     ok(est_export_saved_model(e, dir,
@@ -311,7 +304,7 @@ static void expect_order(const saved *s)
     assert_true(found);
 }
 
-static void several_modes_in_one_export(void **state)
+TEST(several_modes_in_one_export)
 {
     char                      dir[64], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32];
     est_estimator            *e;
@@ -319,7 +312,6 @@ static void several_modes_in_one_export(void **state)
     est_bundle               *bundle = NULL;
     const est_collection_def *list;
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &(shop_params){ .steady = true, .own_metric = true });
     ok(est_export_saved_model(
@@ -383,13 +375,12 @@ static est_status model_with_more_to_serve(est_model *m, est_mode mode, const vo
     return est_model_status(m);
 }
 
-static void a_graph_with_more_variables_than_the_first(void **state)
+TEST(a_graph_with_more_variables_than_the_first)
 {
     const est_component labelled[] = { shop_raw[0], { .name = "y", .dtype = EST_I64 } };
     char                dir[64], base[128], list[1024];
     est_estimator      *e = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     ok(est_estimator_create(
@@ -408,13 +399,12 @@ static void a_graph_with_more_variables_than_the_first(void **state)
     est_test_dir_remove(dir);
 }
 
-static void one_other_mode(void **state)
+TEST(one_other_mode)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     saved          s;
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.eval_input = SHOP_LABELLED), path));
@@ -431,13 +421,12 @@ static void one_other_mode(void **state)
 
 /* --- the check ------------------------------------------------------------------------------------------------------- */
 
-static void rows_of_the_input_are_kept(void **state)
+TEST(rows_of_the_input_are_kept)
 {
     char           dir[64];
     est_estimator *e;
     est_metrics   *metrics = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
     assert_int_equal(e->rows.n, 4);
@@ -456,13 +445,12 @@ static void rows_of_the_input_are_kept(void **state)
 }
 
 /* A number that the exported model gives otherwise: the export fails, names it and is not there. */
-static void a_mismatch_fails_the_export(void **state)
+TEST(a_mismatch_fails_the_export)
 {
     char           dir[64], base[128], list[1024];
     est_estimator *e;
     bool           found = false;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
@@ -493,13 +481,12 @@ static void take_warning(void *user, est_log_level level, int64_t wall_ns, const
 }
 
 /* Rows that were never seen are made up; a model that takes none of them is exported with a warning. */
-static void made_up_rows(void **state)
+TEST(made_up_rows)
 {
     char           dir[64], warning[512] = "";
     est_estimator *e;
     shop_params    from_1 = { .from_1 = true };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
     est_estimator_free(e);
@@ -524,13 +511,12 @@ static void made_up_rows(void **state)
 }
 
 /* Rows that were seen must be taken: there is no export with made up ones instead. */
-static void refused_rows_fail_the_export(void **state)
+TEST(refused_rows_fail_the_export)
 {
     char           dir[64], base[128], list[1024];
     est_estimator *e;
     shop_params    doubled = { .doubled = true };
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &doubled);
@@ -549,13 +535,12 @@ static void take_random_line(void *user, est_log_level level, int64_t wall_ns, c
 }
 
 /* Random numbers cannot be compared; all else still is. */
-static void random_outputs_are_not_compared(void **state)
+TEST(random_outputs_are_not_compared)
 {
     char           dir[64], line[512] = "";
     est_estimator *e;
     shop_params    noise = { .noise = true, .no_export = true };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &noise);
     est_log_set_level(EST_LOG_INFO);
@@ -570,13 +555,12 @@ static void random_outputs_are_not_compared(void **state)
 
 /* --- failures -------------------------------------------------------------------------------------------------------- */
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
     char               dir[64];
     est_estimator     *e;
     est_export_options unmade = { 0 };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_estimator(dir, NULL);
     assert_int_equal(est_export_saved_model(e, dir, &unmade, NULL), EST_INVALID_ARGUMENT);
@@ -592,13 +576,12 @@ static void bad_options_are_refused(void **state)
     est_test_dir_remove(dir);
 }
 
-static void a_checkpoint_of_another_model(void **state)
+TEST(a_checkpoint_of_another_model)
 {
     char           dir[64], list[1024], base[128];
     est_estimator *e;
     shop_params    more = { .second_set = true };
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
@@ -621,12 +604,11 @@ static void keep_noise(void *user, est_log_level level, int64_t wall_ns, const c
 }
 
 /* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but for sleeping. */
-static void a_second_that_is_taken(void **state)
+TEST(a_second_that_is_taken)
 {
     char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
@@ -660,13 +642,12 @@ static void sleep_and_signal(void *user, int64_t ns)
 }
 
 /* A signal ends the wait for a name. */
-static void a_signal_while_waiting_for_a_name(void **state)
+TEST(a_signal_while_waiting_for_a_name)
 {
     char           dir[64], list[1024], base[128];
     est_clock      clock;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
@@ -683,7 +664,7 @@ static void a_signal_while_waiting_for_a_name(void **state)
 }
 
 /* Whatever fails: the export of before is untouched, nothing half-made is left, and the next one works. */
-static void every_fault_keeps_the_export_before(void **state)
+TEST(every_fault_keeps_the_export_before)
 {
     char           dir[64], list[1024], first[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
@@ -691,7 +672,6 @@ static void every_fault_keeps_the_export_before(void **state)
     int            n_failed = 0;
     bool           fired    = true;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &plain);
@@ -743,9 +723,8 @@ static void fail_allocations(const shop_params *params, const est_export_options
     est_test_dir_remove(dir);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }),
                      1);
     fail_allocations(NULL,
@@ -760,32 +739,8 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parsing_export_has_all_parts),
-        cmocka_unit_test(collections_name_nodes_that_exist),
-        cmocka_unit_test(a_raw_export_leaves_signatures_out),
-        cmocka_unit_test(ragged_features_come_raw_too),
-        cmocka_unit_test(defaults_of_export_outputs),
-        cmocka_unit_test(text_and_extra_assets),
-        cmocka_unit_test(alternatives_have_signatures_of_their_own),
-        cmocka_unit_test(several_modes_in_one_export),
-        cmocka_unit_test(a_graph_with_more_variables_than_the_first),
-        cmocka_unit_test(one_other_mode),
-        cmocka_unit_test(rows_of_the_input_are_kept),
-        cmocka_unit_test(a_mismatch_fails_the_export),
-        cmocka_unit_test(made_up_rows),
-        cmocka_unit_test(refused_rows_fail_the_export),
-        cmocka_unit_test(random_outputs_are_not_compared),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(a_checkpoint_of_another_model),
-        cmocka_unit_test(a_second_that_is_taken),
-        cmocka_unit_test(a_signal_while_waiting_for_a_name),
-        cmocka_unit_test(every_fault_keeps_the_export_before),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -75,14 +75,13 @@ static void after(fixture *f, est_exporter *exporter, double loss, bool final)
 
 /* --- latest and final ------------------------------------------------------------------------------------------------ */
 
-static void latest_exports_always_and_keeps_some(void **state)
+TEST(latest_exports_always_and_keeps_some)
 {
     static const char *const others[] = { "temp-1600000000", "123", "16000000000", "160000000x" };
     char                     path[256];
     est_exporter            *exporter;
     fixture                  f;
 
-    (void)state;
     set_up(&f);
     exporter = est_latest_exporter("it", OPTIONS(.exports_to_keep = 2));
     assert_non_null(exporter);
@@ -101,12 +100,11 @@ static void latest_exports_always_and_keeps_some(void **state)
     tear_down(&f, exporter);
 }
 
-static void how_many_are_kept(void **state)
+TEST(how_many_are_kept)
 {
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_latest_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
@@ -121,12 +119,11 @@ static void how_many_are_kept(void **state)
     tear_down(&f, exporter);
 }
 
-static void final_exports_at_the_end(void **state)
+TEST(final_exports_at_the_end)
 {
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_final_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
@@ -138,12 +135,11 @@ static void final_exports_at_the_end(void **state)
 }
 
 /* The clock is set back: nothing is overwritten, and the new export is not taken for the oldest at once. */
-static void a_clock_that_was_set_back(void **state)
+TEST(a_clock_that_was_set_back)
 {
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_latest_exporter("it", OPTIONS(.exports_to_keep = 2));
     assert_non_null(exporter);
@@ -181,12 +177,11 @@ static void free_every_other(est_exporter *exporter)
     EST_CONTAINER_OF(exporter, every_other, exporter)->n_freed++;
 }
 
-static void one_of_your_own(void **state)
+TEST(one_of_your_own)
 {
     every_other x = { .exporter = { .name = "it", .export_model = export_every_other, .free = free_every_other } };
     fixture     f;
 
-    (void)state;
     set_up(&f);
     for (int i = 0; i < 4; i++) after(&f, &x.exporter, 1, false);
     assert_string_equal(shop_list(f.base, f.list), "1700000001 1700000003 ");
@@ -198,13 +193,12 @@ static void one_of_your_own(void **state)
 
 /* --- best ------------------------------------------------------------------------------------------------------------ */
 
-static void best_exports_what_is_better(void **state)
+TEST(best_exports_what_is_better)
 {
     char          path[256];
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
@@ -244,12 +238,11 @@ static est_exporter *restarted(est_exporter *exporter, const est_exporter_option
 
 /* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is needed for
  * that: the export says what it was worth. */
-static void best_after_a_restart(void **state)
+TEST(best_after_a_restart)
 {
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = restarted(NULL, OPTIONS(.exports_to_keep = 1));
     after_step(&f, exporter, 7, 3, false);
@@ -270,13 +263,12 @@ static void best_after_a_restart(void **state)
 }
 
 /* A process that is killed in an export has written the result of the evaluation, as has an evaluation by hand. */
-static void best_of_what_was_exported(void **state)
+TEST(best_of_what_was_exported)
 {
     est_exporter *exporter;
     double        loss;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = restarted(NULL, OPTIONS(0));
     after_step(&f, exporter, 1e6, 2, false);
@@ -298,7 +290,7 @@ static void make_plain_export(fixture *f)
 }
 
 /* A name of the shell's patterns is a directory's like any other. */
-static void best_in_a_directory_with_brackets(void **state)
+TEST(best_in_a_directory_with_brackets)
 {
     shop_params   plain = { .plain = true };
     char          dir[128];
@@ -306,7 +298,6 @@ static void best_in_a_directory_with_brackets(void **state)
     double        loss;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     est_estimator_free(f.estimator);
     snprintf(dir, sizeof dir, "%s/hr[E]*\\", f.dir);
@@ -322,13 +313,12 @@ static void best_in_a_directory_with_brackets(void **state)
 }
 
 /* A directory without an export gets one, even of a model that is worse than one that was only evaluated. */
-static void best_of_an_empty_directory(void **state)
+TEST(best_of_an_empty_directory)
 {
     est_exporter *exporter;
     double        loss;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     loss     = evaluate(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
@@ -341,12 +331,11 @@ static void best_of_an_empty_directory(void **state)
 }
 
 /* A loss that is NaN is worse than any other. */
-static void best_after_nan(void **state)
+TEST(best_after_nan)
 {
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
@@ -374,14 +363,13 @@ static bool larger_mae(void *user, const est_metrics *best, const est_metrics *c
     return a->current[a->n - 1] > a->best[a->n - 1];
 }
 
-static void best_reads_event_files(void **state)
+TEST(best_reads_event_files)
 {
     asked         a = { 0 };
     est_exporter *exporter;
     est_metrics  *first = NULL, *second = NULL;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input, .name = "x"), &first));
     ok(est_train(f.estimator, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 2)));
@@ -405,13 +393,12 @@ static void best_reads_event_files(void **state)
 }
 
 /* An evaluation with a name writes elsewhere than the default pattern looks. */
-static void best_does_not_see_named_evaluations(void **state)
+TEST(best_does_not_see_named_evaluations)
 {
     asked         a = { 0 };
     est_exporter *exporter;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     for (int i = 0; i < 2; i++) {
         est_metrics *metrics = NULL;
@@ -429,13 +416,12 @@ static void best_does_not_see_named_evaluations(void **state)
     tear_down(&f, exporter);
 }
 
-static void best_needs_a_loss(void **state)
+TEST(best_needs_a_loss)
 {
     est_exporter *exporter;
     est_metrics  *other = metrics_with("mae", 1, 3);
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_best_exporter(NULL, OPTIONS(.event_file_pattern = ""));
     assert_non_null(exporter);
@@ -462,13 +448,12 @@ static void after_mae(fixture *f, est_exporter *exporter, double mae, bool expor
 
 /* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that did not
  * have the metric do not count. */
-static void best_by_another_metric(void **state)
+TEST(best_by_another_metric)
 {
     est_exporter *small, *large;
     est_metrics  *evaluated = NULL;
     fixture       f;
 
-    (void)state;
     set_up(&f);
     ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &evaluated));
     assert_true(isnan(est_metrics_get(evaluated, "mae")));
@@ -491,13 +476,12 @@ static void best_by_another_metric(void **state)
 
 /* --- failures -------------------------------------------------------------------------------------------------------- */
 
-static void a_failed_export_is_not_the_best(void **state)
+TEST(a_failed_export_is_not_the_best)
 {
     est_exporter *exporter;
     est_metrics  *metrics = metrics_with("loss", 1, 3);
     fixture       f;
 
-    (void)state;
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
@@ -510,9 +494,8 @@ static void a_failed_export_is_not_the_best(void **state)
     tear_down(&f, exporter);
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     assert_null(est_latest_exporter(NULL, OPTIONS(0)));
     est_test_error_has("needs a name");
     assert_null(est_latest_exporter("a/b", OPTIONS(0)));
@@ -524,7 +507,7 @@ static void bad_options_are_refused(void **state)
     est_exporter_free(NULL);
 }
 
-static void every_allocation_of_making_one_may_fail(void **state)
+TEST(every_allocation_of_making_one_may_fail)
 {
     const char *const              extra[] = { "a", "b" };
     const est_receiver_alternative other   = { .name = "other", .features = extra, .n_features = 2 };
@@ -532,7 +515,6 @@ static void every_allocation_of_making_one_may_fail(void **state)
     est_tensor                    *one  = NULL;
     est_exporter                  *made = NULL;
 
-    (void)state;
     ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 1 }, &one));
     specs[0]               = shop_specs[0];
     specs[1]               = shop_specs[1];
@@ -555,27 +537,6 @@ static void every_allocation_of_making_one_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(latest_exports_always_and_keeps_some),
-        cmocka_unit_test(how_many_are_kept),
-        cmocka_unit_test(final_exports_at_the_end),
-        cmocka_unit_test(a_clock_that_was_set_back),
-        cmocka_unit_test(one_of_your_own),
-        cmocka_unit_test(best_exports_what_is_better),
-        cmocka_unit_test(best_after_a_restart),
-        cmocka_unit_test(best_of_what_was_exported),
-        cmocka_unit_test(best_in_a_directory_with_brackets),
-        cmocka_unit_test(best_of_an_empty_directory),
-        cmocka_unit_test(best_after_nan),
-        cmocka_unit_test(best_reads_event_files),
-        cmocka_unit_test(best_does_not_see_named_evaluations),
-        cmocka_unit_test(best_needs_a_loss),
-        cmocka_unit_test(best_by_another_metric),
-        cmocka_unit_test(a_failed_export_is_not_the_best),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(every_allocation_of_making_one_may_fail),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

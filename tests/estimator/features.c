@@ -23,7 +23,7 @@ static est_status nothing(void *state, est_field *element)
     return EST_OUT_OF_RANGE;
 }
 
-static void finds_what_is_asked_for(void **state)
+TEST(finds_what_is_asked_for)
 {
     static const est_component components[] = {
         { .name = "x", .dtype = EST_F32, .shape = { 2, { -1, 3 } } },
@@ -37,7 +37,6 @@ static void finds_what_is_asked_for(void **state)
     est_features                features;
     est_feature                 x, ids;
 
-    (void)state;
     ok(est_dataset_finish(est_dataset_generator(components, 3, &(est_generator){ .next = nothing }), &input));
     ok(est_model_create(EST_TRAIN, &config, &task, input, 1, &model));
     features = est_model_features(model);
@@ -56,7 +55,7 @@ static void finds_what_is_asked_for(void **state)
     est_dataset_free(input);
 }
 
-static void finds_what_is_served(void **state)
+TEST(finds_what_is_served)
 {
     static const est_run_config config;
     static est_task             task;
@@ -64,7 +63,6 @@ static void finds_what_is_served(void **state)
     est_features                features;
     est_node                    values, splits;
 
-    (void)state;
     ok(est_model_create(EST_PREDICT, &config, &task, NULL, 1, &model));
     values = est_placeholder(est_model_graph(model), "a", EST_I64, EST_SHAPE(-1));
     splits = est_placeholder(est_model_graph(model), "b", EST_I64, EST_SHAPE(-1));
@@ -191,7 +189,7 @@ static double loss_of(census *c)
     return loss;
 }
 
-static void wide_and_deep_from_csv(void **state)
+TEST(wide_and_deep_from_csv)
 {
     char              dir[64], rows[96], words[96], path[EST_CHECKPOINT_PATH_MAX];
     census            c;
@@ -199,7 +197,6 @@ static void wide_and_deep_from_csv(void **state)
     est_train_options train;
     double            before;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(rows, sizeof rows, "%s/rows.csv", dir);
     snprintf(words, sizeof words, "%s/words.txt", dir);
@@ -227,15 +224,4 @@ static void wide_and_deep_from_csv(void **state)
     est_test_error_has("has a vocabulary or a number of buckets changed?");
     census_close(&c);
     est_test_dir_remove(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_is_asked_for),
-        cmocka_unit_test(finds_what_is_served),
-        cmocka_unit_test(wide_and_deep_from_csv),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,14 +112,13 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_log(void **state)
+TEST(log)
 {
     char           dir[64];
     est_hook       ticking = { .before_run = pass_time };
     est_metrics   *metrics = NULL;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 4);
     est_manual_clock_init(&clock_at, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
@@ -188,14 +187,13 @@ static counting_listener make_listener(void)
 }
 
 /* The user's saver works in place of the configured one, and what it saves resumes exactly. */
-static void test_own_saver(void **state)
+TEST(own_saver)
 {
     char              dir[64], whole[64];
     counting_listener own = make_listener(), call = make_listener();
     est_estimator    *e;
     est_hook         *saver, *second;
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(whole);
     saver = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_LISTENERS(&own.listener)));
@@ -243,11 +241,10 @@ static est_status saving_model(est_model *model, est_mode mode, const void *para
     return est_test_model(model, mode, params);
 }
 
-static void test_saver_of_model(void **state)
+TEST(saver_of_model)
 {
     char dir[64];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         counting_listener listener = make_listener();
         est_estimator    *e;
@@ -269,13 +266,12 @@ static void test_saver_of_model(void **state)
     }
 }
 
-static void test_listeners_refused(void **state)
+TEST(listeners_refused)
 {
     char              dir[64];
     counting_listener listener = make_listener();
     est_estimator    *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 0);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
@@ -310,14 +306,13 @@ static est_status wide_model(est_model *model, est_mode mode, const void *params
 }
 
 /* A checkpoint of another model is refused, and leaves the graph of that model where it is. */
-static void test_graph_of_refused(void **state)
+TEST(graph_of_refused)
 {
     char           dir[64], path[96], names[1024], same_names[1024];
     char          *before = NULL, *after = NULL;
     size_t         before_size, after_size;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/graph.pbtxt", dir);
     e = make(dir, 10);
@@ -360,13 +355,12 @@ static est_status nan_model_alone(est_model *model, est_mode mode, const void *p
 }
 
 /* The user's or the model's hook for NaN takes the place of the one that fails. */
-static void test_nan(void **state)
+TEST(nan)
 {
     char           dir[64];
     est_hook      *stops = est_nan_hook(false);
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(nan_model_alone, dir, 1);
     keep_log();
@@ -422,13 +416,12 @@ static est_status line_model(est_model *model, est_mode mode, const void *params
 }
 
 /* A NaN that came with the input is not blamed on the learning rate. */
-static void test_nan_in_input(void **state)
+TEST(nan_in_input)
 {
     char           dir[64];
     est_metrics   *metrics = NULL;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(line_model, dir, 1);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = spoilt_input, .input_user = "x")),
@@ -455,13 +448,12 @@ static void test_nan_in_input(void **state)
 }
 
 /* Stopped by a NaN, a training ends well: the last good checkpoint is evaluated. */
-static void test_nan_and_evaluate(void **state)
+TEST(nan_and_evaluate)
 {
     char           dir[64];
     est_metrics   *metrics = NULL;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_of(nan_model, dir, 1);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 5),
@@ -510,14 +502,13 @@ static void look_and_train(const char *dir, int64_t kill_at)
     est_estimator_free(e);
 }
 
-static void test_runs_of_hooks_change_nothing(void **state)
+TEST(runs_of_hooks_change_nothing)
 {
     char           whole[64], killed[64];
     est_estimator *e;
     pid_t          pid;
     int            status;
 
-    (void)state;
     est_test_dir(whole);
     est_test_dir(killed);
     e = make(whole, 1000);
@@ -564,14 +555,13 @@ static void count_told(int number)
     n_told++;
 }
 
-static void test_late_signal(void **state)
+TEST(late_signal)
 {
     char           dir[64];
     est_estimator *e;
     pid_t          pid;
     int            status;
 
-    (void)state;
     est_test_dir(dir);
     e      = make_of(late_model, dir, 10);
     n_told = 0;
@@ -625,14 +615,13 @@ static void stopped(est_status status, const char *text)
     est_test_error_has(text);
 }
 
-static void test_signal_in_predictions(void **state)
+TEST(signal_in_predictions)
 {
     char             dir[64];
     terminator       t = { .hook = { .after_run = terminator_run, .end = terminator_end }, .run = 3 };
     est_estimator   *e;
     est_predictions *p = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10);
     for (int batches = 0; batches < 2; batches++) {
@@ -655,14 +644,13 @@ static void test_signal_in_predictions(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_signal_in_evaluation(void **state)
+TEST(signal_in_evaluation)
 {
     char           dir[64];
     terminator     t = { .hook = { .after_run = terminator_run }, .run = 3 };
     est_estimator *e;
     est_metrics   *metrics = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10);
     stopped(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&t.hook)), &metrics),
@@ -680,13 +668,12 @@ static est_status raising_model(est_model *model, est_mode mode, const void *par
     return est_test_model(model, mode, params);
 }
 
-static void test_signal_in_export(void **state)
+TEST(signal_in_export)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(-1, 2) } };
     char                dir[64], base[96], names[1024];
     est_estimator      *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/exports", dir);
     e = make_of(raising_model, dir, 10);
@@ -704,22 +691,6 @@ static void test_signal_in_export(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_own_saver),
-        cmocka_unit_test(test_saver_of_model),
-        cmocka_unit_test(test_listeners_refused),
-        cmocka_unit_test(test_graph_of_refused),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_nan_in_input),
-        cmocka_unit_test(test_nan_and_evaluate),
-        cmocka_unit_test(test_runs_of_hooks_change_nothing),
-        cmocka_unit_test(test_late_signal),
-        cmocka_unit_test(test_signal_in_predictions),
-        cmocka_unit_test(test_signal_in_evaluation),
-        cmocka_unit_test(test_signal_in_export),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

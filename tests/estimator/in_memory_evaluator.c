@@ -33,7 +33,7 @@ static void read_results(const char *dir, const char *name, est_eval_results *ou
     assert_int_equal(est_eval_results_read(out, path), EST_OK);
 }
 
-static void test_when_and_what(void **state)
+TEST(when_and_what)
 {
     static const int64_t     steps[] = { 0, 10, 20, 25 };
     static const char *const names[] = { "loss", "mae", "rmse" };
@@ -43,7 +43,6 @@ static void test_when_and_what(void **state)
     est_estimator           *e;
     est_hook                *hook;
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(plain);
     e    = make(dir, "{}");
@@ -79,14 +78,13 @@ static void test_when_and_what(void **state)
     est_test_dir_remove(plain);
 }
 
-static void test_steps(void **state)
+TEST(steps)
 {
     char             dir[64];
     est_eval_results results;
     est_estimator   *e;
     est_hook        *hook;
 
-    (void)state;
     est_test_dir(dir);
     e    = make(dir, "{}");
     hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .steps = 2, .every_n_iter = 5));
@@ -104,7 +102,7 @@ static void test_steps(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_default_period(void **state)
+TEST(default_period)
 {
     static const int64_t steps[] = { 0, 100, 200, 201 };
     char                 dir[64];
@@ -112,7 +110,6 @@ static void test_default_period(void **state)
     est_estimator       *e;
     est_hook            *hook;
 
-    (void)state;
     est_test_dir(dir);
     e    = make(dir, "{}");
     hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .steps = 1));
@@ -137,14 +134,13 @@ static est_status terminate_after_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_sigterm(void **state)
+TEST(sigterm)
 {
     est_hook       stop = { .after_run = terminate_after_run };
     char           dir[64], latest[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     est_hook      *hook;
 
-    (void)state;
     est_test_dir(dir);
     e    = make(dir, "{}");
     hook = est_in_memory_evaluator_hook(
@@ -169,7 +165,7 @@ static est_status fail_input(const est_input_context *context, void *user, est_d
     return est_fail(EST_DATA_LOSS, "no rows today");
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     const char    *cluster = "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, "
                              "\"task\": {\"type\": \"chief\", \"index\": 0}}";
@@ -177,7 +173,6 @@ static void test_refused(void **state)
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, "{}");
     assert_null(est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.steps = 1)));
@@ -205,13 +200,12 @@ static void test_refused(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     char           dir[64];
     est_estimator *e;
     est_hook      *hook = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, "{}");
     for (int n = 1; hook == NULL; n++) {
@@ -228,11 +222,6 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_when_and_what), cmocka_unit_test(test_steps),   cmocka_unit_test(test_default_period),
-        cmocka_unit_test(test_sigterm),       cmocka_unit_test(test_refused), cmocka_unit_test(test_no_memory),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

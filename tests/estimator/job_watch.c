@@ -19,7 +19,7 @@ static bool is_held(void *user, double secs)
     return secs < HELLO_SECS;
 }
 
-static void test_far_away(void **state)
+TEST(far_away)
 {
     relay          r = { .holds = is_held };
     char           dir[64], near[32], config[256];
@@ -29,7 +29,6 @@ static void test_far_away(void **state)
     est_job_watch  watch     = { 0 };
     int            held;
 
-    (void)state;
     est_test_dir(dir);
     r.to_port = port_take(&held);
     relay_start(&r);
@@ -64,11 +63,10 @@ static bool is_elsewhere(const char *theirs, const char *ours)
     return est_job_watch_is_elsewhere(&watch, ours);
 }
 
-static void test_folders(void **state)
+TEST(folders)
 {
     char dir[64], name[96], missing[96];
 
-    (void)state;
     est_test_dir(dir);
     snprintf(name, sizeof name, "%s/name", dir);
     snprintf(missing, sizeof missing, "%s/missing", dir);
@@ -81,11 +79,4 @@ static void test_folders(void **state)
     assert_false(is_elsewhere("", dir)); /* it was not said */
     assert_int_equal(unlink(name), 0);
     est_test_dir_remove(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_far_away), cmocka_unit_test(test_folders) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,12 +304,11 @@ static est_status run(est_estimator *e, est_mode mode)
     return status;
 }
 
-static void test_mistakes(void **state)
+TEST(mistakes)
 {
     static const char *const modes[] = { "train", "eval", "predict" };
     char                     dir[64], context[32];
 
-    (void)state;
     est_test_dir(dir);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_estimator *e = make(wrong_model, dir, &cases[i], sizeof cases[i]);
@@ -336,13 +335,12 @@ static void located_text(est_model *model, est_node y)
     est_model_text(model, "s", number);
 }
 
-static void test_line(void **state)
+TEST(line)
 {
     mistake_case   which = { .make = located_text };
     char           dir[64], where[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(wrong_model, dir, &which, sizeof which);
     assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);
@@ -367,12 +365,11 @@ static est_status curious_model(est_model *model, est_mode mode, const void *par
     return est_test_model(model, mode, NULL);
 }
 
-static void test_config_and_task(void **state)
+TEST(config_and_task)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(curious_model, dir, dir, sizeof dir);
     assert_string_equal(est_estimator_task(e)->type, "worker");
@@ -408,12 +405,11 @@ static est_status untrained_model(est_model *model, est_mode mode, const void *p
     return est_model_status(model);
 }
 
-static void test_required(void **state)
+TEST(required)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(silent_model, dir, NULL, 0);
     assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);
@@ -494,14 +490,13 @@ static est_status good_model(est_model *model, est_mode mode, const void *params
     return est_model_status(model);
 }
 
-static void test_taken(void **state)
+TEST(taken)
 {
     char           dir[64];
     tally          t = { 0 }, *params = &t;
     est_metrics   *metrics = NULL;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(good_model, dir, &params, sizeof params);
     assert_int_equal(run(e, EST_TRAIN), EST_OK);
@@ -576,14 +571,13 @@ static void assert_file_has(const char *dir, const char *name, const char *text,
 }
 
 /* What device_fn says is in the files of a run; exports, which run elsewhere, have only what the model pinned itself. */
-static void test_device_fn(void **state)
+TEST(device_fn)
 {
     const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
     char                dir[64], base[100], path[EST_CHECKPOINT_PATH_MAX];
     placing             p = { .variables = "/job:ps/task:1" };
     est_estimator      *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_placed(dir, &p);
     assert_int_equal(run(e, EST_TRAIN), EST_OK);
@@ -611,11 +605,6 @@ static void test_device_fn(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_line),  cmocka_unit_test(test_config_and_task),
-        cmocka_unit_test(test_required), cmocka_unit_test(test_taken), cmocka_unit_test(test_device_fn),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

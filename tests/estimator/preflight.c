@@ -116,13 +116,12 @@ static est_status refuse(est_exporter *exporter, est_estimator *estimator)
         .struct_size = sizeof(est_eval_spec), .input_fn = (fn), .throttle_secs = EST_OFF, __VA_ARGS__ })
 #define EVAL(...) EVAL_OF(est_test_input, __VA_ARGS__)
 
-static void test_names_of_metrics(void **state)
+TEST(names_of_metrics)
 {
     est_exporter *wrong = best("rmsee"), *right = best("rmse"), *usual = best(NULL), *step = best("global_step");
     est_exporter  own  = { .name = "own", .export_model = export_nothing, .metric = "ma" };
     est_hook     *stop = est_stop_if_no_decrease_hook("los", 1, NULL);
 
-    (void)state;
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(right, wrong)), NULL, "two exporters are called best");
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(wrong)), NULL,
             "exporter best: it compares the metric \"rmsee\", which evaluations do not have (did you mean \"rmse\"?); "
@@ -144,14 +143,13 @@ static void test_names_of_metrics(void **state)
 }
 
 /* est_train has the names from the model over its own input; what is read elsewhere is not its model's. */
-static void test_train_alone(void **state)
+TEST(train_alone)
 {
     est_hook      *wrong = est_stop_if_lower_hook("accuracy", 1, NULL), *right = est_stop_if_lower_hook("mae", 0, NULL);
     est_hook      *other = est_stop_if_lower_hook("accuracy", 1, EST_EARLY_STOPPING(.eval_dir = "/tmp/no/such/run"));
     est_estimator *e;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e           = make(dir, 10, "{}");
     steps       = 0;
@@ -207,11 +205,10 @@ static est_status counts_in_eval(est_model *model, est_mode mode, const void *pa
     return est_test_model(model, mode, params);
 }
 
-static void test_models(void **state)
+TEST(models)
 {
     int two = 2, three = 3;
 
-    (void)state;
     refused(fails_in_eval, EVAL(.name = NULL), NULL, "eval spec: model_fn, mode eval: no idea how to evaluate");
     refused(est_test_model, EVAL_OF(other_input, .input_user = &two), NULL,
             "the model reads the label \"y\", and the input has no such component; it has: x");
@@ -247,11 +244,10 @@ static est_status column_model(est_model *model, est_mode mode, const void *para
 
 /* A chief whose machine has no files of evaluations trains, as an evaluator may be started meanwhile, and is warned of
  * the final evaluation, which fails without one; what it can read must be right. */
-static void test_files(void **state)
+TEST(files)
 {
     char dir[64], path[96];
 
-    (void)state;
     warnings[0] = '\0';
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/eval.csv", dir);
@@ -279,7 +275,7 @@ static est_exporter *latest(const est_component *raw)
     return est_latest_exporter("latest", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
 }
 
-static void test_receivers(void **state)
+TEST(receivers)
 {
     const est_component wide  = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(3) };
     const est_component other = { .name = "z", .dtype = EST_F32, .shape = EST_SHAPE(2) };
@@ -287,7 +283,6 @@ static void test_receivers(void **state)
     est_exporter       *a = latest(&wide), *b = latest(&other), *c = latest(&words);
     est_exporter        own = { .name = "own", .export_model = export_nothing, .check = refuse };
 
-    (void)state;
     refused(
         est_test_model, EVAL(.exporters = EST_EXPORTERS(a)), NULL,
         "exporter latest: export: the graph to serve: the variable 'dense/kernel' is float32 [3,4], but float32 [2,4] "
@@ -301,7 +296,7 @@ static void test_receivers(void **state)
 }
 
 /* The graph to train has the optimizer's slots, which an evaluator's model has not. */
-static void test_train_graph(void **state)
+TEST(train_graph)
 {
     static const est_component xy[]     = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) },
                                             { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
@@ -311,7 +306,6 @@ static void test_train_graph(void **state)
     est_estimator *e;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, EVALUATOR);
     assert_int_equal(est_preflight_evaluator(e, (est_hooks){ 0 }, EVAL(.exporters = EST_EXPORTERS(exporter))), EST_OK);
@@ -321,14 +315,13 @@ static void test_train_graph(void **state)
 }
 
 /* What an exporter of one's own can ask, at any time. */
-static void test_check_model(void **state)
+TEST(check_model)
 {
     const est_component right = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
     const est_component wrong = { .name = "z", .dtype = EST_F32, .shape = EST_SHAPE(2) };
     est_estimator      *e;
     char                dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_export_check_model(e, EST_EXPORT(.input = { .raw = &right, .n_raw = 1 })), EST_OK);
@@ -353,13 +346,12 @@ static void test_check_model(void **state)
 }
 
 /* A file where the directory of results or exports would be. */
-static void test_files_in_the_way(void **state)
+TEST(files_in_the_way)
 {
     est_exporter  *exporter = best(NULL);
     est_estimator *e;
     char           dir[64], path[96];
 
-    (void)state;
     est_test_dir(dir);
     e     = make(dir, 2, "{}");
     steps = 0;
@@ -383,14 +375,7 @@ static void test_files_in_the_way(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_of_metrics), cmocka_unit_test(test_train_alone),
-        cmocka_unit_test(test_models),           cmocka_unit_test(test_files),
-        cmocka_unit_test(test_receivers),        cmocka_unit_test(test_train_graph),
-        cmocka_unit_test(test_check_model),      cmocka_unit_test(test_files_in_the_way),
-    };
-
     est_log_set_level(EST_LOG_WARN);
     est_log_set_sink(keep_warnings, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

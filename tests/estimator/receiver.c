@@ -24,14 +24,13 @@ static est_model *new_model(void)
     return model;
 }
 
-static void parsing_makes_one_string_input(void **state)
+TEST(parsing_makes_one_string_input)
 {
     const est_serving_input input = SHOP_PARSING;
     est_model              *model = new_model();
     est_receiver            receiver;
     est_ragged_node         ids;
 
-    (void)state;
     ok(est_receiver_build(&input, model, &receiver));
     assert_int_equal(receiver.groups[0].n_inputs, 1);
     assert_string_equal(receiver.groups[0].inputs[0].name, "examples");
@@ -46,7 +45,7 @@ static void parsing_makes_one_string_input(void **state)
     est_model_free(model);
 }
 
-static void raw_makes_an_input_a_feature(void **state)
+TEST(raw_makes_an_input_a_feature)
 {
     const est_component     odd[2] = { { .name = "_a feature", .dtype = EST_U8, .shape = { 2, { 4, -1 } } },
                                        { .name = "hidden", .dtype = EST_STRING } };
@@ -55,7 +54,6 @@ static void raw_makes_an_input_a_feature(void **state)
     est_receiver            receiver;
     est_node                kernel;
 
-    (void)state;
     ok(est_receiver_build(&input, model, &receiver));
     assert_int_equal(receiver.groups[0].n_inputs, 2);
     assert_int_equal(est_node_dim(receiver.groups[0].inputs[0].node, 0), -1);
@@ -88,14 +86,13 @@ static void refuse(const est_serving_input *input, const char *says)
     est_model_free(model);
 }
 
-static void bad_inputs_are_refused(void **state)
+TEST(bad_inputs_are_refused)
 {
     const est_component    twice[2] = { { .name = "x", .dtype = EST_F32 }, { .name = "x", .dtype = EST_F32 } };
     const est_component    nameless = { .dtype = EST_F32 };
     const est_component    deep     = { .name = "x", .dtype = EST_F32, .shape = { EST_RANK_MAX, { 1 } } };
     const est_feature_spec wrong    = { .name = "x", .dtype = EST_F64 };
 
-    (void)state;
     refuse(&(est_serving_input){ 0 }, "features to parse or raw ones");
     refuse(&(est_serving_input){ .parse = shop_specs, .n_parse = 1, .raw = shop_raw, .n_raw = 1 }, "not both");
     refuse(&(est_serving_input){ .parse = shop_specs }, "at least one feature");
@@ -107,7 +104,7 @@ static void bad_inputs_are_refused(void **state)
 }
 
 /* What model_fn sees can be fed, too: all of it, or some. */
-static void alternatives_are_features(void **state)
+TEST(alternatives_are_features)
 {
     static const char *const some[] = { "ids" }, *const none[] = { "nose" };
     const est_receiver_alternative good[] = { { .name = "parsed" }, { "some", some, 1 } };
@@ -119,7 +116,6 @@ static void alternatives_are_features(void **state)
     est_model   *model = new_model();
     est_receiver receiver;
 
-    (void)state;
     ok(est_receiver_build(&input, model, &receiver));
     assert_int_equal(receiver.n_groups, 3);
     assert_string_equal(receiver.groups[1].name, "parsed");
@@ -146,7 +142,7 @@ static void free_all(est_tensor **tensors, int n)
 }
 
 /* What was recorded is fed as it was; the rest is made up, as many rows as the receiver takes. */
-static void rows_fit_the_receiver(void **state)
+TEST(rows_fit_the_receiver)
 {
     const est_serving_input input = { .raw = shop_raw, .n_raw = 3 }, five = { .raw = shop_raw, .n_raw = 3, .batch = 5 };
     const est_serving_input ids   = { .raw = &shop_raw[2], .n_raw = 1 };
@@ -157,7 +153,6 @@ static void rows_fit_the_receiver(void **state)
     est_tensor             *out[4];
     bool                    made_up;
 
-    (void)state;
     ok(est_receiver_build(&input, model, &receiver));
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 2, 3 }, &items[0].values));
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &items[0].splits));
@@ -193,15 +188,4 @@ static void rows_fit_the_receiver(void **state)
     est_tensor_free(items[0].splits);
     est_tensor_free(items[1].values);
     est_model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parsing_makes_one_string_input), cmocka_unit_test(raw_makes_an_input_a_feature),
-        cmocka_unit_test(bad_inputs_are_refused),         cmocka_unit_test(alternatives_are_features),
-        cmocka_unit_test(rows_fit_the_receiver),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * RunConfig: defaults, every refused value, where the model directory comes from, what is logged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +13,7 @@
 #include "estimator/run_config.h"
 #include "estoc/log.h"
 #include "support/locale_test.h"
+#include "support/test.h"
 
 static char logged[8192], scratch[] = "/tmp/est-run-config-XXXXXX";
 
@@ -72,11 +67,10 @@ static void resolve_ok(const est_run_config *given, resolved *out)
     if (resolve(given, "dir", out) != EST_OK) fail_msg("%s", est_error_message());
 }
 
-static void test_defaults(void **state)
+TEST(defaults)
 {
     resolved r;
 
-    (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 0), &r);
     assert_int_equal(r.c.struct_size, EST_STRUCT_SIZE(est_run_config));
     assert_string_equal(r.c.model_dir, "dir");
@@ -103,11 +97,10 @@ static void test_defaults(void **state)
     resolved_clear(&r);
 }
 
-static void test_given(void **state)
+TEST(given)
 {
     resolved r;
 
-    (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 7, .save_summary_steps = 1, .save_checkpoints_steps = 2, .keep_checkpoint_max = 3,
                               .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = 4,
                               .session_creation_timeout_secs = 1.5, .peer_silence_secs = 2.5,
@@ -137,7 +130,7 @@ static void test_given(void **state)
 }
 
 /* How checkpoints are timed: given steps and seconds, resolved steps and seconds. */
-static void test_checkpoint_timing(void **state)
+TEST(checkpoint_timing)
 {
     static const struct {
         int64_t steps;
@@ -150,7 +143,6 @@ static void test_checkpoint_timing(void **state)
         { EST_OFF, 0, EST_OFF, 600 }, { 0, EST_OFF, EST_OFF, EST_OFF }, { EST_OFF, EST_OFF, EST_OFF, EST_OFF },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         resolved r;
 
@@ -170,12 +162,11 @@ static void replace_ok(const est_run_config *changed, resolved *out)
 }
 
 /* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each other. */
-static void test_replace(void **state)
+TEST(replace)
 {
     resolved       first, r;
     est_run_config c;
 
-    (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 3, .save_summary_steps = EST_OFF, .keep_checkpoint_max = EST_OFF,
                               .log_step_count_steps = EST_OFF, .max_worker_delay_secs = EST_OFF,
                               .save_checkpoints_steps = 50, .protocol = "tcp", .threads = 2),
@@ -231,9 +222,8 @@ static void expect_error(const est_run_config *given, const char *model_dir, con
     resolved_clear(&r);
 }
 
-static void test_refused_numbers(void **state)
+TEST(refused_numbers)
 {
-    (void)state;
     expect_error(EST_RUN_CONFIG(.save_summary_steps = -1), "d",
                  "RunConfig: save_summary_steps is -1; write a number of steps, 0 for the default or EST_OFF");
     expect_error(EST_RUN_CONFIG(.log_step_count_steps = EST_FOREVER), "d",
@@ -265,13 +255,12 @@ static void test_refused_numbers(void **state)
                  "RunConfig: threads is -1; write how many, or 0 for as many as there are cores");
 }
 
-static void test_refused_words(void **state)
+TEST(refused_words)
 {
     static const char *const good[] = { "grpc", "grpc+verbs", "tcp", "tls", "ucx" };
     char                     own[]  = "tls";
     resolved                 r;
 
-    (void)state;
     expect_error(
         EST_RUN_CONFIG(.protocol = "http"), "d",
         "RunConfig: protocol is \"http\"; write \"grpc\", \"grpc+verbs\", \"tcp\", \"tls\" or \"ucx\", or leave "
@@ -324,14 +313,13 @@ static void expect_no_ps(const est_run_config *given, const char *source)
     expect_status(given, EST_INVALID_ARGUMENT, error);
 }
 
-static void test_strategies(void **state)
+TEST(strategies)
 {
     est_strategy *s = some_strategy(), *mirrored = NULL;
     est_cluster  *cluster = NULL;
     const est_job job     = { "worker", (const char *const[]){ "a:1" }, 1 };
     resolved      r;
 
-    (void)state;
     assert_int_equal(est_mirrored_strategy(NULL, &mirrored), EST_OK);
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .eval_distribute = mirrored), &r);
     resolved_clear(&r);
@@ -431,12 +419,11 @@ static void assert_slurm_task(const est_task *task)
     assert_int_equal(task->global_id, 2);
 }
 
-static void test_slurm(void **state)
+TEST(slurm)
 {
     est_resolver *slurm = NULL;
     resolved      r, again;
 
-    (void)state;
     setenv("TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}", 1);
     resolve_in_slurm(&slurm);
     resolve_ok(EST_RUN_CONFIG(.resolver = slurm), &r);
@@ -449,7 +436,7 @@ static void test_slurm(void **state)
     resolved_clear(&again);
 }
 
-static void test_simple_resolver(void **state)
+TEST(simple_resolver)
 {
     est_strategy *s        = some_strategy();
     const est_job job      = { .name = "chief", .addresses = (const char *const[]){ "a:1" }, .n = 1 };
@@ -457,7 +444,6 @@ static void test_simple_resolver(void **state)
     est_resolver *resolver = NULL;
     resolved      r;
 
-    (void)state;
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
     assert_int_equal(est_resolve_simple(cluster, "chief", 0, NULL, &resolver), EST_OK);
     resolve_ok(EST_RUN_CONFIG(.resolver = resolver), &r);
@@ -489,12 +475,11 @@ static void test_simple_resolver(void **state)
     est_strategy_free(s);
 }
 
-static void test_resolver_no_memory(void **state)
+TEST(resolver_no_memory)
 {
     est_resolver *slurm = NULL;
     resolved      r;
 
-    (void)state;
     resolve_in_slurm(&slurm);
     for (int n = 1;; n++) {
         est_status status;
@@ -512,12 +497,11 @@ static void test_resolver_no_memory(void **state)
     est_resolver_free(slurm);
 }
 
-static void test_struct_size(void **state)
+TEST(struct_size)
 {
     est_run_config c = { .save_summary_steps = 7, .quiet = true, .threads = 3 };
     resolved       r;
 
-    (void)state;
     assert_int_equal(resolve(&c, "d", &r), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "make them with EST_RUN_CONFIG(...)"));
     resolved_clear(&r);
@@ -555,11 +539,10 @@ static void expect_dir_error(const char *beside, const char *in_config, const ch
 
 #define LEAVE_OUT "; write the path of a directory, or leave it out"
 
-static void test_model_dir(void **state)
+TEST(model_dir)
 {
     static const char a[] = "{\"model_dir\": \"a\"}";
 
-    (void)state;
     expect_dir("a", NULL, "{}", "a");
     expect_dir(NULL, "a", "{}", "a");
     expect_dir(NULL, NULL, a, "a");
@@ -579,12 +562,11 @@ static void test_model_dir(void **state)
         "Estimator: model_dir is \"b\", but TF_CONFIG: model_dir is \"a\"; write the same, or leave one out");
 }
 
-static void test_temporary_dir(void **state)
+TEST(temporary_dir)
 {
     resolved r;
     char     want[200];
 
-    (void)state;
     assert_int_equal(resolve(NULL, NULL, &r), EST_OK);
     assert_true(est_dir_exists(r.c.model_dir));
     assert_memory_equal(r.c.model_dir, scratch, strlen(scratch));
@@ -609,12 +591,11 @@ static const char two_workers[] =
     "{\"cluster\": {\"worker\": [\"localhost:12345\", \"localhost:23456\"]}, \"task\": {\"type\": \"worker\", \"index\": "
     "1}}";
 
-static void test_cluster(void **state)
+TEST(cluster)
 {
     est_strategy *s = some_strategy();
     resolved      r;
 
-    (void)state;
     setenv("TF_CONFIG", two_workers, 1);
     expect_error(NULL, "d",
                  "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
@@ -646,7 +627,7 @@ static void test_cluster(void **state)
 }
 
 /* The line is one line of JSON, whatever the model directory is called. */
-static void test_text(void **state)
+TEST(text)
 {
     static const char want[] =
         "{\"model_dir\": \"a\\\"b\\n\", \"seed\": null, \"save_summary_steps\": 100, \"save_checkpoints_steps\": null, "
@@ -661,7 +642,6 @@ static void test_text(void **state)
     est_json *value = NULL;
     char      line[2000];
 
-    (void)state;
     est_log_set_level(EST_LOG_DEBUG);
     locale_comma(); /* JSON has a point all the same */
     if (resolve(EST_RUN_CONFIG(.model_dir = "a\"b\n", .keep_checkpoint_max = EST_OFF,
@@ -681,9 +661,8 @@ static void test_text(void **state)
     est_json_free(value);
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     setenv("TF_CONFIG", two_workers, 1);
     for (int64_t n = 1;; n++) {
         resolved   r;
@@ -707,16 +686,5 @@ static void test_memory_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),          cmocka_unit_test(test_given),
-        cmocka_unit_test(test_checkpoint_timing), cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_refused_numbers),   cmocka_unit_test(test_refused_words),
-        cmocka_unit_test(test_strategies),        cmocka_unit_test(test_struct_size),
-        cmocka_unit_test(test_model_dir),         cmocka_unit_test(test_temporary_dir),
-        cmocka_unit_test(test_cluster),           cmocka_unit_test(test_text),
-        cmocka_unit_test(test_memory_failures),   cmocka_unit_test(test_slurm),
-        cmocka_unit_test(test_simple_resolver),   cmocka_unit_test(test_resolver_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return est_test_run(setup, teardown);
 }

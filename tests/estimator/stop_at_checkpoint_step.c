@@ -74,12 +74,11 @@ static void save_step_5(const char *dir)
     est_graph_free(graph);
 }
 
-static void test_chief(void **state)
+TEST(chief)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, "{}");
     assert_int_equal(train(e, est_stop_at_checkpoint_step_hook(e, 5, 0), -1), 5);
@@ -87,14 +86,13 @@ static void test_chief(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_worker(void **state)
+TEST(worker)
 {
     char           dir[64], own[64], byte;
     est_estimator *e, *trainer;
     int            said[2], status;
     pid_t          pid;
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(own);
     e       = make(dir, WORKER);
@@ -149,14 +147,13 @@ static void chief_sleep(void *user, int64_t ns)
 }
 
 /* It looks, waits 30 s, looks again and finds the checkpoint. */
-static void test_default_wait(void **state)
+TEST(default_wait)
 {
     char           dir[64], own[64];
     est_estimator *e, *trainer;
     chief_clock    c = { .clock = { .now_ns = chief_now, .wall_ns = chief_wall, .sleep_ns = chief_sleep, .user = &c },
                          .dir   = dir };
 
-    (void)state;
     est_test_dir(dir);
     est_test_dir(own);
     e       = make(dir, WORKER);
@@ -172,13 +169,12 @@ static void test_default_wait(void **state)
     est_test_dir_remove(own);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     char           dir[64];
     est_estimator *e;
     est_hook      *hook;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, WORKER);
     assert_null(est_stop_at_checkpoint_step_hook(e, 0, 0));
@@ -197,13 +193,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chief),
-        cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_default_wait),
-        cmocka_unit_test(test_refused),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -95,12 +95,11 @@ static est_hook *low(void)
     return est_stop_if_lower_hook("mae", -1, OFTEN);
 }
 
-static void test_by_steps(void **state)
+TEST(by_steps)
 {
     const run often = { .max_steps = 10, .save_steps = 2, .throttle_secs = EST_OFF };
     const run never = { .max_steps = 10, .save_steps = 10, .throttle_secs = EST_OFF };
 
-    (void)state;
     warns(often, patient(6), NULL); /* evaluations of steps 2 to 8 */
     warns(often, low(), NULL);
     warns(
@@ -116,9 +115,8 @@ static void test_by_steps(void **state)
 }
 
 /* How long a run is, is not known: intervals as long as the defaults are mentioned. */
-static void test_by_time(void **state)
+TEST(by_time)
 {
-    (void)state;
     warns(
         (run){ .max_steps = 3, .throttle_secs = EST_OFF }, low(),
         "early stopping by \"mae\" looks at evaluations, and those come every 600 s (save_checkpoints_secs): a shorter "
@@ -130,21 +128,19 @@ static void test_by_time(void **state)
     warns((run){ .max_steps = 8, .throttle_secs = EST_OFF, .own_saver = true }, low(), NULL);
 }
 
-static void test_other_directory(void **state)
+TEST(other_directory)
 {
     const run named = { .max_steps = 8, .save_steps = 2, .throttle_secs = EST_OFF, .name = "holdout" };
 
-    (void)state;
     warns(named, low(), "/eval, and evaluations go to ");
     expect("/eval_holdout; set eval_dir to that");
 }
 
 /* A directory may be written in several ways. */
-static void test_same_directory(void **state)
+TEST(same_directory)
 {
     static const char *const ends[] = { "/eval", "//eval/", "/eval/" };
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char           dir[64], eval[96];
         est_hook      *stop;
@@ -169,23 +165,21 @@ static void test_same_directory(void **state)
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 
 /* A chief says the same of the evaluations that another task makes. */
-static void test_chief(void **state)
+TEST(chief)
 {
-    (void)state;
     warns((run){ .max_steps = 10, .save_steps = 10, .throttle_secs = EST_OFF, .cluster = CHIEF }, low(),
           "set save_checkpoints_steps below 10");
     warns((run){ .max_steps = 10, .save_steps = 2, .throttle_secs = EST_OFF, .cluster = CHIEF }, low(), NULL);
 }
 
 /* est_train evaluates with a hook, or goes by what others have left. */
-static void test_train_alone(void **state)
+TEST(train_alone)
 {
     est_hook      *stop = low(), *in_memory;
     est_metrics   *m    = NULL;
     est_estimator *e;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e           = make_for(&(run){ .save_steps = 2 }, dir);
     in_memory   = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "memory"));
@@ -210,14 +204,13 @@ static void test_train_alone(void **state)
 }
 
 /* A run that goes on counts from where it is, and has the results of before. */
-static void test_resumed(void **state)
+TEST(resumed)
 {
     const run      r    = { .save_steps = 4 };
     est_hook      *stop = patient(8);
     est_estimator *e;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     e = make_for(&r, dir);
     for (int64_t end = 8; end <= 16; end += 8) {
@@ -235,14 +228,7 @@ static void test_resumed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_steps),        cmocka_unit_test(test_by_time),
-        cmocka_unit_test(test_other_directory), cmocka_unit_test(test_chief),
-        cmocka_unit_test(test_train_alone),     cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_same_directory),
-    };
-
     est_log_set_level(EST_LOG_WARN);
     est_log_set_sink(keep_warnings, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -65,14 +65,13 @@ static est_status show_all(est_model *m, est_node y)
     return est_model_status(m);
 }
 
-static void test_all_kinds(void **state)
+TEST(all_kinds)
 {
     static const char *const parts[] = { " seven=7 ", " words=text(8) ",
                                          " pictures/image/0=2x1x1 pictures/image/1=2x1x1 picture/image=2x1x1" };
     char                     dir[64];
     const char              *text;
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(train(dir, show_all));
     text = events_in(dir);
@@ -95,11 +94,10 @@ static est_status show_texts(est_model *m, est_node y)
     return est_model_status(m);
 }
 
-static void test_wrong_when_written(void **state)
+TEST(wrong_when_written)
 {
     char dir[64];
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(train(dir, show_rows), EST_INVALID_ARGUMENT);
     est_test_error_has("summary rows is float32 [8,1]; a scalar is one number");
@@ -110,11 +108,6 @@ static void test_wrong_when_written(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kinds),
-        cmocka_unit_test(test_wrong_when_written),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -49,12 +49,11 @@ static int64_t saved_step(const char *dir)
     return value;
 }
 
-static void test_steps_and_max_steps(void **state)
+TEST(steps_and_max_steps)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 50);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 12)), EST_OK);
@@ -69,13 +68,12 @@ static void test_steps_and_max_steps(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_input_ends(void **state)
+TEST(input_ends)
 {
     char           dir[64];
     int64_t        passes = 2;
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 50);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
@@ -139,12 +137,11 @@ static void train_rows(est_estimator *e, char *path, int64_t max_steps)
                      EST_OK);
 }
 
-static void test_new_data(void **state)
+TEST(new_data)
 {
     char           dir[64], path[96], warning[256] = "";
     est_estimator *e = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     assert_int_equal(est_estimator_create(line_model,
@@ -171,12 +168,11 @@ static void test_new_data(void **state)
 }
 
 /* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says so. */
-static void test_new_learning_rate(void **state)
+TEST(new_learning_rate)
 {
     static const double rates[] = { 0.125, 0.125, 100 };
     char                dir[64], path[96], warning[256] = "", wanted[256];
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, 1000, "1,2\n");
@@ -235,7 +231,7 @@ static est_status empty_input(const est_input_context *context, void *user, est_
     return est_dataset_finish(est_dataset_take(d, 0), out);
 }
 
-static void test_end_mark(void **state)
+TEST(end_mark)
 {
     char           dir[64], path[96];
     mark_watcher   w = { .hook = { .before_run = watch_mark }, .path = path };
@@ -243,7 +239,6 @@ static void test_end_mark(void **state)
     char          *text = NULL;
     size_t         size;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/training_done", dir);
     e = make(dir, 50);
@@ -272,7 +267,7 @@ static void test_end_mark(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_clusters(void **state)
+TEST(clusters)
 {
     static const char *const alone[] = {
         "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
@@ -288,7 +283,6 @@ static void test_clusters(void **state)
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
         est_test_dir(dir);
         e = make_task(dir, 50, alone[i]);
@@ -314,14 +308,13 @@ static est_status note_context(const est_input_context *context, void *user, est
 }
 
 /* A worker's place has no gaps even where the cluster's indices do, and jobs that do not train do not count. */
-static void test_pipeline(void **state)
+TEST(pipeline)
 {
     char              dir[64];
     est_input_context context = { 0 };
     est_dataset      *input   = NULL;
     est_estimator    *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make_task(dir, 50,
                   "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": {\"1\": \"b:1\", \"4\": \"c:1\"}, "
@@ -338,12 +331,11 @@ static void test_pipeline(void **state)
 }
 
 /* In one go, and in pieces that end anywhere: the same variables, slots, input position and random numbers. */
-static void test_resume_is_exact(void **state)
+TEST(resume_is_exact)
 {
     char           whole[64], pieces[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(whole);
     est_test_dir(pieces);
     e = make(whole, 1000);
@@ -402,14 +394,13 @@ static void await_text(int from, const char *text)
 }
 
 /* The signal is answered while the input stalls; the run ends in good order when the row is there. */
-static void test_signal_while_input_stalls(void **state)
+TEST(signal_while_input_stalls)
 {
     int     asks[2], rows[2], errors[2], status;
     char    dir[64], byte = 'x';
     pid_t   pid;
     stalled s;
 
-    (void)state;
     est_test_dir(dir);
     assert_true(pipe(asks) == 0 && pipe(rows) == 0 && pipe(errors) == 0);
     s   = (stalled){ .asks = asks[1], .rows = rows[0] };
@@ -454,12 +445,11 @@ static void train_and_die(const char *dir, int64_t step)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void test_killed_and_resumed_is_exact(void **state)
+TEST(killed_and_resumed_is_exact)
 {
     char           whole[64], killed[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(whole);
     est_test_dir(killed);
     train_and_die(killed, 27);
@@ -514,14 +504,13 @@ static void check_sigterm(terminator t, int64_t saved)
 }
 
 /* Behind the last step there is nothing to start again for: what is left of the run is done, and it succeeds. */
-static void test_sigterm_after_the_last_step(void **state)
+TEST(sigterm_after_the_last_step)
 {
     const terminator last[] = {
         { .hook = { .after_run = terminator_run }, .step = 20 }, /* in the run that made it */
         { .hook = { .end = terminator_run }, .step = 20 },       /* behind it */
     };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         terminator     t = last[i];
         char           dir[64], done[96];
@@ -547,9 +536,8 @@ static void test_sigterm_after_the_last_step(void **state)
     }
 }
 
-static void test_sigterm(void **state)
+TEST(sigterm)
 {
-    (void)state;
     check_sigterm((terminator){ .hook = { .after_run = terminator_run }, .step = 33 }, 33);
     check_sigterm((terminator){ .hook = { .before_run = terminator_run }, .step = 33 }, 34); /* its batch was read */
 }
@@ -589,7 +577,7 @@ static est_status nan_model(est_model *model, est_mode mode, const void *params)
     return est_model_status(model);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     char                 dir[64];
     est_estimator       *e      = NULL;
@@ -597,7 +585,6 @@ static void test_refused(void **state)
         .struct_size = sizeof config, .model_dir = dir, .quiet = true, .cluster_json = "{}"
     };
 
-    (void)state;
     est_test_dir(dir);
     refused(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT, "model_fn");
     assert_int_equal(est_estimator_create(no_loss_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
@@ -668,9 +655,8 @@ static void train_on_terminal(bool quiet, est_log_level level, bool progress, bo
     est_test_dir_remove(dir);
 }
 
-static void test_quiet(void **state)
+TEST(quiet)
 {
-    (void)state;
     train_on_terminal(false, EST_LOG_INFO, true, true);
     train_on_terminal(true, EST_LOG_INFO, false, true);
     train_on_terminal(false, EST_LOG_WARN, true, false); /* the line is none of the log */
@@ -678,23 +664,6 @@ static void test_quiet(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quiet),
-        cmocka_unit_test(test_steps_and_max_steps),
-        cmocka_unit_test(test_input_ends),
-        cmocka_unit_test(test_new_data),
-        cmocka_unit_test(test_new_learning_rate),
-        cmocka_unit_test(test_end_mark),
-        cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_pipeline),
-        cmocka_unit_test(test_resume_is_exact),
-        cmocka_unit_test(test_killed_and_resumed_is_exact),
-        cmocka_unit_test(test_signal_while_input_stalls),
-        cmocka_unit_test(test_sigterm),
-        cmocka_unit_test(test_sigterm_after_the_last_step),
-        cmocka_unit_test(test_refused),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -12,13 +12,12 @@
 
 #include "train/lock.h"
 
-static void test_after_every_checkpoint(void **state)
+TEST(after_every_checkpoint)
 {
     char           dir[64];
     est_estimator *e;
     est_metrics   *m = NULL;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(
@@ -46,12 +45,11 @@ static void test_after_every_checkpoint(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_throttled(void **state)
+TEST(throttled)
 {
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 35),
@@ -72,13 +70,12 @@ static est_status long_input(const est_input_context *context, void *user, est_d
     return est_dataset_finish(est_dataset_repeat(d, 13), out); /* of 8 batches */
 }
 
-static void test_default_steps(void **state)
+TEST(default_steps)
 {
     char           dir[64];
     watcher        w = WATCHER(.n = 0);
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
@@ -101,13 +98,12 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_default_throttle(void **state)
+TEST(default_throttle)
 {
     char           dir[64];
     est_hook       pass = { .after_run = pass_time };
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
@@ -130,12 +126,11 @@ static est_status missing_files(const est_input_context *context, void *user, es
 }
 
 /* Files that are not there are told with the spec that names them, and before anything is made of them. */
-static void test_missing_train_files(void **state)
+TEST(missing_train_files)
 {
     char           dir[64], lock[128];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = missing_files),
@@ -166,7 +161,7 @@ static int exports(const char *dir, const char *name)
 
 /* The last step is evaluated when it is saved, before anyone knows that the input ends there. The final exporter is asked
  * again then; one that has exported this checkpoint already is not. */
-static void test_final_export_after_the_end_of_input(void **state)
+TEST(final_export_after_the_end_of_input)
 {
     char                dir[64];
     int64_t             passes = 2;
@@ -177,7 +172,6 @@ static void test_final_export_after_the_end_of_input(void **state)
                                                      EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_estimator      *e;
 
-    (void)state;
     assert_non_null(final);
     assert_non_null(latest);
     est_test_dir(dir);
@@ -198,7 +192,7 @@ static void test_final_export_after_the_end_of_input(void **state)
 
 /* A master evaluates after checkpoints, a chief without an evaluator at the end alone, and once: a finished job that is
  * started again has been evaluated. */
-static void test_alone_in_a_cluster(void **state)
+TEST(alone_in_a_cluster)
 {
     static const char *const tasks[] = {
         "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
@@ -206,7 +200,6 @@ static void test_alone_in_a_cluster(void **state)
     };
     static const int64_t steps[] = { 12, 10, 12 };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char           dir[64];
         est_estimator *e;
@@ -230,7 +223,7 @@ static void test_alone_in_a_cluster(void **state)
 }
 
 /* A training without a batch is an error, and its model is not published as if it were trained. */
-static void test_no_batch(void **state)
+TEST(no_batch)
 {
     char                dir[64], eval[128];
     int64_t             none  = 0;
@@ -239,7 +232,6 @@ static void test_no_batch(void **state)
                                                    EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_estimator      *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(eval, sizeof eval, "%s/eval", dir);
     e = make(dir, 10, "{}");
@@ -256,7 +248,7 @@ static void test_no_batch(void **state)
 }
 
 /* A second trainer is refused before it publishes anything, also when only an evaluation was left to be made. */
-static void test_second_trainer(void **state)
+TEST(second_trainer)
 {
     char                dir[64], eval[128];
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
@@ -265,7 +257,6 @@ static void test_second_trainer(void **state)
     est_dir_lock       *lock   = NULL;
     est_estimator      *e;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(eval, sizeof eval, "%s/eval", dir);
     e = make(dir, 10, "{}");
@@ -310,14 +301,13 @@ static est_status raise_term(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_signal_in_evaluation(void **state)
+TEST(signal_in_evaluation)
 {
     char           dir[64];
     end_counter    ends = { .hook = { .end = count_end } };
     est_hook       term = { .after_run = raise_term };
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(
@@ -332,7 +322,7 @@ static void test_signal_in_evaluation(void **state)
 
 /* --- what comes out ----------------------------------------------------------------------------------------------- */
 
-static void test_export_paths(void **state)
+TEST(export_paths)
 {
     const est_component        raw[]   = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     const est_exporter_options options = { .struct_size = sizeof options,
@@ -342,7 +332,6 @@ static void test_export_paths(void **state)
     est_estimator             *e;
     char                       dir[64], want[100];
 
-    (void)state;
     est_test_dir(dir);
     best = est_best_exporter("best", &options);
     assert_true(final != NULL && best != NULL);
@@ -380,7 +369,7 @@ static bool never(void *user, const est_metrics *best, const est_metrics *curren
 }
 
 /* An exporter that has nothing to say after the last evaluation has no path, whatever it did before. */
-static void test_no_export_path(void **state)
+TEST(no_export_path)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     est_exporter       *best  = est_best_exporter(
@@ -389,7 +378,6 @@ static void test_no_export_path(void **state)
     est_estimator *e;
     char           dir[64];
 
-    (void)state;
     assert_non_null(best);
     est_test_dir(dir);
     e = make(dir, 10, "{}");
@@ -463,14 +451,13 @@ static est_status look_at_first_step(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_eval_input_is_looked_at_first(void **state)
+TEST(eval_input_is_looked_at_first)
 {
     pulls          p     = { 0 };
     first_step     first = { .hook = { .before_run = look_at_first_step }, .pulls = &p };
     char           dir[64], missing[100], lock[100];
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     snprintf(lock, sizeof lock, "%s/trainer.lock", dir);
@@ -514,7 +501,7 @@ static void refused(est_estimator *e, const est_train_spec *train, const est_eva
     }
 #define WRITE_SECS(n) "; write a number of seconds, 0 for " n " or EST_OFF for none"
 
-static void test_refused_specs(void **state)
+TEST(refused_specs)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     est_exporter *one = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
@@ -544,7 +531,6 @@ static void test_refused_specs(void **state)
     char           dir[64];
     est_estimator *e;
 
-    (void)state;
     assert_true(one != NULL && two != NULL);
     est_test_dir(dir);
     e = make(dir, 10, "{}");
@@ -572,13 +558,12 @@ static void test_refused_specs(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_refused_tasks(void **state)
+TEST(refused_tasks)
 {
     const est_train_spec *train = EST_TRAIN_SPEC(.input_fn = est_test_input);
     char                  dir[64];
     est_estimator        *e;
 
-    (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"evaluator\", \"index\": 1}}");
     refused(e, train, EST_EVAL_SPEC(.input_fn = est_test_input),
@@ -600,11 +585,10 @@ static void test_refused_tasks(void **state)
 }
 
 /* Tasks that do not know each other's directory do not begin. */
-static void test_refused_without_directory(void **state)
+TEST(refused_without_directory)
 {
     static const char *const types[] = { "chief", "ps", "evaluator" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         est_estimator *e = NULL;
         char           config[256], error[256];
@@ -626,25 +610,6 @@ static void test_refused_without_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_every_checkpoint),
-        cmocka_unit_test(test_default_steps),
-        cmocka_unit_test(test_default_throttle),
-        cmocka_unit_test(test_throttled),
-        cmocka_unit_test(test_missing_train_files),
-        cmocka_unit_test(test_final_export_after_the_end_of_input),
-        cmocka_unit_test(test_alone_in_a_cluster),
-        cmocka_unit_test(test_no_batch),
-        cmocka_unit_test(test_second_trainer),
-        cmocka_unit_test(test_signal_in_evaluation),
-        cmocka_unit_test(test_export_paths),
-        cmocka_unit_test(test_no_export_path),
-        cmocka_unit_test(test_eval_input_is_looked_at_first),
-        cmocka_unit_test(test_refused_specs),
-        cmocka_unit_test(test_refused_tasks),
-        cmocka_unit_test(test_refused_without_directory),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

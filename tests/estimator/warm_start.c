@@ -170,13 +170,12 @@ static void started(char dir[64], sizes size, const est_warm_start *warm_start)
 
 static const sizes same = { 4, 3 };
 
-static void test_trainable(void **state)
+TEST(trainable)
 {
     char            dir[64];
     est_checkpoint *checkpoint = NULL;
     est_tensor     *step       = NULL;
 
-    (void)state;
     started(dir, same, EST_WARM_START(.path = old_dir));
     ASSERT_VALUES(dir, "table", 10, 11, 20, 21, 30, 31, 40, 41);
     ASSERT_VALUES(dir, "kernel", 1, 2, 3, 4, 5, 6);
@@ -195,11 +194,10 @@ static void test_trainable(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_all(void **state)
+TEST(all)
 {
     char dir[64];
 
-    (void)state;
     started(dir, same, EST_WARM_START(.path = old_dir, .all = true));
     ASSERT_VALUES(dir, "fixed", 8, 9);
     ASSERT_VALUES(dir, "bias/Adagrad", 3, 3, 3);
@@ -214,11 +212,10 @@ static void test_all(void **state)
 }
 
 /* The pattern is matched from the start of the name, not to its end. */
-static void test_pattern(void **state)
+TEST(pattern)
 {
     char dir[64];
 
-    (void)state;
     started(dir, same, EST_WARM_START(.path = old_dir, .variables = "[bk].*"));
     ASSERT_VALUES(dir, "kernel", 1, 2, 3, 4, 5, 6);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
@@ -233,12 +230,11 @@ static void test_pattern(void **state)
     est_test_dir_remove(dir);
 }
 
-static void test_renames(void **state)
+TEST(renames)
 {
     const est_rename renames[] = { { "kernel", "ancient/kernel" } };
     char             dir[64];
 
-    (void)state;
     started(dir, same, EST_WARM_START(.path = old_dir, .renames = renames, .n_renames = 1));
     ASSERT_VALUES(dir, "kernel", -1, -2, -3, -4, -5, -6);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
@@ -256,12 +252,11 @@ static est_vocab_info rows(bool initial)
                              .initial         = initial };
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
     char           dir[64];
     est_vocab_info vocabs[1] = { rows(false) };
 
-    (void)state;
     started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
     ASSERT_VALUES(dir, "table", 30, 31, 0, 0, 10, 11, 0, 0, 0, 0);
     ASSERT_VALUES(dir, "kernel", 1, 2, 3, 4, 5, 6);
@@ -288,7 +283,7 @@ static void test_rows(void **state)
 }
 
 /* The classes of a layer: columns of its kernel, entries of its bias. */
-static void test_columns(void **state)
+TEST(columns)
 {
     const char *old         = vocabulary("old.txt", "red\ngreen\nblue\n"),
                *new         = vocabulary("new.txt", "blue\npink\ngreen\nred\n");
@@ -299,7 +294,6 @@ static void test_columns(void **state)
     const est_rename renames[] = { { "kernel", "ancient/kernel" } };
     char             dir[64];
 
-    (void)state;
     started(dir, (sizes){ 4, 4 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
     ASSERT_VALUES(dir, "kernel", 3, 0, 2, 1, 6, 0, 5, 4);
     ASSERT_VALUES(dir, "bias", 300, 7, 200, 100);
@@ -317,12 +311,11 @@ static void test_columns(void **state)
 /* --- backup initializers ------------------------------------------------------------------------------------------ */
 
 /* New entries and buckets start with neither 0 nor the variable's initial value. */
-static void test_backup(void **state)
+TEST(backup)
 {
     est_vocab_info vocabs[2] = { rows(false) };
     char           dir[64];
 
-    (void)state;
     vocabs[0].backup = est_init_constant(0.5);
     vocabs[1]        = (est_vocab_info){ .variable  = "kernel",
                                          .old_vocab = vocabulary("old_colours.txt", "red\ngreen\nblue\n"),
@@ -358,11 +351,10 @@ static void drawn(est_initializer backup, float out[6])
     est_test_dir_remove(dir);
 }
 
-static void test_random_backup(void **state)
+TEST(random_backup)
 {
     float first[6], again[6], other[6];
 
-    (void)state;
     drawn(est_init_random_uniform(2, 3, 0), first);
     drawn(est_init_random_uniform(2, 3, 0), again);
     drawn(est_init_random_uniform(2, 3, 9), other);
@@ -388,13 +380,12 @@ static void refused(sizes size, const est_warm_start *warm_start, est_status wan
     est_test_dir_remove(dir);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     const est_rename unknown[] = { { "kernal", "kernel" } }, gone[] = { { "kernel", "no/kernel" } },
                      half[] = { { "a", NULL } };
     char dir[64];
 
-    (void)state;
     refused(same, EST_WARM_START(.all = true), EST_INVALID_ARGUMENT, "warm_start.path");
     refused(same, EST_WARM_START(.path = old_dir, .only_vocabs = true, .variables = "k"), EST_INVALID_ARGUMENT,
             "warm_start: only_vocabs and variables are both set; leave one out");
@@ -424,11 +415,10 @@ static void refused_vocab(sizes size, est_vocab_info vocab, est_status want, con
     refused(size, EST_WARM_START(.path = old_dir, .variables = "table", .vocabs = &vocab, .n_vocabs = 1), want, text);
 }
 
-static void test_refused_vocabularies(void **state)
+TEST(refused_vocabularies)
 {
     est_vocab_info vocab;
 
-    (void)state;
     refused_vocab((sizes){ 6, 3 }, rows(false), EST_INVALID_ARGUMENT, "variable table: it has 6 entries along axis 0");
     vocab          = rows(false);
     vocab.variable = "tabel";
@@ -460,12 +450,11 @@ static void test_refused_vocabularies(void **state)
 }
 
 /* Memory that is out at any point: an error, nothing leaks, and no checkpoint of half-started variables. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     est_vocab_info vocabs[] = { rows(false) };
     bool           fired    = true;
 
-    (void)state;
     vocabs[0].backup = est_init_constant(7);
     for (int64_t n = 1; fired; n += 3) {
         char       dir[64];
@@ -487,15 +476,6 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trainable), cmocka_unit_test(test_all),
-        cmocka_unit_test(test_pattern),   cmocka_unit_test(test_renames),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_backup),    cmocka_unit_test(test_random_backup),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_refused_vocabularies),
-        cmocka_unit_test(test_no_memory),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, save_old, remove_old);
+    return est_test_run(save_old, remove_old);
 }

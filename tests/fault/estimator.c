@@ -17,9 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
+#include "support/sanitized.h"
 #include "train/eval_results.h"
 
 #define STEPS 3 /* of the disturbed run; the one after it makes one more */
@@ -93,44 +94,35 @@ static void make_reference(char dir[64])
     assert_ok(train(dir, STEPS + 1));
 }
 
-static bool disturb(const char *reference, int64_t n, void (*arm)(int64_t))
+static void disturb(fault_kind kind)
 {
-    char       dir[64];
-    bool       fired;
-    est_status status;
+    char reference[64];
 
-    est_test_dir(dir);
-    arm(n);
-    status = run_all(dir);
-    fired  = est_fault_fired();
-    arm(0);
-    if (status != EST_OK) {
-        if (!fired) fail_msg("%" PRId64 ": nothing failed, and yet: %s", n, est_error_message());
-        assert_true(strlen(est_error_message()) > 0);
+    make_reference(reference);
+    FAULT_LOOP(f, kind, .depth = EST_TEST_SANITIZED ? 4 : 0)
+    { /* sanitizers are slow */
+        char       dir[64];
+        est_status status;
+
+        est_test_dir(dir);
+        fault_arm(&f);
+        status = run_all(dir);
+        if (!fault_end(&f)) assert_ok(status);
+        if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
+        assert_goes_on(dir, reference);
+        est_test_dir_remove(dir);
     }
-    assert_goes_on(dir, reference);
-    est_test_dir_remove(dir);
-    return fired;
-}
-
-static void test_fault_points(void **state)
-{
-    char reference[64];
-
-    (void)state;
-    make_reference(reference);
-    for (int64_t n = 1; disturb(reference, n, est_fault_arm); n++) continue;
     est_test_dir_remove(reference);
 }
 
-static void test_allocations(void **state)
+TEST(fault_points)
 {
-    char reference[64];
+    disturb(FAULT_POINTS);
+}
 
-    (void)state;
-    make_reference(reference);
-    for (int64_t n = 1; disturb(reference, n, est_fault_arm_alloc); n += est_test_stride(1)) continue;
-    est_test_dir_remove(reference);
+TEST(allocations)
+{
+    disturb(FAULT_PLACES);
 }
 
 /* --- the disk ----------------------------------------------------------------------------------------------------- */
@@ -198,13 +190,12 @@ static void no_more_room(void)
 }
 
 /* Files cannot grow any more after step 2: the save of step 3 fails, that of step 2 is there. */
-static void test_full_disk(void **state)
+TEST(full_disk)
 {
     char       dir[64], reference[64];
     once       fill = ONCE(2, no_more_room);
     est_status status;
 
-    (void)state;
     signal(SIGXFSZ, SIG_IGN);
     make_reference(reference);
     est_test_dir(dir);
@@ -264,13 +255,12 @@ static bool run_until_full(const char *dir)
 }
 
 /* A disk with more and more room, until all files fit. */
-static void test_little_room(void **state)
+TEST(little_room)
 {
     char reference[64];
     int  n_failed = 0;
     bool failed   = true;
 
-    (void)state;
     make_reference(reference);
     for (int64_t bytes = 0; failed; bytes += 1500) {
         char dir[64];
@@ -288,12 +278,11 @@ static void test_little_room(void **state)
 }
 
 /* The same with a real file system, which is full at other places, too, and then grows. Only root can make one. */
-static void test_full_file_system(void **state)
+TEST(full_file_system)
 {
     char dir[64], reference[64];
     bool failed = false;
 
-    (void)state;
     make_reference(reference);
     est_test_dir(dir);
     if (mount("none", dir, "tmpfs", 0, "size=4k") != 0) {
@@ -359,12 +348,11 @@ static int train_and_evaluate_refused(const char *dir)
     return status == EST_PERMISSION_DENIED && strstr(est_error_message(), dir) != NULL ? 0 : 1;
 }
 
-static void test_not_writable(void **state)
+TEST(not_writable)
 {
     char  dir[64], path[96];
     FILE *file;
 
-    (void)state;
     est_test_dir(dir);
     assert_int_equal(chmod(dir, 0555), 0);
     assert_int_equal(in_child(train_refused, dir), 0); /* the directory is there, nothing can be made in it */
@@ -458,11 +446,10 @@ static void refuse_model(const char *dir, est_model_fn model_fn, est_status want
     est_estimator_free(e);
 }
 
-static void test_other_model(void **state)
+TEST(other_model)
 {
     char dir[64], reference[64];
 
-    (void)state;
     make_reference(reference);
     est_test_dir(dir);
     assert_ok(train(dir, 2));
@@ -476,12 +463,11 @@ static void test_other_model(void **state)
 }
 
 /* The model is the same; only what the optimizer keeps is missing, and that is said. */
-static void test_other_optimizer(void **state)
+TEST(other_optimizer)
 {
     est_estimator *e = NULL;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(train(dir, 2));
     assert_ok(make(other_optimizer_model, dir, &e));
@@ -530,11 +516,10 @@ static void evaluate_refused(const char *dir, est_input_fn input_fn, est_status 
     est_estimator_free(e);
 }
 
-static void test_input_fn(void **state)
+TEST(input_fn)
 {
     char dir[64], reference[64];
 
-    (void)state;
     make_reference(reference);
     est_test_dir(dir);
     assert_text(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND,
@@ -608,11 +593,10 @@ static est_status train_csv(const char *dir, const char *path)
 }
 
 /* A row that cannot be read ends the run with its file and line; mended, the run goes on as if nothing had been. */
-static void test_bad_row(void **state)
+TEST(bad_row)
 {
     char dir[64], reference[64], path[96], where[128];
 
-    (void)state;
     est_test_dir(reference);
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", reference);
@@ -631,13 +615,12 @@ static void test_bad_row(void **state)
 }
 
 /* A NaN ends the run. Its step is not saved, and the checkpoints before it are still there. */
-static void test_nan(void **state)
+TEST(nan)
 {
     char           dir[64], path[96], before[96], latest[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e       = NULL;
     est_metrics   *metrics = NULL;
 
-    (void)state;
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, NAN_ROW, "nan");
@@ -669,13 +652,12 @@ static void say_and_wait(void)
     if (write(says[1], &byte, 1) != 1 || read(waits[0], &byte, 1) != 1) _exit(98);
 }
 
-static void test_two_trainers(void **state)
+TEST(two_trainers)
 {
     char  dir[64], reference[64], who[200], host[256] = "", byte;
     pid_t pid;
     int   status;
 
-    (void)state;
     make_reference(reference);
     est_test_dir(dir);
     assert_int_equal(pipe(says) | pipe(waits), 0);
@@ -709,7 +691,7 @@ static void terminate(void)
     raise(SIGTERM);
 }
 
-static void test_sigterm_in_evaluation(void **state)
+TEST(sigterm_in_evaluation)
 {
     char           dir[64], path[96];
     once           stop    = ONCE(STEPS, terminate);
@@ -717,7 +699,6 @@ static void test_sigterm_in_evaluation(void **state)
     est_metrics   *metrics = NULL;
     est_status     status;
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(train(dir, STEPS));
     assert_ok(make(est_test_model, dir, &e));
@@ -776,7 +757,7 @@ static int64_t last_evaluated(const char *dir)
     return step;
 }
 
-static void test_sigterm_between_phases(void **state)
+TEST(sigterm_between_phases)
 {
     static const char *const lines[] = {
         "Running training and evaluation locally", /* before the training */
@@ -792,7 +773,6 @@ static void test_sigterm_between_phases(void **state)
     const size_t n = sizeof lines / sizeof lines[0];
     char         reference[64];
 
-    (void)state;
     make_reference(reference);
     for (size_t i = 0; i < n; i++) {
         char dir[64], done[96];
@@ -818,23 +798,6 @@ static void test_sigterm_between_phases(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fault_points),
-        cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_little_room),
-        cmocka_unit_test(test_full_file_system),
-        cmocka_unit_test(test_not_writable),
-        cmocka_unit_test(test_other_model),
-        cmocka_unit_test(test_other_optimizer),
-        cmocka_unit_test(test_input_fn),
-        cmocka_unit_test(test_bad_row),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_two_trainers),
-        cmocka_unit_test(test_sigterm_in_evaluation),
-        cmocka_unit_test(test_sigterm_between_phases),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -62,13 +62,12 @@ static void export_until_killed(fixture *f, int n)
 
 /* kill -9 before every system call that changes files: exports that were there stay, half a one is never served, and the
  * next export removes what is left. */
-static void a_kill_at_every_call(void **state)
+TEST(a_kill_at_every_call)
 {
     char    list[1024];
     fixture f;
     int     status = 1, n_left = 0;
 
-    (void)state;
     set_up(&f);
     ok(export(&f, f.estimator));
     for (int n = 1; status != 0; n++) {
@@ -94,7 +93,7 @@ static void a_kill_at_every_call(void **state)
 }
 
 /* What another export is writing, and what others made, is left alone. */
-static void only_what_nobody_has_is_removed(void **state)
+TEST(only_what_nobody_has_is_removed)
 {
     static const char *const names[] = { "temp-1500000000-estoc", "temp-1500000001-estoc",
                                          "temp-1500000002",       "temp-estoc",
@@ -103,7 +102,6 @@ static void only_what_nobody_has_is_removed(void **state)
     fixture                  f;
     int                      held;
 
-    (void)state;
     set_up(&f);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s/variables", f.base, names[i]);
@@ -125,14 +123,13 @@ static void only_what_nobody_has_is_removed(void **state)
 }
 
 /* Two processes in the same second: the later one takes the next. */
-static void a_second_in_use(void **state)
+TEST(a_second_in_use)
 {
     char    path[256], list[1024], want[64];
     fixture f;
     int64_t now = est_wall_ns() / EST_NS_PER_SEC;
     int     held;
 
-    (void)state;
     set_up(&f);
     snprintf(path, sizeof path, "%s/temp-%" PRId64 "-estoc", f.base, now);
     ok(est_dir_create(path));
@@ -147,14 +144,13 @@ static void a_second_in_use(void **state)
 
 /* No file may become longer than so many bytes, whatever the system has room for: with each limit another write fails. The
  * error says so, what was there stays, and nothing else. */
-static void files_that_may_not_grow(void **state)
+TEST(files_that_may_not_grow)
 {
     struct rlimit before;
     char          list[1024], left[1024];
     fixture       f;
     int           n = 0;
 
-    (void)state;
     set_up(&f);
     ok(export(&f, f.estimator));
     shop_list(f.base, left);
@@ -181,15 +177,8 @@ static void files_that_may_not_grow(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_every_call),
-        cmocka_unit_test(only_what_nobody_has_is_removed),
-        cmocka_unit_test(a_second_in_use),
-        cmocka_unit_test(files_that_may_not_grow),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -61,12 +61,11 @@ static void fill(const char *path)
 }
 
 /* The error says so, what was there stays, and nothing else. With room again the next export is whole. */
-static void exports(void **state)
+TEST(exports)
 {
     char    filler[256], list[1024], before[1024];
     fixture f;
 
-    (void)state;
     set_up(&f);
     ok(est_dir_create(f.base));
     mount_small(f.base, "size=256k");
@@ -86,9 +85,8 @@ static void exports(void **state)
     tear_down(&f);
 }
 
-static void checkpoints(void **state)
+TEST(checkpoints, .setup_func = make_root, .teardown_func = remove_root)
 {
-    (void)state;
     assert_ok(est_dir_create(at("tiny")));
     mount_small(at("tiny"), "size=1m");
     save_small(at("tiny"));
@@ -98,9 +96,6 @@ static void checkpoints(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(exports),
-                                        cmocka_unit_test_setup_teardown(checkpoints, make_root, remove_root) };
-
     if (!may_mount()) {
         print_message(
             "full_disk: SKIPPED: no small file system can be mounted here, not even in a user namespace: %s\n",
@@ -110,5 +105,5 @@ int main(void)
     est_log_set_level(EST_LOG_ERROR);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

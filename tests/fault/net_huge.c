@@ -7,7 +7,7 @@
 
 #include "support/net_test.h"
 
-static void test_huge(void **state)
+TEST(huge)
 {
     const size_t size  = ((size_t)2 << 30) + 1;
     void        *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -18,7 +18,6 @@ static void test_huge(void **state)
     net_test     server, client;
     est_link    *link;
 
-    (void)state;
     assert_ptr_not_equal(bytes, MAP_FAILED);
     net_test_start(&server, "tcp", "ps:0", NULL);
     net_test_start(&client, "tcp", "worker:0", NULL);
@@ -35,7 +34,5 @@ static void test_huge(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_huge) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

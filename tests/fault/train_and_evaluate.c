@@ -9,14 +9,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "support/export_test.h"
+#include "support/fault_loop.h"
 
 #define STEPS 3 /* saved and evaluated after 2 and 3 */
-
-/* A run has eight thousand allocations. A prime, as est_test_stride says. */
-#define STRIDE 7
 
 static est_manual_clock standing; /* exports of the same second would wait */
 
@@ -81,35 +78,6 @@ static void assert_ended(const char *dir, const char *reference)
     est_test_same_checkpoint(reference, dir);
 }
 
-static bool disturb(const char *reference, int64_t n, void (*arm)(int64_t))
-{
-    char         dir[64], why[300];
-    est_metrics *metrics = NULL;
-    bool         fired;
-    est_status   status;
-
-    est_test_dir(dir);
-    arm(n);
-    status = run(dir, &metrics);
-    fired  = est_fault_fired();
-    snprintf(why, sizeof why, "%s", fired ? est_fault_name() : "");
-    arm(0);
-    if (status == EST_OK) {
-        assert_int_equal(est_metrics_global_step(metrics), STEPS);
-    } else {
-        if (!fired) fail_msg("%" PRId64 ": nothing failed, and yet: %s", n, est_error_message());
-        assert_true(strlen(est_error_message()) > 0);
-        assert_null(metrics);
-        (void)count_exports(dir);
-        status = run(dir, NULL);
-        if (status != EST_OK) fail_msg("%" PRId64 ", after %s failed: %s", n, why, est_error_message());
-    }
-    est_metrics_free(metrics);
-    assert_ended(dir, reference);
-    est_test_dir_remove(dir);
-    return fired;
-}
-
 static void make_reference(char dir[64])
 {
     est_metrics *metrics = NULL;
@@ -121,37 +89,52 @@ static void make_reference(char dir[64])
     est_metrics_free(metrics);
 }
 
-static void test_fault_points(void **state)
-{
-    char    reference[64];
-    int64_t n = 1;
-
-    (void)state;
-    make_reference(reference);
-    while (disturb(reference, n, est_fault_arm)) n++;
-    assert_true(n > 100); /* each of two evaluations and two exports writes, syncs and renames many files */
-    est_test_dir_remove(reference);
-}
-
-static void test_allocations(void **state)
+static void disturb(fault_kind kind, int64_t more_than)
 {
     char reference[64];
 
-    (void)state;
     make_reference(reference);
-    for (int64_t n = 1; disturb(reference, n, est_fault_arm_alloc); n += est_test_stride(STRIDE)) continue;
+    FAULT_LOOP(f, kind, .more_than = more_than, .depth = 4)
+    { /* tests/fault/estimator.c tells whole stacks apart */
+        char         dir[64], why[300];
+        est_metrics *metrics = NULL;
+        est_status   status;
+
+        est_test_dir(dir);
+        fault_arm(&f);
+        status = run(dir, &metrics);
+        snprintf(why, sizeof why, "%s", est_fault_name());
+        if (!fault_end(&f)) assert_ok(status);
+        if (status == EST_OK) {
+            assert_int_equal(est_metrics_global_step(metrics), STEPS);
+        } else {
+            assert_true(strlen(est_error_message()) > 0);
+            assert_null(metrics);
+            (void)count_exports(dir);
+            status = run(dir, NULL);
+            if (status != EST_OK) fail_msg("%" PRId64 ", after %s failed: %s", f.n, why, est_error_message());
+        }
+        est_metrics_free(metrics);
+        assert_ended(dir, reference);
+        est_test_dir_remove(dir);
+    }
     est_test_dir_remove(reference);
+}
+
+TEST(fault_points)
+{
+    disturb(FAULT_POINTS, 100); /* each of two evaluations and two exports writes, syncs and renames many files */
+}
+
+TEST(allocations)
+{
+    disturb(FAULT_PLACES, 1000);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fault_points),
-        cmocka_unit_test(test_allocations),
-    };
-
     est_log_set_level(EST_LOG_OFF);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
     est_clock_set(&standing.clock);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -13,7 +13,7 @@ static const est_column *color(feature_test *t)
     return est_vocabulary_strings_column(t->columns, "color", colors, 3, NULL);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     feature_test      t     = feature_begin();
     const est_column *age   = est_numeric_column(t.columns, "age", NULL);
@@ -26,7 +26,6 @@ static void test_names(void **state)
     const est_column *shared[2];
     const est_column *named[1];
 
-    (void)state;
     est_shared_embedding_columns(EST_COLUMNS(id, other), 2, NULL, shared);
     est_shared_embedding_columns(EST_COLUMNS(id), 2, EST_EMBEDDING_COLUMN(.collection_name = "mine"), named);
     assert_ok(est_columns_status(t.columns));
@@ -45,12 +44,11 @@ static void test_names(void **state)
 
 /* --- what making refuses ---------------------------------------------------------------------------------------------- */
 
-static void test_bad_numbers(void **state)
+TEST(bad_numbers)
 {
     feature_test t     = feature_begin();
     const float  two[] = { 1, 2 }, half[] = { 0.5F };
 
-    (void)state;
     est_numeric_column(t.columns, "", NULL);
     feature_bad_column(&t, "needs the name of a feature");
     est_numeric_column(t.columns, NULL, NULL);
@@ -81,13 +79,12 @@ static void test_bad_numbers(void **state)
     feature_end(&t);
 }
 
-static void test_bad_categories(void **state)
+TEST(bad_categories)
 {
     static const char *const twice[] = { "a", "b", "a" };
     feature_test             t       = feature_begin();
     est_tensor              *numbers = NULL;
 
-    (void)state;
     est_identity_column(t.columns, "x", 0, NULL);
     feature_bad_column(&t, "needs at least one bucket, not 0");
     est_identity_column(t.columns, "x", 3, EST_CATEGORICAL(.has_default = true, .default_value = 3));
@@ -135,13 +132,12 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_bad_vocabulary_files(void **state)
+TEST(bad_vocabulary_files)
 {
     feature_test t      = feature_begin();
     char         path[] = "/tmp/estoc-columns-XXXXXX";
     int          fd     = mkstemp(path);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     est_vocabulary_file_column(t.columns, "x", path, NULL);
@@ -166,11 +162,10 @@ static void test_bad_vocabulary_files(void **state)
     feature_end(&t);
 }
 
-static void test_bad_crosses(void **state)
+TEST(bad_crosses)
 {
     feature_test t = feature_begin();
 
-    (void)state;
     est_crossed_column(EST_COLUMNS(color(&t)), 10, 0);
     feature_bad_column(&t, "at least two columns, not 1");
     est_crossed_column(EST_COLUMNS(color(&t), est_key_column(t.columns, "b")), 0, 0);
@@ -187,12 +182,11 @@ static void test_bad_crosses(void **state)
     feature_end(&t);
 }
 
-static void test_bad_embeddings(void **state)
+TEST(bad_embeddings)
 {
     feature_test      t = feature_begin();
     const est_column *out[2];
 
-    (void)state;
     est_embedding_column(color(&t), 0, NULL);
     feature_bad_column(&t, "cannot have 0 dimensions");
     est_embedding_column(est_numeric_column(t.columns, "n", NULL), 2, NULL);
@@ -221,7 +215,7 @@ static void test_bad_embeddings(void **state)
 }
 
 /* The first failure is the one that is told, and everything made of it fails too. */
-static void test_failures_pass_on(void **state)
+TEST(failures_pass_on)
 {
     feature_test      t    = feature_begin();
     const est_column *bad  = est_identity_column(t.columns, "x", 0, NULL);
@@ -230,7 +224,6 @@ static void test_failures_pass_on(void **state)
     const est_column *out[2];
     est_parse_spec   *spec = NULL;
 
-    (void)state;
     assert_ptr_equal(bad, more);
     assert_ptr_equal(est_crossed_column(EST_COLUMNS(good, bad), 3, 0), bad);
     assert_ptr_equal(est_indicator_column(bad), bad);
@@ -249,9 +242,8 @@ static void test_failures_pass_on(void **state)
     feature_end(&t);
 }
 
-static void test_no_set(void **state)
+TEST(no_set)
 {
-    (void)state;
     assert_null(est_numeric_column(NULL, "x", NULL));
     assert_null(est_embedding_column(est_identity_column(NULL, "x", 3, NULL), 2, NULL));
     assert_int_equal(est_columns_status(NULL), EST_RESOURCE_EXHAUSTED);
@@ -309,11 +301,10 @@ static const est_column *numbers(est_columns *columns)
     return est_numeric_column(columns, "x", NULL);
 }
 
-static void test_layers_refuse(void **state)
+TEST(layers_refuse)
 {
     feature_test t = feature_begin();
 
-    (void)state;
     refuse(input_layer, "column 0 of 1 is NULL", NULL);
     refuse(input_layer, "wrap it in est_indicator_column or est_embedding_column", bare);
     refuse(input_layer, "is of sequences; it goes into est_sequence_input_layer", steps);
@@ -327,35 +318,16 @@ static void test_layers_refuse(void **state)
     feature_end(&t);
 }
 
-static void test_two_of_a_name(void **state)
+TEST(two_of_a_name)
 {
     feature_test      t      = feature_begin();
     est_columns      *second = est_columns_create();
     const est_column *mine   = est_numeric_column(t.columns, "x", NULL);
     const est_column *other  = est_numeric_column(second, "x", NULL);
 
-    (void)state;
     feature_f32(&t, "x", EST_SHAPE(2, 1), (const float[]){ 1, 2 });
     (void)input_layer(&t, EST_COLUMNS(mine, other));
     feature_bad_graph(&t, "an input layer has two columns called \"x\"");
     est_columns_free(second);
     feature_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_bad_categories),
-        cmocka_unit_test(test_bad_vocabulary_files),
-        cmocka_unit_test(test_bad_crosses),
-        cmocka_unit_test(test_bad_embeddings),
-        cmocka_unit_test(test_failures_pass_on),
-        cmocka_unit_test(test_no_set),
-        cmocka_unit_test(test_layers_refuse),
-        cmocka_unit_test(test_two_of_a_name),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,14 +171,13 @@ static int64_t rows_of(model *m)
 
 /* --- learning ------------------------------------------------------------------------------------------------------------- */
 
-static void test_learns(void **state)
+TEST(learns)
 {
     const int64_t hot = INT64_C(-6148914691236517206), cold = INT64_MAX;
     const int64_t keys[4 * EACH] = { hot, -1, -1, cold, -1, -1, -1, hot, -1, -1, -1, cold };
     const float   labels[4]      = { 3, -2, 3, -2 };
     model         m              = open_model(&(recipe){ .optimizer = est_adagrad(0.3, NULL) });
 
-    (void)state;
     assert_true(run(&m, keys, labels, 4, true) > 5);
     for (int i = 0; i < 200; i++) (void)run(&m, keys, labels, 4, true);
     assert_near(predict(&m, hot, -1, -1), 3, 1e-3);
@@ -189,13 +188,12 @@ static void test_learns(void **state)
     close_model(&m);
 }
 
-static void test_strings(void **state)
+TEST(strings)
 {
     recipe      r     = { .dtype = EST_STRING, .optimizer = est_adagrad(0.3, NULL) };
     model       m     = open_model(&r);
     est_tensor *batch = NULL, *loss = NULL, *keys;
 
-    (void)state;
     assert_ok(est_tensor_create(EST_STRING, EST_SHAPE(1, EACH), &batch));
     assert_ok(est_tensor_set_string(batch, 0, "anna", 4));
     assert_ok(est_tensor_set_string(batch, 1, "", 0)); /* none */
@@ -210,11 +208,10 @@ static void test_strings(void **state)
     close_model(&m);
 }
 
-static void test_frozen_only_looks(void **state)
+TEST(frozen_only_looks)
 {
     model m = open_model(&(recipe){ .optimizer = est_sgd(0.1), .frozen = true });
 
-    (void)state;
     (void)train_step(&m, 0, 20);
     assert_int_equal(rows_of(&m), 0);
     close_model(&m);
@@ -251,7 +248,7 @@ static void compare_with_vocabulary(est_optimizer optimizer, int threads)
     est_tensor_free(ordinary.vocabulary);
 }
 
-static void test_same_as_a_vocabulary(void **state)
+TEST(same_as_a_vocabulary)
 {
     const est_optimizer optimizers[] = {
         est_sgd(0.1),
@@ -264,7 +261,6 @@ static void test_same_as_a_vocabulary(void **state)
         est_adadelta(1.0, NULL),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) compare_with_vocabulary(optimizers[i], 1);
     compare_with_vocabulary(est_adagrad(0.2, NULL), 3);
 }
@@ -279,9 +275,8 @@ static void refused(est_optimizer optimizer, const char *text)
     close_model(&m);
 }
 
-static void test_optimizers_that_touch_all_rows(void **state)
+TEST(optimizers_that_touch_all_rows)
 {
-    (void)state;
     refused(est_adam(0.1, NULL), "use est_lazy_adam");
     refused(est_rms_prop(0.1, EST_RMS_PROP(.keras = true)), "use est_rms_prop with a momentum");
 }
@@ -336,14 +331,13 @@ static void copy_without_mark(const char *from, const char *to)
 }
 
 /* Keys of strings are others than those of integers: the rows there are would never be found. */
-static void test_other_keys(void **state)
+TEST(other_keys)
 {
     recipe     r     = { .optimizer = est_adagrad(0.2, NULL) };
     char       dir[] = "/tmp/estoc-dynamic-XXXXXX", path[EST_CHECKPOINT_PATH_MAX], old[EST_CHECKPOINT_PATH_MAX + 4];
     est_saver *saver = NULL;
     model      m     = open_model(&r), strings, same;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 5; step++) (void)train_step(&m, step, 10);
@@ -367,7 +361,7 @@ static void test_other_keys(void **state)
 }
 
 /* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
-static void test_fewer_rows_that_fit(void **state)
+TEST(fewer_rows_that_fit)
 {
     recipe     r     = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
     char       dir[] = "/tmp/estoc-dynamic-XXXXXX";
@@ -375,7 +369,6 @@ static void test_fewer_rows_that_fit(void **state)
     model      m     = open_model(&r), fewer;
     int64_t    n;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 20; step++) (void)train_step(&m, step, 10);
@@ -396,7 +389,7 @@ static void test_fewer_rows_that_fit(void **state)
 
 /* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other out
  * before and after. */
-static void test_resumed_is_undisturbed(void **state)
+TEST(resumed_is_undisturbed)
 {
     enum { KEYS = 100 };
     const est_dynamic_options *options = EST_DYNAMIC(.admit_after = 2, .max_rows = 24, .max_age = 6);
@@ -405,7 +398,6 @@ static void test_resumed_is_undisturbed(void **state)
     est_saver                 *saver   = NULL;
     model                      m       = open_model(&r), resumed;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 20; step++) (void)train_step(&m, step, KEYS);
@@ -445,7 +437,7 @@ static int64_t stored_rows(const est_checkpoint *checkpoint, const char *name)
 
 /* Checkpoints have the rows there are and not those there can be; without any as well. A session that looks needs no
  * slots. */
-static void test_checkpoint_has_rows_of_keys(void **state)
+TEST(checkpoint_has_rows_of_keys)
 {
     recipe          r      = { .optimizer = est_adagrad(0.2, NULL) };
     char            dir[]  = "/tmp/estoc-dynamic-XXXXXX", path[EST_CHECKPOINT_PATH_MAX];
@@ -453,7 +445,6 @@ static void test_checkpoint_has_rows_of_keys(void **state)
     est_checkpoint *stored = NULL;
     model           m      = open_model(&r), looks;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 2; step++) {
@@ -513,13 +504,12 @@ static int64_t resident_bytes(void)
 }
 
 /* 10^4 keys of 10^8: 3 KB a key would be 30 MB; all rows, 4 GB. */
-static void test_memory_is_that_of_the_keys(void **state)
+TEST(memory_is_that_of_the_keys)
 {
     recipe  r = { .dynamic = EST_DYNAMIC(.max_rows = 100000000), .optimizer = est_adagrad(0.1, NULL) };
     model   m;
     int64_t before = resident_bytes();
 
-    (void)state;
     m = open_model(&r);
     for (int64_t step = 0; rows_of(&m) < 10000; step++) (void)train_step(&m, step, 1000000);
     print_message("%.1f MB for %d keys\n", (double)(resident_bytes() - before) / 1e6, (int)rows_of(&m));
@@ -545,11 +535,10 @@ static void bad(est_dtype dtype, int64_t dimension, const est_dynamic_options *o
     feature_end(&t);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     feature_test t = feature_begin();
 
-    (void)state;
     bad(EST_F32, 2, NULL, "not of float32");
     bad(EST_I64, 0, NULL, "0 dimensions");
     bad(EST_I64, 2, EST_DYNAMIC(.admit_after = -1), "admit_after -1");
@@ -574,7 +563,7 @@ static void test_refused(void **state)
 }
 
 /* Rows may start with every initializer of the library. */
-static void test_initializers(void **state)
+TEST(initializers)
 {
     const struct {
         est_initializer initializer;
@@ -588,7 +577,6 @@ static void test_initializers(void **state)
         { { .make = NULL }, -1, 1 },               /* two deviations of 1 / sqrt(4) */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         recipe       r = { .dynamic = EST_DYNAMIC(.initializer = cases[i].initializer), .optimizer = est_sgd(EST_OFF) };
         model        m = open_model(&r);
@@ -625,9 +613,8 @@ static est_status use_all(void)
     return status;
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     for (uint64_t n = 1;; n++) {
         est_status status;
 
@@ -640,25 +627,4 @@ static void test_no_memory(void **state)
         }
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_frozen_only_looks),
-        cmocka_unit_test(test_same_as_a_vocabulary),
-        cmocka_unit_test(test_optimizers_that_touch_all_rows),
-        cmocka_unit_test(test_resumed_is_undisturbed),
-        cmocka_unit_test(test_fewer_rows_that_fit),
-        cmocka_unit_test(test_other_keys),
-        cmocka_unit_test(test_checkpoint_has_rows_of_keys),
-        cmocka_unit_test(test_memory_is_that_of_the_keys),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_initializers),
-        cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static est_node halve(est_node x, const void *user)
     return est_scale(est_cast(x, EST_F32), *(const double *)user);
 }
 
-static void test_numeric(void **state)
+TEST(numeric)
 {
     const double      half    = 0.5;
     feature_test      t       = feature_begin();
@@ -50,7 +50,6 @@ static void test_numeric(void **state)
                                                    EST_NUMERIC(.dtype = EST_I64, .normalizer = halve, .user = &half));
     est_node          all;
 
-    (void)state;
     feature_f32(&t, "flat", EST_SHAPE(2), (const float[]){ 1, NAN }); /* [batch] is [batch, 1] */
     feature_f32(&t, "wide", EST_SHAPE(2, 2, 2), (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 });
     feature_i64(&t, "int", EST_SHAPE(2, 1), (const int64_t[]){ 3, -5 });
@@ -102,23 +101,21 @@ static void add_scalar(feature_test *t)
     feature_f32(t, "x", EST_SHAPE_SCALAR, (const float[]){ 1 });
 }
 
-static void test_numeric_refuses(void **state)
+TEST(numeric_refuses)
 {
-    (void)state;
     refuse_numeric("the feature \"x\" is ragged; parse it with a fixed shape", add_ragged, EST_SHAPE(1));
     refuse_numeric("is of numbers, but the feature \"x\" is of string", add_strings, EST_SHAPE(1));
     refuse_numeric("has rows of shape [2], but the feature \"x\" is [?,3]", add_three, EST_SHAPE(2));
     refuse_numeric("is a scalar; it must have a row for every example", add_scalar, EST_SHAPE(1));
 }
 
-static void test_bucketized(void **state)
+TEST(bucketized)
 {
     feature_test      t    = feature_begin();
     const est_column *x    = est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2)));
     const est_column *x_in = est_bucketized_column(x, EST_F32S(0, 10));
     est_node          dense, ids;
 
-    (void)state;
     feature_f32(&t, "x", EST_SHAPE(3, 2), (const float[]){ -1, 0, 5, 10, NAN, 9.5F });
     dense = alone(&t, x_in);
     ids   = indicated(&t, x_in);
@@ -132,7 +129,7 @@ static void test_bucketized(void **state)
 
 /* --- categories ------------------------------------------------------------------------------------------------------- */
 
-static void test_identity(void **state)
+TEST(identity)
 {
     feature_test      t     = feature_begin();
     const est_column *plain = est_identity_column(t.columns, "id", 3, NULL);
@@ -140,7 +137,6 @@ static void test_identity(void **state)
                                                   EST_CATEGORICAL(.has_default = true, .default_value = 1));
     est_node          a, b;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(3, 2), (const int64_t[]){ 0, 0, -1, 2, -7, -1 }); /* what is below 0 is missing */
     feature_i64(&t, "odd", EST_SHAPE(4), (const int64_t[]){ 2, 3, -4, 0 });
     feature_rows(&t, "odd", 3, (const int64_t[]){ 0, 2, 2, 4 });
@@ -152,13 +148,12 @@ static void test_identity(void **state)
     feature_end(&t);
 }
 
-static void test_identity_out_of_range(void **state)
+TEST(identity_out_of_range)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 3, NULL);
     est_node          a, b;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(2, 1), (const int64_t[]){ 1, 3 });
     a = indicated(&t, id);
     b = alone(&t, est_embedding_column(id, 2, NULL));
@@ -169,7 +164,7 @@ static void test_identity_out_of_range(void **state)
     feature_end(&t);
 }
 
-static void test_hash_buckets(void **state)
+TEST(hash_buckets)
 {
     feature_test      t     = feature_begin();
     const est_column *word  = est_hash_bucket_column(t.columns, "word", 1000, NULL);
@@ -177,7 +172,6 @@ static void test_hash_buckets(void **state)
     est_node          words, counts;
     double            out[3000];
 
-    (void)state;
     feature_strings(&t, "word", EST_SHAPE(3), (const char *const[]){ "abc", "", "feature column" });
     feature_i64(&t, "count", EST_SHAPE(3), (const int64_t[]){ 7, -1, -3 });
     words  = indicated(&t, word);
@@ -194,7 +188,7 @@ static void test_hash_buckets(void **state)
     feature_end(&t);
 }
 
-static void test_vocabularies(void **state)
+TEST(vocabularies)
 {
     static const char *const list[] = { "red", "green" };
     feature_test             t      = feature_begin();
@@ -204,7 +198,6 @@ static void test_vocabularies(void **state)
     const est_column        *plain, *oov, *fallback, *year, *file, *part;
     est_node                 nodes[6];
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "blue\nred\ngreen\n", 15), 15);
     close(fd);
@@ -257,7 +250,7 @@ static int count_ops(feature_test *t, est_node a, est_node b, const char *name)
 }
 
 /* However many columns and layers are made of a column, its ids are computed once. */
-static void test_ids_are_computed_once(void **state)
+TEST(ids_are_computed_once)
 {
     static const char *const list[] = { "red", "green" };
     feature_test             t      = feature_begin();
@@ -267,7 +260,6 @@ static void test_ids_are_computed_once(void **state)
     const est_column        *cross  = est_crossed_column(EST_COLUMNS(color, id), 9, 0);
     est_node                 wide, deep;
 
-    (void)state;
     feature_strings(&t, "color", EST_SHAPE(1), (const char *const[]){ "green" });
     feature_strings(&t, "word", EST_SHAPE(1), (const char *const[]){ "green" });
     feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 2 });
@@ -314,20 +306,18 @@ static const est_column *make_cross(est_columns *columns)
     return est_crossed_column(EST_COLUMNS(est_key_column(columns, "x"), est_key_column(columns, "x")), 3, 0);
 }
 
-static void test_high_ranks(void **state)
+TEST(high_ranks)
 {
     feature_test t = feature_begin();
 
-    (void)state;
     feature_strings(&t, "x", EST_SHAPE(1, 1, 2), (const char *const[]){ "a", "b" });
     (void)indicated(&t, make_cross(t.columns));
     feature_bad_graph(&t, "has shape [?,1,2]; categories and their weights are [batch] or [batch, n]");
     feature_end(&t);
 }
 
-static void test_other_types(void **state)
+TEST(other_types)
 {
-    (void)state;
     refuse_values("column \"x\" is of int64, but the feature \"x\" is of string", make_identity, true);
     refuse_values("column \"x\" is of string, but the feature \"x\" is of float32", make_hash, false);
     refuse_values("it must be of strings or integers", make_cross, false);
@@ -345,7 +335,7 @@ static void expect_bucket(feature_test *t, est_node node, int64_t row, int64_t n
     }
 }
 
-static void test_crosses(void **state)
+TEST(crosses)
 {
     feature_test      t     = feature_begin();
     const est_column *color = est_key_column(t.columns, "color"), *size = est_key_column(t.columns, "size");
@@ -353,7 +343,6 @@ static void test_crosses(void **state)
     const est_column *three = est_identity_column(t.columns, "three", 5, NULL);
     est_node          plain, other_key, mixed, dense_first, nested;
 
-    (void)state;
     feature_strings(&t, "color", EST_SHAPE(1), (const char *const[]){ "red" });
     feature_rows(&t, "color", 2, (const int64_t[]){ 0, 1, 1 });
     feature_strings(&t, "size", EST_SHAPE(2), (const char *const[]){ "large", "large" });
@@ -385,7 +374,7 @@ static void test_crosses(void **state)
 }
 
 /* Ids of a cross are hashed, not looked up, so those out of range are values too; a default still replaces them. */
-static void test_crossed_ids_out_of_range(void **state)
+TEST(crossed_ids_out_of_range)
 {
     feature_test                   t     = feature_begin();
     const est_categorical_options *three = EST_CATEGORICAL(.has_default = true, .default_value = 3);
@@ -395,7 +384,6 @@ static void test_crossed_ids_out_of_range(void **state)
     const est_column              *far   = est_identity_column(t.columns, "far", 4, three);
     est_node                       open, with_default;
 
-    (void)state;
     feature_i64(&t, "a", EST_SHAPE(1), (const int64_t[]){ 3 });
     feature_i64(&t, "b", EST_SHAPE(1), (const int64_t[]){ 7 });
     feature_i64(&t, "c", EST_SHAPE(1), (const int64_t[]){ 11 });
@@ -410,7 +398,7 @@ static void test_crossed_ids_out_of_range(void **state)
 
 /* --- weights ---------------------------------------------------------------------------------------------------------- */
 
-static void test_weights(void **state)
+TEST(weights)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 3, NULL);
@@ -418,7 +406,6 @@ static void test_weights(void **state)
     const est_column *of = est_crossed_column(EST_COLUMNS(id, est_key_column(t.columns, "key")), 1, 0);
     est_node          ragged, dense, crossed;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(4), (const int64_t[]){ 0, 2, 2, 1 });
     feature_rows(&t, "id", 3, (const int64_t[]){ 0, 3, 3, 4 });
     feature_f32(&t, "w", EST_SHAPE(4), (const float[]){ 0.5F, 2, 3, -1 });
@@ -461,9 +448,8 @@ static void refuse_weights(const char *weights, const char *text)
     feature_end(&t);
 }
 
-static void test_weights_that_do_not_line_up(void **state)
+TEST(weights_that_do_not_line_up)
 {
-    (void)state;
     refuse_weights("w", "one is dense and one is ragged");
     refuse_weights("few", "column \"word_weighted_by_few\": every row has 2 values and 1 weights");
     refuse_weights("word", "the weights \"word\" are strings");
@@ -471,7 +457,7 @@ static void test_weights_that_do_not_line_up(void **state)
 
 /* --- embeddings ------------------------------------------------------------------------------------------------------- */
 
-static void test_embeddings(void **state)
+TEST(embeddings)
 {
     static const float table[] = { 1, 2, 10, 20, 100, 200 };
     feature_test       t       = feature_begin();
@@ -480,7 +466,6 @@ static void test_embeddings(void **state)
     est_node           mean, sum, sqrtn, weighted;
     double             first[6];
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(4), (const int64_t[]){ 0, 2, 1, -1 });
     feature_rows(&t, "id", 3, (const int64_t[]){ 0, 2, 2, 4 });
     feature_f32(&t, "w", EST_SHAPE(4), (const float[]){ 1, 3, 2, 5 });
@@ -504,13 +489,12 @@ static void test_embeddings(void **state)
     feature_end(&t);
 }
 
-static void test_max_norm_and_initializer(void **state)
+TEST(max_norm_and_initializer)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 2, NULL);
     est_node          y;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 1 });
     y = alone(&t,
               est_embedding_column(id, 2, EST_EMBEDDING_COLUMN(.initializer = est_init_constant(3), .max_norm = 1)));
@@ -549,9 +533,8 @@ static void check_shared(bool v1, const char *table, const char *weights_a, cons
     feature_end(&t);
 }
 
-static void test_shared_embeddings(void **state)
+TEST(shared_embeddings)
 {
-    (void)state;
     check_shared(false, "a_b_shared_embedding", "linear_model/a_shared_embedding/weights",
                  "linear_model/b_shared_embedding/weights");
     check_shared(true, "input_layer/a_b_shared_embedding/embedding_weights",
@@ -590,14 +573,13 @@ static void refuse_stored(int64_t n_buckets, const char *dir, const char *tensor
     feature_end(&t);
 }
 
-static void test_first_values_from_a_checkpoint(void **state)
+TEST(first_values_from_a_checkpoint)
 {
     static const float values[] = { 1, 2, 3, 4, 5, 6 };
     feature_test       t        = feature_begin();
     char               dir[]    = "/tmp/estoc-stored-XXXXXX", command[64];
     est_node           y;
 
-    (void)state;
     save_table(dir, values);
     feature_i64(&t, "id", EST_SHAPE(2), (const int64_t[]){ 2, 0 });
     y = stored(&t, 3, dir, "weights");
@@ -612,12 +594,11 @@ static void test_first_values_from_a_checkpoint(void **state)
     feature_end(&t);
 }
 
-static void test_frozen(void **state)
+TEST(frozen)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 2, NULL);
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 1 });
     (void)alone(&t, est_embedding_column(id, 2, EST_EMBEDDING_COLUMN(.frozen = true)));
     (void)est_input_layer(feature_features(&t), EST_COLUMNS(est_embedding_column(id, 2, NULL)),
@@ -634,7 +615,7 @@ static void test_frozen(void **state)
 
 /* --- together --------------------------------------------------------------------------------------------------------- */
 
-static void test_order_is_by_name(void **state)
+TEST(order_is_by_name)
 {
     feature_test      t      = feature_begin();
     est_columns      *second = est_columns_create();
@@ -646,7 +627,6 @@ static void test_order_is_by_name(void **state)
     est_node          y;
     double            value;
 
-    (void)state;
     feature_f32(&t, "b", EST_SHAPE(1), (const float[]){ 2 });
     feature_f32(&t, "Z", EST_SHAPE(1), (const float[]){ 0 });
     feature_f32(&t, "a b/c", EST_SHAPE(1), (const float[]){ 1 });
@@ -660,13 +640,12 @@ static void test_order_is_by_name(void **state)
     feature_end(&t);
 }
 
-static void test_empty_batch(void **state)
+TEST(empty_batch)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 2, NULL), *x = est_numeric_column(t.columns, "x", NULL);
     est_node          y;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(0, 1), NULL);
     feature_f32(&t, "x", EST_SHAPE(0, 1), NULL);
     y = layer(&t, EST_COLUMNS(est_indicator_column(id), est_embedding_column(id, 3, NULL), x,
@@ -677,7 +656,7 @@ static void test_empty_batch(void **state)
 }
 
 /* Rows, but not one value in them, of every kind of category. */
-static void test_rows_without_values(void **state)
+TEST(rows_without_values)
 {
     static const char *const vocabulary[] = { "a", "b" };
     feature_test             t            = feature_begin();
@@ -687,7 +666,6 @@ static void test_rows_without_values(void **state)
                       EST_COLUMNS(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
     est_node y;
 
-    (void)state;
     feature_strings(&t, "word", EST_SHAPE(0), NULL);
     feature_rows(&t, "word", 2, (const int64_t[]){ 0, 0, 0 });
     feature_strings(&t, "known", EST_SHAPE(0), NULL);
@@ -696,34 +674,4 @@ static void test_rows_without_values(void **state)
     feature_ready(&t);
     feature_expect_values(&t, y, (const double[18]){ 0 }, 18);
     feature_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_without_values),
-        cmocka_unit_test(test_numeric),
-        cmocka_unit_test(test_numeric_refuses),
-        cmocka_unit_test(test_bucketized),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_identity_out_of_range),
-        cmocka_unit_test(test_hash_buckets),
-        cmocka_unit_test(test_vocabularies),
-        cmocka_unit_test(test_ids_are_computed_once),
-        cmocka_unit_test(test_high_ranks),
-        cmocka_unit_test(test_other_types),
-        cmocka_unit_test(test_crosses),
-        cmocka_unit_test(test_crossed_ids_out_of_range),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_weights_that_do_not_line_up),
-        cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_max_norm_and_initializer),
-        cmocka_unit_test(test_shared_embeddings),
-        cmocka_unit_test(test_first_values_from_a_checkpoint),
-        cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_order_is_by_name),
-        cmocka_unit_test(test_empty_batch),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

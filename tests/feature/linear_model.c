@@ -3,7 +3,7 @@
  * Linear models: weights of ids and of numbers, combiners, units, names, gradients; and layers over sequences. */
 #include "support/feature_test.h"
 
-static void test_sum_of_columns(void **state)
+TEST(sum_of_columns)
 {
     static const char *const colors[] = { "red", "green" };
     feature_test             t        = feature_begin();
@@ -13,7 +13,6 @@ static void test_sum_of_columns(void **state)
     const est_column        *emb      = est_embedding_column(color, 2, NULL);
     est_node                 y;
 
-    (void)state;
     feature_f32(&t, "x", EST_SHAPE(2, 2), (const float[]){ 1, 2, -3, 4 });
     feature_strings(&t, "color", EST_SHAPE(3), (const char *const[]){ "red", "red", "green" });
     feature_rows(&t, "color", 2, (const int64_t[]){ 0, 3, 3 });
@@ -33,7 +32,7 @@ static void test_sum_of_columns(void **state)
     feature_end(&t);
 }
 
-static void test_combiners_and_units(void **state)
+TEST(combiners_and_units)
 {
     static const float weights[] = { 1, 2, 3, 4, 5, 6 };
     feature_test       t         = feature_begin();
@@ -41,7 +40,6 @@ static void test_combiners_and_units(void **state)
     const est_column  *heavy     = est_weighted_column(id, "w");
     est_node           sum, mean, weighted;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(3), (const int64_t[]){ 0, 2, 1 });
     feature_rows(&t, "id", 2, (const int64_t[]){ 0, 2, 3 });
     feature_f32(&t, "w", EST_SHAPE(3), (const float[]){ 2, 4, -1 });
@@ -60,14 +58,13 @@ static void test_combiners_and_units(void **state)
     feature_end(&t);
 }
 
-static void test_it_learns(void **state)
+TEST(it_learns)
 {
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 2, NULL), *x = est_numeric_column(t.columns, "x", NULL);
     est_node          y, train;
     double            w[2], v, b;
 
-    (void)state;
     feature_i64(&t, "id", EST_SHAPE(2), (const int64_t[]){ 1, -1 });
     feature_f32(&t, "x", EST_SHAPE(2), (const float[]){ 0, 3 });
     y     = est_linear_model(feature_features(&t), EST_COLUMNS(id, x), NULL);
@@ -84,11 +81,10 @@ static void test_it_learns(void **state)
     feature_end(&t);
 }
 
-static void test_refuses(void **state)
+TEST(refuses)
 {
     feature_test t = feature_begin();
 
-    (void)state;
     (void)est_linear_model(feature_features(&t), EST_COLUMNS(est_numeric_column(t.columns, "x", NULL)),
                            EST_LINEAR_MODEL(.units = -1));
     feature_bad_graph(&t, "a linear model of -1 units");
@@ -97,7 +93,7 @@ static void test_refuses(void **state)
 
 /* --- sequences -------------------------------------------------------------------------------------------------------- */
 
-static void test_sequences(void **state)
+TEST(sequences)
 {
     static const char *const list[] = { "a", "b" };
     feature_test             t      = feature_begin();
@@ -108,7 +104,6 @@ static void test_sequences(void **state)
                t.columns, "number", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = pad, .n_default = 1));
     est_node y, lengths = EST_NO_NODE;
 
-    (void)state;
     feature_strings(&t, "word", EST_SHAPE(3), (const char *const[]){ "b", "?", "a" });
     feature_rows(&t, "word", 3, (const int64_t[]){ 0, 2, 2, 3 });
     feature_f32(&t, "number", EST_SHAPE(6), (const float[]){ 1, 2, 3, 4, 5, 6 });
@@ -126,14 +121,13 @@ static void test_sequences(void **state)
     feature_end(&t);
 }
 
-static void test_context(void **state)
+TEST(context)
 {
     feature_test      t    = feature_begin();
     const est_column *step = est_sequence_numeric_column(t.columns, "step", NULL);
     const est_column *row  = est_numeric_column(t.columns, "row", EST_NUMERIC(.shape = EST_SHAPE(2)));
     est_node          steps, context, y, lengths = EST_NO_NODE;
 
-    (void)state;
     feature_f32(&t, "step", EST_SHAPE(3), (const float[]){ 1, 2, 3 });
     feature_rows(&t, "step", 2, (const int64_t[]){ 0, 2, 3 });
     feature_f32(&t, "row", EST_SHAPE(2, 2), (const float[]){ 10, 20, 30, 40 });
@@ -148,7 +142,7 @@ static void test_context(void **state)
     feature_end(&t);
 }
 
-static void test_sequences_of_other_lengths(void **state)
+TEST(sequences_of_other_lengths)
 {
     feature_test      t = feature_begin();
     const est_column *a = est_sequence_numeric_column(t.columns, "a", NULL);
@@ -156,7 +150,6 @@ static void test_sequences_of_other_lengths(void **state)
     const est_column *c = est_sequence_numeric_column(t.columns, "c", NULL);
     est_node          y, lengths = EST_NO_NODE;
 
-    (void)state;
     feature_f32(&t, "a", EST_SHAPE(2), (const float[]){ 1, 2 });
     feature_rows(&t, "a", 2, (const int64_t[]){ 0, 1, 2 });
     feature_f32(&t, "b", EST_SHAPE(2), (const float[]){ 1, 2 });
@@ -171,31 +164,14 @@ static void test_sequences_of_other_lengths(void **state)
     feature_end(&t);
 }
 
-static void test_sequences_are_ragged(void **state)
+TEST(sequences_are_ragged)
 {
     feature_test t = feature_begin();
     est_node     lengths;
 
-    (void)state;
     feature_f32(&t, "a", EST_SHAPE(1, 2), (const float[]){ 1, 2 });
     (void)est_sequence_input_layer(feature_features(&t), EST_COLUMNS(est_sequence_numeric_column(t.columns, "a", NULL)),
                                    &lengths);
     feature_bad_graph(&t, "the feature \"a\" is dense");
     feature_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_of_columns),
-        cmocka_unit_test(test_combiners_and_units),
-        cmocka_unit_test(test_it_learns),
-        cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_context),
-        cmocka_unit_test(test_sequences_of_other_lengths),
-        cmocka_unit_test(test_sequences_are_ragged),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

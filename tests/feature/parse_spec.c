@@ -41,7 +41,7 @@ static void expect_ragged(const est_parse_spec *spec, const char *name, est_dtyp
     assert_null(f->default_value);
 }
 
-static void test_what_columns_ask_for(void **state)
+TEST(what_columns_ask_for)
 {
     feature_test      t     = feature_begin();
     const float       two[] = { 1.5F, -2 }, seven[] = { 7 };
@@ -55,7 +55,6 @@ static void test_what_columns_ask_for(void **state)
     est_parse_spec   *spec  = NULL;
     int               n     = 0;
 
-    (void)state;
     assert_ok(est_parse_spec_create(
         EST_COLUMNS(est_bucketized_column(age, EST_F32S(1)), age, pair, count,
                     est_crossed_column(EST_COLUMNS(kind, est_key_column(t.columns, "town")), 9, 0),
@@ -94,7 +93,7 @@ static void test_what_columns_ask_for(void **state)
 }
 
 /* A column may stand in the list twice, as it does where those of a deep and of a wide model are put together. */
-static void test_the_same_column_twice(void **state)
+TEST(the_same_column_twice)
 {
     feature_test      t    = feature_begin();
     const est_column *x    = est_numeric_column(t.columns, "x", NULL);
@@ -102,7 +101,6 @@ static void test_the_same_column_twice(void **state)
     est_parse_spec   *spec = NULL;
     int               n    = 0;
 
-    (void)state;
     assert_ok(est_parse_spec_create(EST_COLUMNS(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
     (void)est_parse_spec_features(spec, &n);
     assert_int_equal(n, 2);
@@ -110,7 +108,7 @@ static void test_the_same_column_twice(void **state)
     feature_end(&t);
 }
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
     feature_test      t     = feature_begin();
     const est_column *x     = est_numeric_column(t.columns, "x", NULL);
@@ -123,7 +121,6 @@ static void test_refusals(void **state)
     est_parse_spec *spec = NULL;
     int             n    = 0;
 
-    (void)state;
     assert_ok(est_parse_spec_create((est_column_list){ 0 }, &spec)); /* labels may be all there is */
     (void)est_parse_spec_features(spec, &n);
     assert_int_equal(n, 0);
@@ -199,7 +196,7 @@ static est_status read_census(est_csv_columns csv, const char *text, est_iterato
     return EST_OK;
 }
 
-static void test_census_rows(void **state)
+TEST(census_rows)
 {
     feature_test    t    = feature_begin();
     est_parse_spec *spec = census_spec(t.columns);
@@ -208,7 +205,6 @@ static void test_census_rows(void **state)
     est_field       element[5];
     const est_str  *words;
 
-    (void)state;
     assert_ok(read_census(est_parse_spec_csv(spec), census, &rows, &d));
     assert_ok(est_iterator_next(rows, element));
     assert_near(nn_element(element[est_dataset_find(d, "age")].values, 1), 50, 0);
@@ -231,7 +227,7 @@ static void test_census_rows(void **state)
     feature_end(&t);
 }
 
-static void test_examples(void **state)
+TEST(examples)
 {
     feature_test            t        = feature_begin();
     est_parse_spec         *spec     = census_spec(t.columns);
@@ -242,7 +238,6 @@ static void test_examples(void **state)
     est_feature_batch       batch[5];
     est_str                 bytes;
 
-    (void)state;
     assert_int_equal(n, 5);
     assert_ok(est_example_create(&example));
     est_example_set_f32s(example, "age", (const float[]){ 39 }, 1);
@@ -306,11 +301,10 @@ static est_status make_all(est_columns *c, est_graph *graph, est_parse_spec **sp
     return est_graph_status(graph);
 }
 
-static void test_every_allocation(void **state)
+TEST(every_allocation)
 {
     bool fired = true;
 
-    (void)state;
     for (int64_t n = 1; fired; n++) {
         est_columns    *columns = est_columns_create();
         est_graph      *graph   = NULL;
@@ -329,18 +323,4 @@ static void test_every_allocation(void **state)
         est_graph_free(graph);
         est_columns_free(columns);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_columns_ask_for),
-        cmocka_unit_test(test_the_same_column_twice),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_census_rows),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_every_allocation),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

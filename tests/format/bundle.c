@@ -3,12 +3,7 @@
  * Checkpoints: known bytes, round trips whole and in slices, merging, files written by TensorFlow
  * (tests/golden/format), and every cut and flipped byte noticed. */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +14,7 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/test.h"
 
 static char root[64];
 
@@ -153,7 +149,7 @@ static est_status read_small(const char *prefix, est_tensor *const want[4])
     return status;
 }
 
-static void test_known_bytes(void **state)
+TEST(known_bytes)
 {
     static const unsigned char data[56] = {
         0, 0,    0x80, 0x3f, 0,    0,    0,    0x40, 0,    0,    0x40, 0x40, 7,    0,    0, 0,    0,    0,    0,
@@ -164,7 +160,6 @@ static void test_known_bytes(void **state)
     char       *index;
     size_t      size;
 
-    (void)state;
     small_tensors(tensors);
     check(write_small(at("small"), tensors));
     expect_file(at("small.data-00000-of-00001"), data, sizeof data);
@@ -175,7 +170,7 @@ static void test_known_bytes(void **state)
     free_all(tensors, 4);
 }
 
-static void test_slice_keys(void **state)
+TEST(slice_keys)
 {
     static const struct {
         est_bundle_slice slice;
@@ -190,7 +185,6 @@ static void test_slice_keys(void **state)
         { { 1, { INT64_MAX }, { 1 } }, "\0emb\0\1\1\1\xff\xc0\x7f\xff\xff\xff\xff\xff\xff\xff\x81", 19 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         est_strbuf key = { 0 };
 
@@ -202,7 +196,7 @@ static void test_slice_keys(void **state)
 }
 
 /* Every dtype, scalars, empty ones, and sizes around those of the buffers. */
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     const int64_t      lengths[] = { 0, 1, 7, 16383, 16384, 16385, 300000, 1000003 };
     const size_t       aligns[]  = { 0, 64, 4096 };
@@ -213,7 +207,6 @@ static void test_round_trip(void **state)
     est_bundle_writer *writer;
     est_bundle        *bundle;
 
-    (void)state;
     memset(long_text, 'x', 200000);
     for (size_t i = 0; i < 8; i++) tensors[n++] = count_up(EST_SHAPE(lengths[i]));
     tensors[n++] = make(EST_F64, EST_SHAPE(1, 2), (const double[]){ 0.1, -1e300 });
@@ -261,7 +254,7 @@ static void test_round_trip(void **state)
     free(long_text);
 }
 
-static void test_pieces(void **state)
+TEST(pieces)
 {
     est_tensor        *want = count_up(EST_SHAPE(100, 30)), *got;
     const char        *data = est_tensor_data(want);
@@ -269,7 +262,6 @@ static void test_pieces(void **state)
     est_bundle        *bundle;
     est_shape          shape = EST_SHAPE(100, 30);
 
-    (void)state;
     check(est_bundle_writer_create(at("pieces"), 0, &writer));
     assert_int_equal(est_bundle_append(writer, "x", 1), EST_FAILED_PRECONDITION);
     check(est_bundle_begin(writer, "v", EST_F32, &shape, NULL));
@@ -352,14 +344,13 @@ static void add_box(est_bundle_writer *writer, const char *name, est_bundle_slic
     est_tensor_free(tensor);
 }
 
-static void test_slices(void **state)
+TEST(slices)
 {
     est_bundle_writer *writer;
     est_bundle        *bundle;
     est_tensor        *all = count_up(EST_SHAPE(11, 7, 5)), *got;
     est_bundle_slice   s;
 
-    (void)state;
     check(est_bundle_writer_create(at("slices"), 0, &writer));
     check(est_bundle_add(writer, "whole", all));
     for (int i = 0; i < 11; i++) add_box(writer, "rows", EST_BUNDLE_SLICE(i, 1, 0, 7, 0, 5));
@@ -402,7 +393,7 @@ static void test_slices(void **state)
     est_tensor_free(all);
 }
 
-static void test_string_slices(void **state)
+TEST(string_slices)
 {
     const est_str text[6] = { { "a", 1 }, { "bb", 2 }, { "", 0 }, { "dddd", 4 }, { "e", 1 }, { "ff", 2 } };
     est_tensor   *top = make(EST_STRING, EST_SHAPE(1, 3), text), *bottom = make(EST_STRING, EST_SHAPE(1, 3), text + 3);
@@ -412,7 +403,6 @@ static void test_string_slices(void **state)
     est_bundle_writer *writer;
     est_bundle        *bundle;
 
-    (void)state;
     check(est_bundle_writer_create(at("strings"), 0, &writer));
     check(est_bundle_add_slice(writer, "s", &full, &s0, top));
     check(est_bundle_add_slice(writer, "s", &full, &s1, bottom));
@@ -448,14 +438,13 @@ static void write_part(const char *prefix, int part, bool empty)
     est_tensor_free(one);
 }
 
-static void test_merge(void **state)
+TEST(merge)
 {
     char              parts[3][256];
     const char *const list[3] = { parts[0], parts[1], parts[2] };
     est_bundle       *bundle;
     est_tensor       *got;
 
-    (void)state;
     for (int i = 0; i < 3; i++) snprintf(parts[i], sizeof parts[i], "%s/part-%05d-of-00003", root, i);
     write_part(parts[0], 0, false);
     write_part(parts[1], 5, true); /* no tensors: leaves no data file */
@@ -517,12 +506,11 @@ static int count_files(const char *start)
 
 /* Any failing call leaves the checkpoint that had the name whole, or the merged one; and no more of the parts than all of
  * them. */
-static void test_merge_failures(void **state)
+TEST(merge_failures)
 {
     char              parts[2][256];
     const char *const list[2] = { parts[0], parts[1] };
 
-    (void)state;
     for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/fragment%d", root, i);
     for (int old = 0; old < 3; old++) { /* data files of the one before */
         bool fired = true;
@@ -578,7 +566,7 @@ static void expect_read(const est_bundle *bundle, const char *name, est_tensor *
     est_tensor_free(want);
 }
 
-static void test_read_tensorflow(void **state)
+TEST(read_tensorflow)
 {
     est_bundle *bundle;
     est_tensor *wide;
@@ -586,7 +574,6 @@ static void test_read_tensorflow(void **state)
     est_str     names[4] = { { "ab", 2 }, { "", 0 }, { "xyz", 3 }, { accents, 200 } };
     float       w[6];
 
-    (void)state;
     for (int i = 0; i < 200; i++) accents[i] = i % 2 == 0 ? '\xc3' : '\xa9';
     for (int i = 0; i < 6; i++) w[i] = (float)i;
     check(est_tensor_create(EST_F64, EST_SHAPE(7, 10), &wide));
@@ -610,12 +597,11 @@ static void test_read_tensorflow(void **state)
     est_bundle_close(bundle);
 }
 
-static void test_unknown_dtype(void **state)
+TEST(unknown_dtype)
 {
     est_bundle *bundle;
     est_tensor *got;
 
-    (void)state;
     check(est_bundle_open(GOLDEN "half.ckpt", &bundle));
     assert_int_equal(est_bundle_count(bundle), 2);
     assert_int_equal(est_bundle_at(bundle, 0)->dtype, 19);
@@ -640,7 +626,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* The same tensors written in the same order make the same bytes. */
-static void test_write_as_tensorflow(void **state)
+TEST(write_as_tensorflow)
 {
     est_bundle        *bundle;
     est_bundle_writer *writer;
@@ -650,7 +636,6 @@ static void test_write_as_tensorflow(void **state)
     size_t             size;
     const char *const  suffix[2] = { ".index", ".data-00000-of-00001" };
 
-    (void)state;
     check(est_bundle_open(GOLDEN "tensorflow.ckpt", &bundle));
     for (int i = 0; i < est_bundle_count(bundle); i++) {
         const est_bundle_entry *entry = est_bundle_at(bundle, i);
@@ -693,7 +678,7 @@ static void test_write_as_tensorflow(void **state)
 
 /* --- errors and damage ------------------------------------------------------------------------------------------ */
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_tensor        *tensors[4], *got = NULL;
     est_bundle_writer *writer;
@@ -701,7 +686,6 @@ static void test_errors(void **state)
     est_shape          full = EST_SHAPE(6);
     est_bundle_slice   s    = EST_BUNDLE_SLICE(0, 3);
 
-    (void)state;
     small_tensors(tensors);
     check(est_bundle_writer_create(at("errors"), 0, &writer));
     check(est_bundle_add(writer, "v", tensors[0]));
@@ -740,13 +724,12 @@ static void put_file(const char *path, const char *bytes, size_t size)
 }
 
 /* Each file of the small checkpoint cut at every byte and with every bit flipped: an error, or the right values. */
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     const char *const suffix[2] = { ".index", ".data-00000-of-00001" };
     est_tensor       *tensors[4];
     char              prefix[256], path[1024];
 
-    (void)state;
     small_tensors(tensors);
     snprintf(prefix, sizeof prefix, "%s", at("damaged"));
     check(write_small(prefix, tensors));
@@ -783,12 +766,11 @@ static void test_every_cut_and_flip(void **state)
 }
 
 /* Every allocation and every system call fails once: an error, no leak, and never a checkpoint that is not whole. */
-static void test_failures(void **state)
+TEST(failures)
 {
     est_tensor *tensors[4];
     int         kinds = 1;
 
-    (void)state;
     small_tensors(tensors);
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     kinds = 2;
@@ -816,22 +798,5 @@ static void test_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_bytes),
-        cmocka_unit_test(test_slice_keys),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_string_slices),
-        cmocka_unit_test(test_read_tensorflow),
-        cmocka_unit_test(test_unknown_dtype),
-        cmocka_unit_test(test_write_as_tensorflow),
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_merge_failures),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_every_cut_and_flip),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading in blocks by several threads gives what one thread gives; checking without reading. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +12,7 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/test.h"
 
 #define ROWS 3000001 /* a little over two blocks of int32; slices start within blocks */
 
@@ -71,9 +66,8 @@ static void expect_rows(const est_bundle *bundle, const char *name, int64_t firs
     est_tensor_free(got);
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
-    (void)state;
     for (int threads = 0; threads <= 3; threads++) {
         est_pool   *pool = NULL;
         est_bundle *bundle;
@@ -106,13 +100,12 @@ static void change_byte(int64_t at)
 }
 
 /* One changed byte, in the first, a middle and the last block, and at their ends. */
-static void test_change(void **state)
+TEST(change)
 {
     static const int64_t places[] = { 0, (4 << 20) - 1, 4 << 20, 10000000, 4 * (int64_t)ROWS - 1 };
     est_bundle          *bundle;
     est_pool            *pool;
 
-    (void)state;
     assert_int_equal(est_pool_create(2, &pool), EST_OK);
     assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
     est_bundle_set_pool(bundle, pool);
@@ -131,12 +124,11 @@ static void test_change(void **state)
     est_pool_free(pool);
 }
 
-static void test_check_files(void **state)
+TEST(check_files)
 {
     est_bundle *bundle;
     char        moved[200];
 
-    (void)state;
     snprintf(moved, sizeof moved, "%s.moved", data_path);
     assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
     assert_int_equal(est_bundle_check_files(bundle), EST_OK);
@@ -193,7 +185,7 @@ static void handmade_end(handmade *h, est_bundle *bundle)
 }
 
 /* Right checksums, but bytes that are no bool, and sizes that do not fit the shape. */
-static void test_wrong_values(void **state)
+TEST(wrong_values)
 {
     static const uint8_t bytes[8] = { 0, 1, 2 };
     handmade             h        = handmade_begin(bytes, sizeof bytes);
@@ -201,7 +193,6 @@ static void test_wrong_values(void **state)
     est_bundle          *bundle;
     est_tensor          *got = NULL;
 
-    (void)state;
     entry.crc = est_crc32c_mask(est_crc32c_extend(0, bytes, 3));
     handmade_add(&h, "bools", &entry);
     entry     = (est_bundle_entry){ .name = "long", .dtype = EST_F32, .shape = EST_SHAPE(1), .size = 8 };
@@ -260,9 +251,8 @@ static double read_slices(int n, est_status want)
 }
 
 /* Four times the slices take about four times as long: not every one is compared with every other. */
-static void test_many_slices(void **state)
+TEST(many_slices)
 {
-    (void)state;
     assert_true(read_slices(40000, EST_OK) < 9 * read_slices(10000, EST_OK));
     read_slices(1000, EST_DATA_LOSS);
     assert_non_null(strstr(est_error_message(), "overlap"));
@@ -270,10 +260,5 @@ static void test_many_slices(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_change),      cmocka_unit_test(test_wrong_values),
-        cmocka_unit_test(test_many_slices), cmocka_unit_test(test_check_files),
-    };
-
-    return cmocka_run_group_tests(tests, make_checkpoint, remove_checkpoint);
+    return est_test_run(make_checkpoint, remove_checkpoint);
 }

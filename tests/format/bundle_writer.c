@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing over a checkpoint of the same name: the old one or the new one is there at every moment (B3). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +13,7 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/test.h"
 
 /* Stands in for the C library's, to count. */
 static int n_removals;
@@ -103,9 +98,8 @@ static float read_value(void)
     return value;
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         assert_int_equal(write_value((float)i), EST_OK);
         assert_true(read_value() == (float)i);
@@ -116,12 +110,11 @@ static void test_names(void **state)
 }
 
 /* Four data files of a merge give way to one. */
-static void test_over_a_merged_one(void **state)
+TEST(over_a_merged_one)
 {
     const char *const parts[2] = { "a", "b" };
     char              paths[2][128];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         est_bundle_writer *writer;
         est_tensor        *tensor;
@@ -144,13 +137,12 @@ static void test_over_a_merged_one(void **state)
 }
 
 /* A header may say any number of data files: only those that are there are removed, and no others. */
-static void test_over_many_shards(void **state)
+TEST(over_many_shards)
 {
     est_bundle_index index = { 0 };
     est_bundle_entry entry = { .name = "v", .dtype = EST_F32, .shape = EST_SHAPE(0) };
     char             path[128];
 
-    (void)state;
     snprintf(path, sizeof path, "%s.index", prefix);
     assert_int_equal(est_bundle_index_add(&index, (est_str){ "v", 1 }, &entry, NULL), EST_OK);
     assert_int_equal(est_bundle_index_save(&index, 20000, path), EST_OK);
@@ -172,11 +164,10 @@ static void test_over_many_shards(void **state)
 }
 
 /* An old index that cannot be read now may be a good one: it is not saved over. A damaged one is. */
-static void test_over_an_unreadable_one(void **state)
+TEST(over_an_unreadable_one)
 {
     char path[128];
 
-    (void)state;
     snprintf(path, sizeof path, "%s.index", prefix);
     assert_int_equal(symlink(path, path), 0); /* a loop: opening fails, also for root */
     assert_int_equal(write_value(5), EST_INVALID_ARGUMENT);
@@ -191,11 +182,10 @@ static void test_over_an_unreadable_one(void **state)
 
 /* Every allocation and every system call fails once: the old value stays, or the new one is there and only its directory
  * was not synced. */
-static void test_failures(void **state)
+TEST(failures)
 {
     int kinds = 1;
 
-    (void)state;
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     kinds = 2;
 #endif
@@ -223,13 +213,5 @@ static void test_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_over_a_merged_one),
-        cmocka_unit_test(test_over_many_shards),
-        cmocka_unit_test(test_over_an_unreadable_one),
-        cmocka_unit_test(test_failures),
-    };
-
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return est_test_run(make_folder, remove_folder);
 }

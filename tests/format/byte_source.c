@@ -2,12 +2,6 @@
  *
  * Bytes of plain and compressed files: views of every size, places, several gzip members, growth, and damage of every
  * byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "format/byte_source.h"
+#include "support/test.h"
 
 #define CONTENTS 200000
 
@@ -100,11 +95,10 @@ static void walk(est_byte_source *s, size_t n)
     }
 }
 
-static void test_views(void **state)
+TEST(views)
 {
     static const size_t buffers[] = { 1, 1000, 0 };
 
-    (void)state;
     for (int k = 0; k < 3; k++) {
         for (size_t streams = 1; streams <= 3; streams += 2) {
             if (kinds[k] == EST_COMPRESSION_ZLIB && streams > 1) continue;
@@ -121,11 +115,10 @@ static void test_views(void **state)
     }
 }
 
-static void test_read(void **state)
+TEST(read)
 {
     static uint8_t got[CONTENTS + 1];
 
-    (void)state;
     for (int k = 0; k < 3; k++) {
         est_byte_source *s;
         est_str          view;
@@ -151,9 +144,8 @@ static void test_read(void **state)
     }
 }
 
-static void test_places(void **state)
+TEST(places)
 {
-    (void)state;
     for (int k = 0; k < 3; k++) {
         est_byte_source *s;
         est_str          view;
@@ -181,9 +173,8 @@ static void test_places(void **state)
 
 /* Has a mark of every place that steps of 97 bytes lead to; each is found again by a new source, and has the bytes before
  * it, however small the buffer is. */
-static void test_marks(void **state)
+TEST(marks)
 {
-    (void)state;
     for (int k = 0; k < 3; k++) {
         for (int small = 0; small <= 1; small++) {
             est_byte_source *s, *again;
@@ -217,12 +208,11 @@ static void test_marks(void **state)
 }
 
 /* A failed seek in a plain file leaves the reader where it was. */
-static void test_failed_seek(void **state)
+TEST(failed_seek)
 {
     est_byte_source *s;
     est_str          view;
 
-    (void)state;
     write_file(EST_COMPRESSION_NONE, 1000, 1);
     s = open_file(64);
     assert_int_equal(est_byte_source_need(s, 64, &view), EST_OK);
@@ -231,12 +221,11 @@ static void test_failed_seek(void **state)
     est_byte_source_close(s);
 }
 
-static void test_growing_file(void **state)
+TEST(growing_file)
 {
     est_byte_source *s;
     est_str          view;
 
-    (void)state;
     for (int k = 0; k < 3; k += 2) {
         uint8_t packed[2000];
 
@@ -252,11 +241,10 @@ static void test_growing_file(void **state)
     }
 }
 
-static void test_empty_and_small(void **state)
+TEST(empty_and_small)
 {
     static const char *const texts[] = { "", "x", "\x1f", "\x78", "xy" };
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         est_byte_source *s;
         est_str          view;
@@ -286,12 +274,11 @@ static bool say_plain(const uint8_t *bytes, size_t size)
     return size >= 12 && bytes[0] == 0x1f;
 }
 
-static void test_detection_can_be_overruled(void **state)
+TEST(detection_can_be_overruled)
 {
     est_byte_source *s;
     est_str          view;
 
-    (void)state;
     write_file(EST_COMPRESSION_GZIP, 1000, 1);
     assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .is_plain = say_plain }, &s), EST_OK);
     assert_int_equal(est_byte_source_compression(s), EST_COMPRESSION_NONE);
@@ -315,11 +302,10 @@ static void expect_plain(const char *text)
 }
 
 /* The first two bytes of these could be of a zlib stream. */
-static void test_text_that_looks_compressed(void **state)
+TEST(text_that_looks_compressed)
 {
     static char long_text[2000];
 
-    (void)state;
     for (size_t i = 0; i + 1 < sizeof long_text; i++) long_text[i] = (char)('0' + i * i % 43);
     expect_plain("x y\n1 2\n");
     expect_plain("x? y\n1 2\n");
@@ -337,9 +323,8 @@ static void test_text_that_looks_compressed(void **state)
 }
 
 /* Its header is "x^" too, and its bytes are text or not. */
-static void test_fast_zlib_is_found(void **state)
+TEST(fast_zlib_is_found)
 {
-    (void)state;
     for (size_t n = 0; n < 2000; n = 2 * n + 1) {
         static uint8_t   packed[CONTENTS];
         uLongf           size = sizeof packed;
@@ -355,12 +340,11 @@ static void test_fast_zlib_is_found(void **state)
     }
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_byte_source *s;
     est_str          view;
 
-    (void)state;
     assert_int_equal(est_byte_source_open("/does/not/exist", NULL, &s), EST_NOT_FOUND);
     expect_error("/does/not/exist");
     assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .compression = 9 }, &s),
@@ -377,12 +361,11 @@ static void test_errors(void **state)
 }
 
 /* Damage of a gzip file, whose checksum covers all of its contents, is seen or does not matter. */
-static void test_every_flip_and_cut(void **state)
+TEST(every_flip_and_cut)
 {
     uint8_t packed[512];
     size_t  size;
 
-    (void)state;
     write_file(EST_COMPRESSION_GZIP, 300, 1);
     size = pack(EST_COMPRESSION_GZIP, 0, 300, packed, sizeof packed);
     for (size_t i = 0; i < 2 * size; i++) {
@@ -427,12 +410,11 @@ static size_t good_bytes(size_t buffer_bytes)
 }
 
 /* Of a file cut short all comes that can be told, whatever the buffer. */
-static void test_cut_files_give_the_same(void **state)
+TEST(cut_files_give_the_same)
 {
     static uint8_t packed[CONTENTS];
     size_t         size;
 
-    (void)state;
     memset(contents, 'x', 1000); /* long matches: output that zlib holds back */
     size = pack(EST_COMPRESSION_ZLIB, 0, 1000, packed, sizeof packed);
     for (size_t n = 2; n < size; n++) {
@@ -441,9 +423,8 @@ static void test_cut_files_give_the_same(void **state)
     }
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     write_file(EST_COMPRESSION_GZIP, 1000, 1);
     for (int64_t n = 1;; n++) {
         est_byte_source *s = NULL;
@@ -460,9 +441,8 @@ static void test_no_memory(void **state)
     }
 }
 
-static void test_read_faults(void **state)
+TEST(read_faults)
 {
-    (void)state;
     write_file(EST_COMPRESSION_ZLIB, CONTENTS, 1);
     for (int64_t n = 1;; n++) {
         est_byte_source *s = NULL;
@@ -495,25 +475,7 @@ static int remove_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_failed_seek),
-        cmocka_unit_test(test_growing_file),
-        cmocka_unit_test(test_empty_and_small),
-        cmocka_unit_test(test_detection_can_be_overruled),
-        cmocka_unit_test(test_text_that_looks_compressed),
-        cmocka_unit_test(test_fast_zlib_is_found),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_every_flip_and_cut),
-        cmocka_unit_test(test_cut_files_give_the_same),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_read_faults),
-    };
-
     for (size_t i = 0; i < CONTENTS; i++) contents[i] = (uint8_t)(i * i / 7 + (i >> 5));
     snprintf(file, sizeof file, "/tmp/estoc-test-byte-source-%d", (int)getpid());
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return est_test_run(NULL, remove_file);
 }

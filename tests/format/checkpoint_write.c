@@ -3,12 +3,7 @@
  * Checkpoints written from named tensors: read back, made the latest or not, replaced, refused, and whole whatever fails.
  * tests/interop/checkpoint.c has TensorFlow read one. */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +13,7 @@
 #include "base/file.h"
 #include "estoc/checkpoint.h"
 #include "estoc/log.h"
+#include "support/test.h"
 
 static char        root[64];
 static est_tensor *ones, *twos, *words;
@@ -90,14 +86,13 @@ static double first_of(const char *path)
     return value;
 }
 
-static void test_read_back(void **state)
+TEST(read_back)
 {
     const int64_t   step       = 7;
     est_checkpoint *checkpoint = NULL;
     est_tensor     *number = NULL, *got = NULL;
     char            latest[EST_CHECKPOINT_PATH_MAX];
 
-    (void)state;
     check(est_tensor_i64(EST_SHAPE_SCALAR, &step, &number));
     check(est_checkpoint_write(
         at("made/for/it/x"), EST_NAMED_TENSORS({ "w", ones }, { "a/words", words }, { "global_step", number }), NULL));
@@ -119,7 +114,7 @@ static void test_read_back(void **state)
 }
 
 /* The state file names what it named before, and the new one once and last. */
-static void test_latest(void **state)
+TEST(latest)
 {
     static const char want[] = "model_checkpoint_path: \"m-1\"\n"
                                "all_model_checkpoint_paths: \"m-2\"\n"
@@ -127,7 +122,6 @@ static void test_latest(void **state)
     char             *text   = NULL;
     size_t            size;
 
-    (void)state;
     check(est_checkpoint_write(at("run/m-1"), EST_NAMED_TENSORS({ "w", ones }), EST_CHECKPOINT_WRITE(.latest = true)));
     assert_true(first_of(at("run")) == 1);
     check(est_checkpoint_write(at("run/m-2"), EST_NAMED_TENSORS({ "w", twos }), EST_CHECKPOINT_WRITE(.latest = true)));
@@ -146,9 +140,8 @@ static void test_latest(void **state)
 }
 
 /* The graph of the checkpoint before is not that of the new one. */
-static void test_replaced(void **state)
+TEST(replaced)
 {
-    (void)state;
     check(est_checkpoint_write(at("again/m"), EST_NAMED_TENSORS({ "w", ones }, { "more", ones }), NULL));
     check(est_file_replace(at("again/m.meta"), "graph", 5));
     check(est_checkpoint_write(at("again/m"), EST_NAMED_TENSORS({ "w", twos }), NULL));
@@ -163,11 +156,10 @@ static void refused(const char *prefix, est_named_tensors tensors, const est_che
     if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\", expected \"%s\"", est_error_message(), text);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_named_tensors one = EST_NAMED_TENSORS({ "w", ones });
 
-    (void)state;
     refused("", one, NULL, "\"\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0");
     refused(at("no/"), one, NULL, "is no prefix of a checkpoint");
     refused(at("no/x"), (est_named_tensors){ 0 }, NULL, "needs at least one tensor");
@@ -215,20 +207,14 @@ static void fail_each(void (*arm)(int64_t n))
     }
 }
 
-static void test_failures(void **state)
+TEST(failures)
 {
-    (void)state;
     fail_each(est_fault_arm);
     fail_each(est_fault_arm_alloc);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back), cmocka_unit_test(test_latest),   cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_failures),
-    };
-
     est_log_set_level(EST_LOG_OFF);
-    return cmocka_run_group_tests(tests, begin, end);
+    return est_test_run(begin, end);
 }

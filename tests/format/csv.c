@@ -2,12 +2,6 @@
  *
  * CSV rows: fields as tf.io.decode_csv reads them, headers, every error, many random rows against a plain reader, damage
  * of every byte, and the way back from fields to text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "format/csv.h"
+#include "support/test.h"
 
 #define COLUMNS_MAX 8
 
@@ -81,7 +76,7 @@ static void expect_field(const char *row, const est_csv_options *options, const 
     est_csv_decoder_free(d);
 }
 
-static void test_every_type(void **state)
+TEST(every_type)
 {
     static const char *const texts[] = { "1.5,2.5,3,4,five", ",,,5,",
                                          "-1e3, 0.1 ,-2147483648,-9223372036854775808,\"a,\"\"b\"\"\"",
@@ -92,7 +87,6 @@ static void test_every_type(void **state)
     const float             *f;
     const double            *f64;
 
-    (void)state;
     for (int i = 0; i < 4; i++) rows[i] = str(texts[i]);
     assert_int_equal(est_csv_decode(d, rows, 4, out, NULL), EST_OK);
     for (int i = 0; i < N_MIXED; i++) {
@@ -113,9 +107,8 @@ static void test_every_type(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_quotes(void **state)
+TEST(quotes)
 {
-    (void)state;
     expect_field("a b ", NULL, "a b ");
     expect_field("\"a\"", NULL, "a");
     expect_field("\"a,b\nc\r\n\"", NULL, "a,b\nc\r\n");
@@ -144,9 +137,8 @@ static void test_quotes(void **state)
                  "!\"0123456789012345678901234567890123456789...\" has");
 }
 
-static void test_trim_and_na(void **state)
+TEST(trim_and_na)
 {
-    (void)state;
     expect_field(" \ta b\t ", EST_CSV(.trim = true), "a b");
     expect_field(" \" a \" ", EST_CSV(.trim = true), " a ");
     expect_field("   ", EST_CSV(.trim = true), "(none)");
@@ -161,7 +153,7 @@ static void test_trim_and_na(void **state)
 
 /* Rows around the size of a block, delimiters at every place in it. */
 /* Tabs between fields are no blanks, though tabs may be: an empty field stays one. */
-static void test_trim_with_tabs(void **state)
+TEST(trim_with_tabs)
 {
     static const est_csv_column columns[]  = { { "a", EST_STRING }, { "b", EST_STRING }, { "c", EST_STRING } };
     est_csv_decoder            *d          = decoder_of(columns, 3, EST_CSV(.delimiter = '\t', .trim = true));
@@ -169,7 +161,6 @@ static void test_trim_with_tabs(void **state)
     static const char *const    want[3][3] = { { "x", "x", "" }, { "", "", "x" }, { "y", "y", "" } };
     est_tensor                 *out[3];
 
-    (void)state;
     assert_int_equal(est_csv_decode(d, rows, 3, out, NULL), EST_OK);
     for (size_t c = 0; c < 3; c++) {
         for (size_t r = 0; r < 3; r++) expect_text(out[c], r, want[c][r]);
@@ -179,7 +170,7 @@ static void test_trim_with_tabs(void **state)
 }
 
 /* As tf.io.decode_csv of TensorFlow 2.15.1: too large is inf, too small is 0, blanks are 0 and not the default. */
-static void test_floats_as_tensorflow(void **state)
+TEST(floats_as_tensorflow)
 {
     static const est_csv_column columns[] = { { "f", EST_F32, false, "5" }, { "d", EST_F64, false, "5" } };
     static const est_csv_column whole     = { "i", EST_I32, false, "5" };
@@ -192,7 +183,6 @@ static void test_floats_as_tensorflow(void **state)
     est_csv_decoder *d = decoder_of(columns, 2, NULL);
     est_tensor      *out[2];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char row[40];
 
@@ -208,13 +198,12 @@ static void test_floats_as_tensorflow(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_split(void **state)
+TEST(split)
 {
     est_arena *scratch = NULL;
     est_str    fields[3];
     size_t     n;
 
-    (void)state;
     assert_int_equal(est_csv_split(str("a;\"b\"\"\n;\";; c"), ';', true, false, &scratch, fields, 3, &n), EST_OK);
     assert_int_equal(n, 4); /* of which the first three are given */
     assert_int_equal(fields[0].size, 1);
@@ -241,14 +230,13 @@ static void test_split(void **state)
     est_arena_free(scratch);
 }
 
-static void test_row_sizes(void **state)
+TEST(row_sizes)
 {
     static const est_csv_column columns[] = { { .name = "a", .dtype = EST_STRING },
                                               { .name = "b", .dtype = EST_STRING },
                                               { .name = "c", .dtype = EST_I64 } };
     est_csv_decoder            *d         = decoder_of(columns, 3, NULL);
 
-    (void)state;
     for (size_t size = 2; size < 200; size++) {
         for (size_t at = 0; at + 2 <= size; at++) {
             char       *row = malloc(size);
@@ -280,14 +268,13 @@ static void test_row_sizes(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_header(void **state)
+TEST(header)
 {
     static const est_csv_column columns[] = { { .name = "b", .dtype = EST_I32 },
                                               { .name = "a \"x\"", .dtype = EST_STRING } };
     est_csv_decoder            *d         = decoder_of(columns, 2, EST_CSV(.header = true, .trim = true));
     est_tensor                 *out[2];
 
-    (void)state;
     assert_int_equal(est_csv_decode(d, &(est_str){ "1,2", 3 }, 1, out, NULL), EST_FAILED_PRECONDITION);
     assert_int_equal(est_csv_decoder_header(d, str("\"a \"\"x\"\"\", other, b,c\r\n")), EST_OK);
     assert_int_equal(est_csv_decode(d, &(est_str){ "one, junk, 2,,", 13 }, 1, out, NULL), EST_OK);
@@ -317,7 +304,7 @@ static void test_header(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_field_names(void **state)
+TEST(field_names)
 {
     static const est_csv_column columns[] = { { .name = "income", .dtype = EST_STRING },
                                               { .name = "age", .dtype = EST_F32 } };
@@ -325,7 +312,6 @@ static void test_field_names(void **state)
     est_csv_decoder            *d = decoder_of(columns, 2, EST_CSV(.field_names = names, .n_fields = 3, .trim = true));
     est_tensor                 *out[2];
 
-    (void)state;
     assert_int_equal(est_csv_decode(d, &(est_str){ "39, State-gov, <=50K", 20 }, 1, out, NULL), EST_OK);
     expect_text(out[0], 0, "<=50K");
     assert_true(*(float *)est_tensor_data(out[1]) == 39);
@@ -336,7 +322,7 @@ static void test_field_names(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_errors_say_where(void **state)
+TEST(errors_say_where)
 {
     static const struct {
         const char *row, *text;
@@ -356,7 +342,6 @@ static void test_errors_say_where(void **state)
     };
     est_csv_decoder *d = decoder_of(mixed, N_MIXED, NULL);
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_str     rows[] = { str("1,2,3,4,5"), str(cases[i].row), str("bad") };
         est_tensor *out[N_MIXED];
@@ -372,7 +357,7 @@ static void test_errors_say_where(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_bad_specs(void **state)
+TEST(bad_specs)
 {
     static const char *const    names[] = { "f" };
     static const est_csv_column twice[] = { { .name = "f", .dtype = EST_F32 }, { .name = "f", .dtype = EST_F32 } };
@@ -394,7 +379,6 @@ static void test_bad_specs(void **state)
     };
     est_csv_decoder *d;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(est_csv_decoder_create(&cases[i].column, 1, cases[i].options, &d), EST_INVALID_ARGUMENT);
         expect_error(cases[i].text);
@@ -406,7 +390,7 @@ static void test_bad_specs(void **state)
 }
 
 /* Columns own few blocks, however many rows there are, and the rows may go. */
-static void test_few_allocations(void **state)
+TEST(few_allocations)
 {
     est_csv_decoder *d    = decoder_of(mixed, N_MIXED, NULL);
     char            *text = malloc(1000 * 40);
@@ -414,7 +398,6 @@ static void test_few_allocations(void **state)
     est_tensor      *out[N_MIXED];
     uint64_t         before;
 
-    (void)state;
     assert_true(text != NULL && rows != NULL);
     for (int i = 0; i < 1000; i++) {
         snprintf(text + 40 * i, 40, "1.5,2,3,4,word%.*s%d", i % 10, "0123456789", i);
@@ -436,12 +419,11 @@ static void test_few_allocations(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_no_rows(void **state)
+TEST(no_rows)
 {
     est_csv_decoder *d = decoder_of(mixed, N_MIXED, NULL);
     est_tensor      *out[N_MIXED];
 
-    (void)state;
     assert_int_equal(est_csv_decode(d, NULL, 0, out, NULL), EST_OK);
     for (int i = 0; i < N_MIXED; i++) assert_int_equal(est_tensor_count(out[i]), 0);
     free_all(out, N_MIXED);
@@ -449,14 +431,13 @@ static void test_no_rows(void **state)
 }
 
 /* Random fields, written by est_csv_append_field, come back; so both ways agree. */
-static void test_write_and_read(void **state)
+TEST(write_and_read)
 {
     static const char alphabet[] = "ab ,;\"\"\n\r\t0x";
     est_csv_column    columns[COLUMNS_MAX];
     char              names[COLUMNS_MAX][12], fields[COLUMNS_MAX][130];
     uint64_t          seed = 7;
 
-    (void)state;
     for (int k = 0; k < COLUMNS_MAX; k++) {
         snprintf(names[k], sizeof names[k], "%d", k);
         columns[k] = (est_csv_column){ .name = names[k], .dtype = EST_STRING };
@@ -488,7 +469,7 @@ static void test_write_and_read(void **state)
     }
 }
 
-static void test_append_field(void **state)
+TEST(append_field)
 {
     static const char *const pairs[][2] = { { "a", "a" },           { "", "" },
                                             { "a b", "a b" },       { " a", "\" a\"" },
@@ -496,7 +477,6 @@ static void test_append_field(void **state)
                                             { "\"", "\"\"\"\"" },   { "a\"b\"c", "\"a\"\"b\"\"c\"" },
                                             { "a\nb", "\"a\nb\"" }, { "a\r", "\"a\r\"" } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         est_strbuf buf = { 0 };
 
@@ -507,14 +487,13 @@ static void test_append_field(void **state)
 }
 
 /* Each flip of a bit and each cut gives an error that names the row, or a result; never a crash. */
-static void test_every_flip_and_cut(void **state)
+TEST(every_flip_and_cut)
 {
     static const char good[] = "1.5,-2e-3,31,12345678901,\"a\"\"b,\", word ,1,x";
     est_csv_column    columns[COLUMNS_MAX];
     est_csv_decoder  *d;
     size_t            size = sizeof good - 1;
 
-    (void)state;
     memcpy(columns, mixed, sizeof mixed);
     columns[5] = (est_csv_column){ .name = "w", .dtype = EST_STRING };
     columns[6] = (est_csv_column){ .name = "b", .dtype = EST_I32 };
@@ -544,12 +523,11 @@ static void test_every_flip_and_cut(void **state)
     est_csv_decoder_free(d);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     static const char *const texts[] = { "1,2,3,4,five", "1,2,3,4,\"fi\"\"ve\"" };
     est_str                  rows[]  = { str(texts[0]), str(texts[1]) };
 
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_csv_decoder *d            = NULL;
         est_tensor      *out[N_MIXED] = { NULL };
@@ -579,29 +557,4 @@ static void test_no_memory(void **state)
         if (status == EST_OK) break;
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type),
-        cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_trim_and_na),
-        cmocka_unit_test(test_trim_with_tabs),
-        cmocka_unit_test(test_floats_as_tensorflow),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_row_sizes),
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_field_names),
-        cmocka_unit_test(test_errors_say_where),
-        cmocka_unit_test(test_bad_specs),
-        cmocka_unit_test(test_few_allocations),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_append_field),
-        cmocka_unit_test(test_every_flip_and_cut),
-        cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  *
  * Event files and summaries: the file of TensorFlow in tests/golden/format read, and made again byte by byte; round
  * trips of every kind; histograms; every cut and flipped byte noticed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +14,7 @@
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
+#include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/tensorflow.events"
 #define TIME   1700000000.25
@@ -93,7 +88,7 @@ static void next(est_event_reader *reader, est_event *event)
     assert_true(event->wall_time == TIME);
 }
 
-static void test_read_tensorflow(void **state)
+TEST(read_tensorflow)
 {
     est_event_reader  *reader;
     est_event          event;
@@ -102,7 +97,6 @@ static void test_read_tensorflow(void **state)
     est_image_view     image;
     est_session_log    log;
 
-    (void)state;
     check(est_event_reader_open(GOLDEN, &reader));
     next(reader, &event);
     assert_int_equal(event.kind, EST_EVENT_FILE_VERSION);
@@ -181,7 +175,7 @@ static void rewrite(est_event *event, est_wire_writer *w)
     event->bytes = (est_str){ (const char *)w->data, w->size };
 }
 
-static void test_write_as_tensorflow(void **state)
+TEST(write_as_tensorflow)
 {
     est_tfrecord_reader *records;
     est_wire_writer      w = { 0 }, message = { 0 };
@@ -189,7 +183,6 @@ static void test_write_as_tensorflow(void **state)
     est_event            event;
     int                  n = 0;
 
-    (void)state;
     check(est_tfrecord_open(GOLDEN, NULL, &records));
     while (est_tfrecord_next(records, &record) == EST_OK) {
         check(est_event_parse(record, &event));
@@ -290,13 +283,12 @@ static est_status read_all_kinds(void)
     return status;
 }
 
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     est_event_writer *writer;
     est_event         bad = { .wall_time = NAN };
     char             *name;
 
-    (void)state;
     check(write_all_kinds());
     check(read_all_kinds());
     check(est_event_writer_create(path, TIME, &writer));
@@ -312,7 +304,7 @@ static void test_round_trip(void **state)
 
 /* --- histograms ------------------------------------------------------------------------------------------------- */
 
-static void test_histogram_limits(void **state)
+TEST(histogram_limits)
 {
     est_histogram     *h;
     est_wire_writer    w     = { 0 };
@@ -320,7 +312,6 @@ static void test_histogram_limits(void **state)
     est_histogram_view view;
     double             total = 0;
 
-    (void)state;
     check(est_histogram_create(&h));
     assert_true(h->limit[0] == -DBL_MAX && h->limit[1550] == DBL_MAX && h->limit[775] == 0);
     assert_true(h->limit[776] == 1e-12 && h->limit[1549] == 9.920775621859783e19);
@@ -346,12 +337,11 @@ static void test_histogram_limits(void **state)
     est_wire_writer_clear(&w);
 }
 
-static void test_histogram_rows(void **state)
+TEST(histogram_rows)
 {
     const double values[] = { 1, 2, 2.5, 3, 4, NAN };
     double       row[3][3];
 
-    (void)state;
     est_histogram_rows(values, 6, row, 3);
     assert_true(row[0][0] == 1 && row[0][1] == 2 && row[0][2] == 1);
     assert_true(row[1][2] == 2 && row[2][2] == 2 && row[2][1] == 4);
@@ -361,12 +351,11 @@ static void test_histogram_rows(void **state)
     assert_true(row[2][1] == 0 && row[2][2] == 0);
 }
 
-static void test_histogram_tensor(void **state)
+TEST(histogram_tensor)
 {
     est_histogram *h;
     est_tensor    *tensor;
 
-    (void)state;
     check(est_histogram_create(&h));
     check(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ -1, 0, 5 }, &tensor));
     check(est_histogram_add_tensor(h, tensor));
@@ -389,12 +378,11 @@ static void put_file(const char *bytes, size_t size)
     fclose(file);
 }
 
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     char  *bytes;
     size_t size;
 
-    (void)state;
     check(write_all_kinds());
     check(est_file_read(path, &bytes, &size));
     for (size_t n = 0; n < size; n++) {
@@ -410,9 +398,8 @@ static void test_every_cut_and_flip(void **state)
     est_free(bytes);
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
 
@@ -430,12 +417,5 @@ static void test_memory_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_tensorflow),    cmocka_unit_test(test_write_as_tensorflow),
-        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_histogram_limits),
-        cmocka_unit_test(test_histogram_rows),     cmocka_unit_test(test_histogram_tensor),
-        cmocka_unit_test(test_every_cut_and_flip), cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, make_path, remove_path);
+    return est_test_run(make_path, remove_path);
 }

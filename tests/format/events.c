@@ -4,12 +4,6 @@
  * damage. tests/interop/event.c has what TensorFlow writes. */
 #include "estoc/events.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +15,7 @@
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
+#include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/tensorflow.events"
 #define TIME   1700000000.25
@@ -177,7 +172,7 @@ static void expect_histogram(const est_event_entry *entry)
     est_tensor_free(tensor);
 }
 
-static void test_kinds(void **state)
+TEST(kinds)
 {
     static const struct {
         const char    *tag, *plugin, *text;
@@ -198,7 +193,6 @@ static void test_kinds(void **state)
     est_event_entry entry;
     est_tensor     *tensor = NULL;
 
-    (void)state;
     write_all(first);
     check(est_events_open(first, &events));
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
@@ -227,14 +221,13 @@ static void test_kinds(void **state)
 }
 
 /* The file of TensorFlow: both forms, a checkpoint. */
-static void test_tensorflow(void **state)
+TEST(tensorflow)
 {
     static const est_entry_kind kinds[] = { EST_ENTRY_VERSION, EST_ENTRY_SCALAR,  EST_ENTRY_HISTOGRAM, EST_ENTRY_TEXT,
                                             EST_ENTRY_IMAGE,   EST_ENTRY_SESSION, EST_ENTRY_SCALAR,    EST_ENTRY_TEXT };
     est_events                 *events  = NULL;
     est_event_entry             entry;
 
-    (void)state;
     check(est_events_open(GOLDEN, &events));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         check(est_events_next(events, &entry));
@@ -262,13 +255,12 @@ static void expect_steps(est_events *events, int64_t begin, int64_t end)
 }
 
 /* Half an event at the end of the first file, whose writer was killed, hides nothing of the second. */
-static void test_directory(void **state)
+TEST(directory)
 {
     est_events *events = NULL;
     char       *bytes  = NULL, other[128];
     size_t      size;
 
-    (void)state;
     snprintf(other, sizeof other, "%s/checkpoint", dir);
     put_file(other, "no event", 8);
     write_scalars(first, 0, 5);
@@ -291,12 +283,11 @@ static void test_directory(void **state)
 /* --- live files and damage -------------------------------------------------------------------------------------- */
 
 /* Cut at any byte: what is whole is read, the rest when it has come. */
-static void test_every_cut(void **state)
+TEST(every_cut)
 {
     char  *bytes = NULL;
     size_t size, at[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++) { /* where the file with i scalars ends */
         write_scalars(first, 0, i);
         est_free(bytes);
@@ -322,12 +313,11 @@ static void test_every_cut(void **state)
     est_free(bytes);
 }
 
-static void test_every_flip(void **state)
+TEST(every_flip)
 {
     char  *bytes = NULL;
     size_t size;
 
-    (void)state;
     write_all(first);
     check(est_file_read(first, &bytes, &size));
     for (size_t i = 0; i < size; i++) {
@@ -349,14 +339,13 @@ static void test_every_flip(void **state)
 }
 
 /* Checksums are right, but the messages are not. */
-static void test_bad_messages(void **state)
+TEST(bad_messages)
 {
     est_event_writer *writer = NULL;
     est_events       *events = NULL;
     est_event_entry   entry;
     est_tensor       *tensor = NULL;
 
-    (void)state;
     check(est_event_writer_create(first, TIME, &writer));
     write_event(writer, 1, EST_EVENT_SUMMARY, (est_str){ "\x0a\x7f", 2 }); /* a value longer than all */
     write_event(writer, 2, EST_EVENT_SUMMARY, (est_str){ "\x0a\x07\x0a\x01h\x2a\x02\x3a\x70", 9 }); /* a histogram */
@@ -372,11 +361,10 @@ static void test_bad_messages(void **state)
     est_events_close(events);
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
     bool fired = true;
 
-    (void)state;
     write_all(first);
     write_all(second);
     for (int64_t n = 1; fired; n++) {
@@ -403,11 +391,5 @@ static void test_memory_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_tensorflow), cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_every_cut),       cmocka_unit_test(test_every_flip), cmocka_unit_test(test_bad_messages),
-        cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return est_test_run(make_dir, remove_dir);
 }

@@ -2,12 +2,6 @@
  *
  * Example: known bytes, examples that TensorFlow wrote, forms that no writer makes against what protobuf reads in them,
  * every kind of row, errors, and damage of every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +11,7 @@
 #include "base/fault.h"
 #include "estoc/example.h"
 #include "estoc/tfrecord.h"
+#include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
 #define N(a)   (sizeof(a) / sizeof(a)[0])
@@ -109,12 +104,11 @@ static bool same_batch(const est_feature_batch *a, const est_feature_batch *b, s
 
 /* --- building --------------------------------------------------------------------------------------------------- */
 
-static void test_known_bytes(void **state)
+TEST(known_bytes)
 {
     est_example *ex;
     est_str      bytes;
 
-    (void)state;
     assert_int_equal(est_example_create(&ex), EST_OK);
     for (int pass = 0; pass < 2; pass++) { /* a builder is used again */
         est_example_set_f32s(ex, "x", (const float[]){ 7, 8, 9 }, 3);
@@ -185,13 +179,12 @@ static const est_feature_spec golden_specs[] = {
     { .name = "maybe", .dtype = EST_F32, .rows = EST_ROWS_RAGGED },
 };
 
-static void test_examples_of_tensorflow(void **state)
+TEST(examples_of_tensorflow)
 {
     est_str           records[10], bytes;
     est_feature_batch theirs[N(golden_specs)], ours[N(golden_specs)];
     est_example      *ex;
 
-    (void)state;
     assert_int_equal(read_records(GOLDEN "examples.tfrecord", records, 10), 10);
     assert_int_equal(est_example_create(&ex), EST_OK);
     for (int i = 0; i < 10; i++) {
@@ -227,7 +220,7 @@ static void test_examples_of_tensorflow(void **state)
 }
 
 /* Pairs of a strange but legal Example and what protobuf makes of it. */
-static void test_unusual_forms(void **state)
+TEST(unusual_forms)
 {
     static const est_feature_spec specs[] = {
         { .name = "b", .dtype = EST_STRING, .rows = EST_ROWS_RAGGED },
@@ -237,7 +230,6 @@ static void test_unusual_forms(void **state)
     };
     est_str records[200];
 
-    (void)state;
     assert_int_equal(read_records(GOLDEN "unusual.tfrecord", records, 200), 200);
     for (int i = 0; i < 200; i += 2) {
         est_feature_batch strange[N(specs)], plain[N(specs)];
@@ -253,13 +245,12 @@ static void test_unusual_forms(void **state)
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
 
-static void test_defaults(void **state)
+TEST(defaults)
 {
     est_tensor       *seven, *pair, *word;
     est_feature_batch batch[4];
     est_str           examples[] = { { (const char *)known, sizeof known }, { "", 0 } };
 
-    (void)state;
     assert_int_equal(est_tensor_i64(EST_SHAPE_SCALAR, (const int64_t[]){ 7 }, &seven), EST_OK);
     assert_int_equal(est_tensor_f32(EST_SHAPE(2), (const float[]){ 3, 4 }, &pair), EST_OK);
     assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &(est_str){ "none", 4 }, &word), EST_OK);
@@ -285,7 +276,7 @@ static void test_defaults(void **state)
     est_feature_batch_clear(batch, 4);
 }
 
-static void test_padding(void **state)
+TEST(padding)
 {
     est_tensor       *word, *minus;
     est_example      *ex;
@@ -293,7 +284,6 @@ static void test_padding(void **state)
     est_str           bytes[3], one, words[3] = { { "p", 1 }, { "qq", 2 }, { "", 0 } };
     int64_t           ints[] = { 1, 2, 3, 4 };
 
-    (void)state;
     assert_int_equal(est_example_create(&ex), EST_OK);
     for (int i = 0; i < 3; i++) {
         char *copy;
@@ -333,7 +323,7 @@ static void test_padding(void **state)
 
 /* Rows of no, one and two words, every length up to 200: the short way and the long one take turns, and the room for the
  * values grows in between. Every record is a copy of exactly its size, as a sanitizer wants it. */
-static void test_words_of_all_lengths(void **state)
+TEST(words_of_all_lengths)
 {
     enum { ROWS = 600 };
     const est_feature_spec specs[] = { { .name = "w", .dtype = EST_STRING, .rows = EST_ROWS_RAGGED } };
@@ -344,7 +334,6 @@ static void test_words_of_all_lengths(void **state)
     const int64_t         *splits;
     char                   text[400];
 
-    (void)state;
     for (size_t k = 0; k < sizeof text; k++) text[k] = (char)('a' + k * 7 % 23);
     assert_int_equal(est_example_create(&ex), EST_OK);
     for (size_t i = 0; i < ROWS; i++) {
@@ -374,11 +363,10 @@ static void test_words_of_all_lengths(void **state)
     est_feature_batch_clear(batch, 1);
 }
 
-static void test_no_examples(void **state)
+TEST(no_examples)
 {
     est_feature_batch batch[3];
 
-    (void)state;
     assert_int_equal(parse(known_specs, 3, NULL, 0, batch), EST_OK);
     check_shape(batch[0].values, EST_SHAPE(0, 2));
     check_shape(batch[1].values, EST_SHAPE(0));
@@ -398,11 +386,10 @@ static void check_failure(est_feature_spec spec, const char *text)
     check_error(text);
 }
 
-static void test_errors_name_feature_and_example(void **state)
+TEST(errors_name_feature_and_example)
 {
     est_tensor *two;
 
-    (void)state;
     assert_int_equal(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &two), EST_OK);
     check_failure((est_feature_spec){ .name = "a", .dtype = EST_F32 },
                   "feature \"a\" of example 0: holds int64 values, expected float32");
@@ -423,23 +410,21 @@ static void test_errors_name_feature_and_example(void **state)
     est_tensor_free(two);
 }
 
-static void test_same_name_twice(void **state)
+TEST(same_name_twice)
 {
     est_feature_spec    specs[] = { { .name = "a", .dtype = EST_I64 }, { .name = "a", .dtype = EST_F32 } };
     est_example_parser *parser;
 
-    (void)state;
     assert_int_equal(est_example_parser_create(specs, 2, &parser), EST_INVALID_ARGUMENT);
     check_error("\"a\" is asked for twice");
     est_example_parser_free(NULL);
 }
 
-static void test_malformed_example(void **state)
+TEST(malformed_example)
 {
     est_str           examples[] = { { (const char *)known, sizeof known }, { "\x0a\x05\x0a", 3 } };
     est_feature_batch batch[3];
 
-    (void)state;
     assert_int_equal(parse(known_specs, 3, examples, 2, batch), EST_DATA_LOSS);
     check_error("example 1: Example: byte 0: a field needs 5 bytes, the message has 1 left");
     for (int i = 0; i < 3; i++) assert_null(batch[i].values);
@@ -461,11 +446,10 @@ static void parse_damaged(const uint8_t *bytes, size_t size)
         assert_true(status == EST_DATA_LOSS || status == EST_INVALID_ARGUMENT);
 }
 
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     uint8_t bytes[sizeof known];
 
-    (void)state;
     for (size_t cut = 0; cut < sizeof known; cut++) parse_damaged(known, cut);
     for (size_t at = 0; at < sizeof known; at++) {
         for (int value = 0; value < 256; value++) {
@@ -476,9 +460,8 @@ static void test_every_cut_and_flip(void **state)
     }
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_str           bytes = { (const char *)known, sizeof known };
         est_example      *ex    = NULL;
@@ -505,7 +488,7 @@ static void test_no_memory(void **state)
 /* --- many names ------------------------------------------------------------------------------------------------- */
 
 /* The order of the entries changes from example to example, some are not wanted and some not there. */
-static void test_names_in_any_order(void **state)
+TEST(names_in_any_order)
 {
     enum { WANTED = 50, EXAMPLES = 30 };
     est_feature_spec  specs[WANTED] = { 0 };
@@ -514,7 +497,6 @@ static void test_names_in_any_order(void **state)
     est_str           bytes[EXAMPLES];
     char              names[2 * WANTED][32];
 
-    (void)state;
     assert_int_equal(est_tensor_i64(EST_SHAPE_SCALAR, (const int64_t[]){ -1 }, &minus), EST_OK);
     for (int k = 0; k < 2 * WANTED; k++) snprintf(names[k], sizeof names[k], "feature_%d", k);
     for (int k = 0; k < WANTED; k++) {
@@ -551,25 +533,4 @@ static void test_names_in_any_order(void **state)
     est_feature_batch_clear(batch, WANTED);
     free_records(bytes, EXAMPLES);
     est_tensor_free(minus);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_bytes),
-        cmocka_unit_test(test_examples_of_tensorflow),
-        cmocka_unit_test(test_unusual_forms),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_words_of_all_lengths),
-        cmocka_unit_test(test_no_examples),
-        cmocka_unit_test(test_errors_name_feature_and_example),
-        cmocka_unit_test(test_same_name_twice),
-        cmocka_unit_test(test_malformed_example),
-        cmocka_unit_test(test_every_cut_and_flip),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_names_in_any_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void expect_odd_attrs(const est_graph_def_node *call)
     assert_int_equal(list(call, "Tout", EST_DEF_TYPE, 1)->items[0].type, EST_F32);
 }
 
-static void test_read_tensorflow(void **state)
+TEST(read_tensorflow)
 {
     est_str              file  = def_read_file(DEF_GOLDEN "graph.pb");
     est_arena           *arena = est_arena_create();
@@ -103,7 +103,6 @@ static void test_read_tensorflow(void **state)
     est_graph_def_node  *node;
     est_tensor          *tensor;
 
-    (void)state;
     def_check(est_graph_def_parse_bytes(file, arena, &graph));
     assert_int_equal(graph.producer, 1645);
     assert_int_equal(graph.min_consumer, 12);
@@ -134,12 +133,11 @@ static void test_read_tensorflow(void **state)
 }
 
 /* TensorFlow's order of map entries is another one, so only a second writing has the same bytes. */
-static void test_write_tensorflow_again(void **state)
+TEST(write_tensorflow_again)
 {
     est_str         file = def_read_file(DEF_GOLDEN "graph.pb");
     est_wire_writer once = { 0 }, twice = { 0 };
 
-    (void)state;
     def_check(rewrite(file, &once));
     assert_int_equal(once.size, file.size);
     def_check(rewrite(def_written(&once), &twice));
@@ -207,7 +205,7 @@ static est_status build_once(void)
     return status;
 }
 
-static void test_build(void **state)
+TEST(build)
 {
     est_arena          *arena = est_arena_create();
     est_wire_writer     w = { 0 }, again = { 0 };
@@ -215,7 +213,6 @@ static void test_build(void **state)
     est_graph_def       graph;
     est_graph_def_node *node;
 
-    (void)state;
     def_check(est_tensor_f32(EST_SHAPE(1), (const float[]){ 2 }, &tensor));
     def_check(build(arena, tensor, &w));
     est_tensor_free(tensor);
@@ -254,7 +251,7 @@ static void test_build(void **state)
 }
 
 /* The bytes of a small graph, worked out by hand from the rules of protobuf. */
-static void test_bytes(void **state)
+TEST(bytes)
 {
     static const char want[] = "\x0a\x18"                         /* node, 24 bytes */
                                "\x0a\x01n\x12\x04NoOp"            /* name, op */
@@ -266,7 +263,6 @@ static void test_bytes(void **state)
     est_graph_def       graph;
     est_graph_def_node *node;
 
-    (void)state;
     est_graph_def_init(&graph, arena);
     node = est_graph_def_add_node(&graph, "n", "NoOp");
     est_graph_def_add_input(node, "^m");
@@ -306,7 +302,7 @@ static void expect_refused(est_wire_writer *w, est_status status, const char *pa
     est_wire_writer_clear(&out);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_arena           *arena = est_arena_create();
     est_wire_writer      w = { 0 }, value = { 0 };
@@ -314,7 +310,6 @@ static void test_errors(void **state)
     const est_def_value *found;
     est_tensor          *tensor;
 
-    (void)state;
     put_bad(&w, "\x1d\x00\x00", 3); /* i with a wire type that is cut */
     expect_refused(&w, EST_DATA_LOSS, "AttrValue");
     put_bad(&w, "\x1a\x00", 2); /* i as bytes */
@@ -344,11 +339,10 @@ static void test_errors(void **state)
 }
 
 /* Functions in functions: as deep as allowed, and one deeper. */
-static void test_depth(void **state)
+TEST(depth)
 {
     est_wire_writer inner = { 0 }, outer = { 0 }, w = { 0 }, out = { 0 };
 
-    (void)state;
     for (int depth = 1; depth <= EST_DEF_DEPTH_MAX + 1; depth++) {
         size_t func, entry;
 
@@ -375,14 +369,13 @@ static void test_depth(void **state)
 }
 
 /* Legal forms that no writer makes: the value before the key, a key twice, unpacked lists, members of a oneof twice. */
-static void test_unusual(void **state)
+TEST(unusual)
 {
     est_arena      *arena = est_arena_create();
     est_wire_writer w     = { 0 };
     est_graph_def   graph;
     size_t          node;
 
-    (void)state;
     node = est_wire_begin(&w, 1);
     est_wire_put_bytes(&w, 5, "\x12\x02\x18\x05\x0a\x01k", 7);
     est_wire_put_bytes(&w, 5, "\x0a\x01k\x12\x02\x18\x06", 7);
@@ -405,24 +398,22 @@ static void test_unusual(void **state)
     est_arena_free(arena);
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
     est_str file = def_read_file(DEF_GOLDEN "graph.pb");
 
-    (void)state;
     def_damage(rewrite, file);
     def_free_file(file);
 }
 
 /* A library in very many pieces costs a few times its size, not the square of it. */
-static void test_many_pieces(void **state)
+TEST(many_pieces)
 {
     const int       n     = 20000;
     est_arena      *arena = est_arena_create();
     est_wire_writer w     = { 0 };
     est_graph_def   graph;
 
-    (void)state;
     for (int i = 0; i < n; i++) est_wire_put_bytes(&w, 2, "\x0a\x00", 2); /* an empty function */
     for (int i = 0; i < n; i++) est_wire_put_bytes(&w, 2, "", 0);
     def_check(est_graph_def_parse_bytes(def_written(&w), arena, &graph));
@@ -433,21 +424,7 @@ static void test_many_pieces(void **state)
     est_wire_writer_clear(&w);
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(build_once);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_tensorflow), cmocka_unit_test(test_write_tensorflow_again),
-        cmocka_unit_test(test_build),           cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_errors),          cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_unusual),         cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_many_pieces),     cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,12 +23,11 @@ static void expect_text(const est_strbuf *text, est_str want)
     assert_int_equal(text->size, want.size);
 }
 
-static void test_graph(void **state)
+TEST(graph)
 {
     est_str    graph = def_read_file(DEF_GOLDEN "graph.pb"), want = def_read_file(DEF_GOLDEN "graph.pbtxt");
     est_strbuf text = { 0 };
 
-    (void)state;
     def_check(est_graph_def_text(graph, &text));
     expect_text(&text, want);
     est_strbuf_clear(&text);
@@ -37,7 +36,7 @@ static void test_graph(void **state)
 }
 
 /* What we write of what we read is the same graph: it prints the same. */
-static void test_graph_written(void **state)
+TEST(graph_written)
 {
     est_str         file = def_read_file(DEF_GOLDEN "graph.pb"), want = def_read_file(DEF_GOLDEN "graph.pbtxt");
     est_arena      *arena = est_arena_create();
@@ -45,7 +44,6 @@ static void test_graph_written(void **state)
     est_strbuf      text  = { 0 };
     est_graph_def   graph;
 
-    (void)state;
     def_check(est_graph_def_parse_bytes(file, arena, &graph));
     def_check(est_graph_def_put(&w, &graph));
     def_check(est_graph_def_text(def_written(&w), &text));
@@ -57,7 +55,7 @@ static void test_graph_written(void **state)
     def_free_file(want);
 }
 
-static void test_meta_graph(void **state)
+TEST(meta_graph)
 {
     est_str file = def_read_file(DEF_GOLDEN "saved_model_v1.pb"), want = def_read_file(DEF_GOLDEN "meta_graph.pbtxt");
     est_arena      *arena = est_arena_create();
@@ -65,7 +63,6 @@ static void test_meta_graph(void **state)
     est_strbuf      text  = { 0 };
     est_saved_model model;
 
-    (void)state;
     def_check(est_saved_model_parse(file, arena, &model));
     def_check(est_meta_graph_def_put(&w, model.meta_graphs[1]));
     def_check(est_meta_graph_def_text(def_written(&w), &text));
@@ -77,12 +74,11 @@ static void test_meta_graph(void **state)
     def_free_file(want);
 }
 
-static void test_saved_model(void **state)
+TEST(saved_model)
 {
     est_str    file = def_read_file(DEF_GOLDEN "saved_model_v2.pb");
     est_strbuf text = { 0 };
 
-    (void)state;
     def_check(est_saved_model_text(file, &text));
     assert_non_null(
         strstr(est_strbuf_text(&text), "saved_model_schema_version: 1\nmeta_graphs {\n  meta_info_def {\n"));
@@ -118,9 +114,8 @@ static void expect_double(double value, const char *want)
 }
 
 /* As Python prints them. */
-static void test_doubles(void **state)
+TEST(doubles)
 {
-    (void)state;
     expect_double(0.1, "0.1");
     expect_double(-2, "-2.0");
     expect_double(1.0 / 3, "0.3333333333333333");
@@ -136,13 +131,12 @@ static void test_doubles(void **state)
 }
 
 /* Keys twice, keys out of order, a message deeper than any reader takes. */
-static void test_unusual(void **state)
+TEST(unusual)
 {
     est_wire_writer w = { 0 }, inner = { 0 };
     est_strbuf      text = { 0 };
     size_t          node = est_wire_begin(&w, 1);
 
-    (void)state;
     est_wire_put_bytes(&w, 5, "\x0a\x01k\x12\x02\x18\x05", 7);
     est_wire_put_bytes(&w, 5,
                        "\x0a\x01"
@@ -173,14 +167,13 @@ static void test_unusual(void **state)
 }
 
 /* The format has a point whatever the program's locale has. */
-static void test_locale(void **state)
+TEST(locale)
 {
     est_strbuf      text = { 0 };
     est_wire_writer w    = { 0 };
     est_arena      *arena;
     est_graph_def   graph;
 
-    (void)state;
     locale_comma();
     arena = est_arena_create();
     est_graph_def_init(&graph, arena);
@@ -205,11 +198,10 @@ static est_status print(est_str message, est_wire_writer *w)
     return status;
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
     est_str file = def_read_file(DEF_GOLDEN "tensors.pb");
 
-    (void)state;
     def_damage(print, file);
     def_free_file(file);
 }
@@ -228,21 +220,7 @@ static est_status print_golden(void)
     return status;
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(print_golden);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graph),           cmocka_unit_test(test_graph_written),
-        cmocka_unit_test(test_meta_graph),      cmocka_unit_test(test_saved_model),
-        cmocka_unit_test(test_doubles),         cmocka_unit_test(test_unusual),
-        cmocka_unit_test(test_locale),          cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * IDX files: every type, plain and gzipped, promises that the file cannot keep, damage of every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 
 #include "base/fault.h"
 #include "format/idx.h"
+#include "support/test.h"
 
 #define HEADER 12 /* bytes before the elements of two dimensions */
 
@@ -59,7 +54,7 @@ static void expect_tensor(const void *bytes, size_t size, est_dtype dtype, est_s
     }
 }
 
-static void test_types(void **state)
+TEST(types)
 {
     static const uint8_t u8[]  = { 0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255 };
     static const uint8_t i8[]  = { 0, 0, 9, 1, 0, 0, 0, 5, 1, 2, 0x7f, 0x80, 0xff };
@@ -70,7 +65,6 @@ static void test_types(void **state)
     static const uint8_t one[] = { 0, 0, 8, 0, 7 };
     static const uint8_t no[]  = { 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 9 };
 
-    (void)state;
     expect_tensor(u8, sizeof u8, EST_U8, EST_SHAPE(2, 3), u8 + 12);
     expect_tensor(i8, sizeof i8, EST_I32, EST_SHAPE(5), (int32_t[]){ 1, 2, 127, -128, -1 });
     expect_tensor(i16, sizeof i16, EST_I32, EST_SHAPE(3), (int32_t[]){ 0x102, -32768, -2 });
@@ -82,11 +76,10 @@ static void test_types(void **state)
 }
 
 /* More than one buffer of a gzipped file. */
-static void test_large(void **state)
+TEST(large)
 {
     static uint8_t bytes[3000008] = { 0, 0, 8, 1, 0, 0x2d, 0xc6, 0xc0 }; /* 3000000 */
 
-    (void)state;
     for (size_t i = 8; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * i / 97);
     expect_tensor(bytes, sizeof bytes, EST_U8, EST_SHAPE(3000000), bytes + 8);
     memset(bytes + 8, 0, sizeof bytes - 8); /* as small as gzip makes it */
@@ -104,11 +97,10 @@ static void expect_bad(const void *bytes, size_t size, est_status status, const 
     expect_error(text);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_tensor *tensor;
 
-    (void)state;
     assert_int_equal(est_idx_read("/does/not/exist", &tensor), EST_NOT_FOUND);
     expect_bad("", 0, EST_INVALID_ARGUMENT, "not an IDX file");
     expect_bad("\0\0\10", 3, EST_INVALID_ARGUMENT, "not an IDX file");
@@ -122,12 +114,11 @@ static void test_errors(void **state)
 }
 
 /* A promise of 4 GiB by a short file asks for no memory. */
-static void test_promises(void **state)
+TEST(promises)
 {
     static const char promise[] = "\0\0\10\1\377\377\377\377abc";
     est_tensor       *tensor;
 
-    (void)state;
     expect_bad(promise, 11, EST_DATA_LOSS, "needs 4294967303 bytes");
     put_gzip(promise, 11);
     assert_int_equal(est_idx_read(file, &tensor), EST_DATA_LOSS);
@@ -140,11 +131,10 @@ static void test_promises(void **state)
     expect_error("more bytes follow the 2");
 }
 
-static void test_every_flip_and_cut(void **state)
+TEST(every_flip_and_cut)
 {
     static const uint8_t good[] = { 0, 0, 0xb, 2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8 };
 
-    (void)state;
     for (size_t i = 0; i < 9 * sizeof good; i++) {
         uint8_t     bytes[sizeof good];
         size_t      n = i < sizeof good ? i : sizeof good;
@@ -161,9 +151,8 @@ static void test_every_flip_and_cut(void **state)
     }
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     put_gzip("\0\0\10\1\0\0\0\3abc", 11);
     for (int64_t n = 1;; n++) {
         est_tensor *tensor = NULL;
@@ -187,11 +176,6 @@ static int remove_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_large),     cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_promises), cmocka_unit_test(test_no_memory), cmocka_unit_test(test_every_flip_and_cut),
-    };
-
     snprintf(file, sizeof file, "/tmp/estoc-test-idx-%d", (int)getpid());
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return est_test_run(NULL, remove_file);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LIBSVM lines: every part, every error with its place, damage of every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "format/libsvm.h"
+#include "support/test.h"
 
 static void expect_error(const char *text)
 {
@@ -33,14 +28,13 @@ static void check_batch(const est_libsvm_batch *batch, int64_t n)
     assert_int_equal(est_ragged_check(&values), EST_OK);
 }
 
-static void test_lines(void **state)
+TEST(lines)
 {
     const est_str    lines[] = { str("1 1:0.5 7:-2e3"), str("-1"), str("+1.5\t0:1  3:nan  # 9:9 qid:1"),
                                  str("0 qid:12 9223372036854775807:3#x"), str("  2 5:1 5:2 4:3 \r") };
     est_libsvm_batch batch;
     const float     *values;
 
-    (void)state;
     assert_int_equal(est_libsvm_parse(lines, 5, NULL, &batch, NULL), EST_OK);
     check_batch(&batch, 5);
     assert_null(batch.qids);
@@ -54,12 +48,11 @@ static void test_lines(void **state)
     assert_null(batch.labels);
 }
 
-static void test_options(void **state)
+TEST(options)
 {
     const est_str    lines[] = { str("1 qid:3 1:1 10:2"), str("0 qid:-4") };
     est_libsvm_batch batch;
 
-    (void)state;
     assert_int_equal(est_libsvm_parse(lines, 2,
                                       &(est_libsvm_options){ .one_based = true, .keep_qid = true, .index_max = 9 },
                                       &batch, NULL),
@@ -73,9 +66,8 @@ static void test_options(void **state)
     est_libsvm_batch_clear(&batch);
 }
 
-static void test_blank_lines(void **state)
+TEST(blank_lines)
 {
-    (void)state;
     assert_true(est_libsvm_is_blank(str("")));
     assert_true(est_libsvm_is_blank((est_str){ NULL, 0 }));
     assert_true(est_libsvm_is_blank(str(" \t\r")));
@@ -83,7 +75,7 @@ static void test_blank_lines(void **state)
     assert_false(est_libsvm_is_blank(str("1 # 2:3")));
 }
 
-static void test_errors_say_where(void **state)
+TEST(errors_say_where)
 {
     static const struct {
         const char        *line, *text;
@@ -112,7 +104,6 @@ static void test_errors_say_where(void **state)
           { 0 } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const est_str    lines[] = { str("1 qid:2 1:1"), str(cases[i].line) };
         est_libsvm_batch batch   = { 0 };
@@ -125,12 +116,11 @@ static void test_errors_say_where(void **state)
     }
 }
 
-static void test_every_flip_and_cut(void **state)
+TEST(every_flip_and_cut)
 {
     static const char good[] = "-1 qid:2 1:0.5 12345678:-2e3 7:1 # note: 1:2";
     size_t            size   = sizeof good - 1;
 
-    (void)state;
     for (size_t i = 0; i < 9 * size; i++) {
         size_t           n    = i < size ? i : size, bad;
         char            *line = malloc(n > 0 ? n : 1); /* exactly as large, for a checker of memory */
@@ -153,11 +143,10 @@ static void test_every_flip_and_cut(void **state)
     }
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     const est_str line = str("1 qid:1 2:3");
 
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_libsvm_batch batch = { 0 };
         est_status       status;
@@ -171,15 +160,4 @@ static void test_no_memory(void **state)
         if (status == EST_OK) break;
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),       cmocka_unit_test(test_options),
-        cmocka_unit_test(test_blank_lines), cmocka_unit_test(test_errors_say_where),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_every_flip_and_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lines: every ending, buffers of every size, quotes over line breaks, places and numbers, limits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 
 #include "base/fault.h"
 #include "format/lines.h"
+#include "support/test.h"
 
 #define MANY 64
 
@@ -92,9 +87,8 @@ static void expect_lines(const char *text, bool quoted, const char *const *want,
     expect_lines(text, quoted, (const char *const[]){ __VA_ARGS__ },                                                   \
                  sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
-static void test_endings(void **state)
+TEST(endings)
 {
-    (void)state;
     expect_lines("", false, NULL, 0);
     expect_lines("\xef\xbb\xbf", false, NULL, 0);
     EXPECT_LINES("a", false, "a");
@@ -120,9 +114,8 @@ static void test_endings(void **state)
                  "0123456789012345678901234567890123456789012345678901234567890123456789x", "", "last");
 }
 
-static void test_quoted(void **state)
+TEST(quoted)
 {
-    (void)state;
     EXPECT_LINES("\"a\nb\"\nc\n", true, "\"a\nb\"", "c");
     EXPECT_LINES("x,\"a\r\n\r\nb\"\"\n\",y\r\nc,\"\"\n\"\"\"\n\"", true, "x,\"a\r\n\r\nb\"\"\n\",y", "c,\"\"",
                  "\"\"\"\n\"");
@@ -131,9 +124,8 @@ static void test_quoted(void **state)
 }
 
 /* Quotes open only at the start of a field, and what comes after they are closed is of the same field. */
-static void test_stray_quotes(void **state)
+TEST(stray_quotes)
 {
-    (void)state;
     EXPECT_LINES("a,5\" disk\nb,6\nc,\"x\ny\"\n", true, "a,5\" disk", "b,6", "c,\"x\ny\"");
     EXPECT_LINES("a\"b,\"c\nd\"e\"\nf\n", true, "a\"b,\"c\nd\"e\"", "f");
     EXPECT_LINES(" \"a\nb\"\n", true, " \"a", "b\"");
@@ -154,9 +146,8 @@ static void check_one_record(const char *text, est_lines_read_options options)
     est_lines_close(lines);
 }
 
-static void test_delimiter(void **state)
+TEST(delimiter)
 {
-    (void)state;
     check_one_record("a;\"b\nc\"", (est_lines_read_options){ .delimiter = ';' });
     check_one_record("a\t\"b\nc\"", (est_lines_read_options){ .delimiter = '\t', .trim = true });
     check_one_record("a\t\t\"b\nc\"\t ", (est_lines_read_options){ .delimiter = '\t', .trim = true });
@@ -164,11 +155,10 @@ static void test_delimiter(void **state)
 }
 
 /* A quote that is not closed opens nothing: its line is one record, and those behind it are read. */
-static void test_unclosed_quote(void **state)
+TEST(unclosed_quote)
 {
     est_lines *lines;
 
-    (void)state;
     EXPECT_LINES("a\n\"b\nc\"\nd,\"e\nf\n", true, "a", "\"b\nc\"", "d,\"e", "f");
     EXPECT_LINES("\"a\r\nb\nc,\"\"d", true, "\"a", "b", "c,\"\"d");
     EXPECT_LINES("b\n\"a", true, "b", "\"a");
@@ -185,7 +175,7 @@ static void test_unclosed_quote(void **state)
 }
 
 /* So many of them are not looked for the closing one each: that would take minutes. */
-static void test_many_unclosed(void **state)
+TEST(many_unclosed)
 {
     enum { N = 300000 };
     char      *text = malloc((size_t)N * 8 + 1);
@@ -193,7 +183,6 @@ static void test_many_unclosed(void **state)
     est_str    line;
     int64_t    n = 0;
 
-    (void)state;
     assert_non_null(text);
     for (int i = 0; i < N; i++) memcpy(text + 7 * i, "a\"b,\"c\n", 8);
     put_text(text);
@@ -205,13 +194,12 @@ static void test_many_unclosed(void **state)
 }
 
 /* Lines before a bad one are handed out first. */
-static void test_limit(void **state)
+TEST(limit)
 {
     est_lines *lines;
     est_str    got[4];
     size_t     n;
 
-    (void)state;
     put_text("123456789\n1234567890\n1234567890\n12345678901\n1\n");
     for (size_t buffer = 0; buffer < 2; buffer++) {
         lines = open_file((est_lines_read_options){ .line_bytes_max = 10, .buffer_bytes = buffer });
@@ -270,13 +258,12 @@ static void check_places(est_lines_read_options options)
     est_lines_close(lines);
 }
 
-static void test_places(void **state)
+TEST(places)
 {
     static char records[100][40], text[5000], packed[5000];
     uint64_t    starts[100];
     z_stream    z = { .next_out = (Bytef *)packed, .avail_out = sizeof packed };
 
-    (void)state;
     make_records(100, records, starts, text);
     put_text(text);
     check_places((est_lines_read_options){ .quoted = true });
@@ -290,12 +277,11 @@ static void test_places(void **state)
     check_places((est_lines_read_options){ .quoted = true, .buffer_bytes = 100 });
 }
 
-static void test_back_to_the_mark(void **state)
+TEST(back_to_the_mark)
 {
     est_lines         *lines;
     est_lines_position begin;
 
-    (void)state;
     put_text("\xef\xbb\xbf"
              "a\nb\n");
     lines = open_file((est_lines_read_options){ 0 });
@@ -310,7 +296,7 @@ static void test_back_to_the_mark(void **state)
 
 /* Who writes to a pipe gets every line read before the next one comes, however short it is. A byte more than it would be
  * waited for until the alarm. */
-static void test_pipe(void **state)
+TEST(pipe)
 {
     static const char *const texts[]  = { "\n", "7\n", "x\n", "x", "\n", "\"a\nb", "\"\n" };
     static const char *const wanted[] = { "", "7", "x", NULL, "x", NULL, "\"a\nb\"" };
@@ -318,7 +304,6 @@ static void test_pipe(void **state)
     int                      pipes[2];
     char                     path[32];
 
-    (void)state;
     alarm(60);
     for (size_t first = 0; first < 3; first++) {
         assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
@@ -341,24 +326,22 @@ static void test_pipe(void **state)
     alarm(0);
 }
 
-static void test_no_file(void **state)
+TEST(no_file)
 {
     est_lines *lines;
 
-    (void)state;
     assert_int_equal(est_lines_open("/does/not/exist", NULL, &lines), EST_NOT_FOUND);
     expect_error("/does/not/exist");
     est_lines_close(NULL);
 }
 
 /* Every flip and every cut of a file still gives lines that, put together, are the file. */
-static void test_every_flip_and_cut(void **state)
+TEST(every_flip_and_cut)
 {
     static const char good[] = "\xef\xbb\xbf"
                                "a,\"b\nc\"\r\nd,e\n\n\"f\"\"\"\ng";
     size_t            size   = sizeof good - 1;
 
-    (void)state;
     for (size_t i = 0; i < 9 * size; i++) {
         char       text[sizeof good];
         size_t     n = i < size ? i : size, total = 0, count;
@@ -382,11 +365,10 @@ static void test_every_flip_and_cut(void **state)
 }
 
 /* A failure while lines were found already gives these; the next call meets the failure or gets over it. */
-static void test_faults(void **state)
+TEST(faults)
 {
     static char text[4000], all[4000];
 
-    (void)state;
     for (int i = 0; i < 300; i++) snprintf(text + strlen(text), 32, "line %d\n", i);
     memset(text + 500, 'x', 700); /* one that does not fit the buffer */
     put_text(text);
@@ -431,22 +413,6 @@ static int remove_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_endings),
-        cmocka_unit_test(test_quoted),
-        cmocka_unit_test(test_stray_quotes),
-        cmocka_unit_test(test_delimiter),
-        cmocka_unit_test(test_unclosed_quote),
-        cmocka_unit_test(test_many_unclosed),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_back_to_the_mark),
-        cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_every_flip_and_cut),
-        cmocka_unit_test(test_faults),
-    };
-
     snprintf(file, sizeof file, "/tmp/estoc-test-lines-%d", (int)getpid());
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return est_test_run(NULL, remove_file);
 }

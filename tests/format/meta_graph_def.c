@@ -117,13 +117,12 @@ static void expect_signature(const est_meta_graph_def *meta)
     assert_null(est_tensor_infos_find(&signature->inputs, "y"));
 }
 
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     est_arena         *arena = est_arena_create();
     est_wire_writer    w = { 0 }, again = { 0 };
     est_meta_graph_def meta;
 
-    (void)state;
     def_check(build(arena, &w));
     def_check(est_meta_graph_def_parse_bytes(def_written(&w), arena, &meta));
     assert_string_equal(meta.tensorflow_version, "1.15.0");
@@ -153,13 +152,12 @@ static void test_round_trip(void **state)
     est_arena_free(arena);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     const est_tensor_info info  = { .kind = EST_TENSOR_INFO_NAME, .name = "x:0" };
     est_arena            *arena = est_arena_create();
     est_meta_graph_def    meta;
 
-    (void)state;
     est_meta_graph_def_init(&meta, arena);
     assert_int_equal(est_meta_graph_def_add_input(&meta, "s", "x", &info), EST_NOT_FOUND);
     def_expect_message("'s'");
@@ -252,13 +250,12 @@ static est_status place(est_str message, est_wire_writer *w)
     return status;
 }
 
-static void test_assets_are_placed(void **state)
+TEST(assets_are_placed)
 {
     est_arena         *arena = est_arena_create();
     est_wire_writer    w     = { 0 };
     est_meta_graph_def meta;
 
-    (void)state;
     def_check(asset_graph(&meta, arena));
     def_check(est_meta_graph_def_place_assets(&meta, "/m"));
     expect_path(&meta, "/home/words.txt"); /* it is no asset */
@@ -278,14 +275,13 @@ static void test_assets_are_placed(void **state)
     est_arena_free(arena);
 }
 
-static void test_assets_without_a_constant(void **state)
+TEST(assets_without_a_constant)
 {
     static const char *const wrong[] = { "init:0", "fil:0", "files:0", "" };
     est_arena               *arena   = est_arena_create();
     est_wire_writer          w       = { 0 };
     est_meta_graph_def       meta;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         def_check(asset_graph(&meta, arena));
         def_check(est_meta_graph_def_add_asset(&meta, wrong[i], "words.txt"));
@@ -326,20 +322,8 @@ static est_status build_once(void)
     return status;
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(build_once);
     def_fail_allocations(place_once);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_assets_are_placed), cmocka_unit_test(test_assets_without_a_constant),
-        cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

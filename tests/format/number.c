@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Numbers in text: every kind of text by hand, and very many against the C library. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +9,7 @@
 
 #include "format/number.h"
 #include "support/locale_test.h"
+#include "support/test.h"
 
 #define N_TEXTS   200000
 #define TEXT_MAX  2048
@@ -72,19 +67,17 @@ static const char *const no_numbers[] = {
 };
 /* clang-format on */
 
-static void test_known(void **state)
+TEST(known)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) check_text(numbers[i]);
     for (size_t i = 0; i < sizeof no_numbers / sizeof no_numbers[0]; i++) check_text(no_numbers[i]);
 }
 
 /* Halfway between two neighbours, and a digit far behind that decides; zeros before and after. */
-static void test_long_texts(void **state)
+TEST(long_texts)
 {
     char text[TEXT_MAX + LONG_ZERO];
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         float    low, high;
         double   low64, high64;
@@ -122,11 +115,10 @@ static void test_long_texts(void **state)
 }
 
 /* A float32 that a float64 lies halfway of though the number does not: rounding twice would be wrong. */
-static void test_double_rounding(void **state)
+TEST(double_rounding)
 {
     char text[TEXT_MAX];
 
-    (void)state;
     check_text("1.00000005960464477539062499999");
     check_text("1.00000017881393432617187500001");
     check_text("0.500000089406967");
@@ -180,25 +172,23 @@ static void generate(char text[TEXT_MAX])
     if (draw(3) == 0) snprintf(text + n, 16, "e%d", (int)draw(120) - 60);
 }
 
-static void test_generated(void **state)
+TEST(generated)
 {
     char text[TEXT_MAX];
 
-    (void)state;
     for (int i = 0; i < N_TEXTS; i++) {
         generate(text);
         check_text(text);
     }
 }
 
-static void test_blanks(void **state)
+TEST(blanks)
 {
     double  f64;
     float   f32;
     int64_t i64;
     int32_t i32;
 
-    (void)state;
     assert_int_equal(est_number_f64(" \t1.5 \t", 7, &f64), EST_NUMBER_OK);
     assert_true(f64 == 1.5);
     assert_int_equal(est_number_f32(" 2", 2, &f32), EST_NUMBER_OK);
@@ -213,7 +203,7 @@ static void test_blanks(void **state)
     assert_int_equal(est_number_f64("0x10", 4, &f64), EST_NUMBER_NONE);
 }
 
-static void test_integers(void **state)
+TEST(integers)
 {
     static const struct {
         const char       *text;
@@ -249,7 +239,6 @@ static void test_integers(void **state)
         { ":", EST_NUMBER_NONE, EST_NUMBER_NONE, 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t i64 = 0;
         int32_t i32 = 0;
@@ -270,7 +259,7 @@ static void test_integers(void **state)
 }
 
 /* As Python's repr has them; float32 as protobuf's text format. */
-static void test_written(void **state)
+TEST(written)
 {
     static const struct {
         double      value;
@@ -302,7 +291,6 @@ static void test_written(void **state)
     };
     char text[EST_NUMBER_TEXT_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_string_equal(est_number_f64_text(cases[i].value, text), cases[i].f64);
         assert_string_equal(est_number_f32_text((float)cases[i].value, text), cases[i].f32);
@@ -328,12 +316,11 @@ static void test_written(void **state)
 }
 
 /* A locale with a decimal comma changes nothing, not even for texts that the C library has to read. */
-static void test_locale(void **state)
+TEST(locale)
 {
     char   f32[EST_NUMBER_TEXT_MAX], f64[EST_NUMBER_TEXT_MAX];
     double value;
 
-    (void)state;
     locale_comma();
     assert_int_equal(est_number_f64("1.5e100", 7, &value), EST_NUMBER_OK);
     est_number_f32_text(1.25e-9F, f32);
@@ -342,15 +329,4 @@ static void test_locale(void **state)
     assert_true(value == 1.5e100);
     assert_string_equal(f32, "1.25e-09");
     assert_string_equal(f64, "-0.1");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),     cmocka_unit_test(test_long_texts), cmocka_unit_test(test_double_rounding),
-        cmocka_unit_test(test_generated), cmocka_unit_test(test_blanks),     cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_written),   cmocka_unit_test(test_locale),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The object graph of TensorFlow 2 checkpoints: TensorFlow's own message, hand-made ones, cut and changed ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/object_graph.h"
 #include "format/wire.h"
+#include "support/test.h"
 
 static void put_tensor(est_wire_writer *w, const char *full_name, const char *key)
 {
@@ -36,14 +31,13 @@ static void read_golden(char **bytes, size_t *size)
     assert_int_equal(est_file_read(EST_SOURCE_DIR "/tests/golden/format/object_graph.bin", bytes, size), EST_OK);
 }
 
-static void test_tensorflow(void **state)
+TEST(tensorflow)
 {
     const est_object_tensor *tensor;
     est_object_graph         graph;
     char                    *bytes;
     size_t                   size;
 
-    (void)state;
     read_golden(&bytes, &size);
     assert_int_equal(parse(&graph, bytes, size), EST_OK);
     est_free(bytes); /* names are copies */
@@ -61,12 +55,11 @@ static void test_tensorflow(void **state)
     est_object_graph_clear(&graph);
 }
 
-static void test_made_by_hand(void **state)
+TEST(made_by_hand)
 {
     est_wire_writer  w = { 0 };
     est_object_graph graph;
 
-    (void)state;
     assert_int_equal(parse(&graph, "", 0), EST_OK);
     assert_int_equal(graph.n_nodes, 0);
     est_object_graph_clear(&graph);
@@ -85,12 +78,11 @@ static void test_made_by_hand(void **state)
     est_wire_writer_clear(&w);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     static const uint8_t with_nul[] = { 0x0a, 0x09, 0x12, 0x07, 0x12, 0x02, 'a', 0, 0x1a, 0x01, 'k' };
     est_object_graph     graph;
 
-    (void)state;
     assert_int_equal(parse(&graph, with_nul, sizeof with_nul), EST_DATA_LOSS);
     assert_non_null(strstr(est_error_message(), "NUL"));
     est_object_graph_clear(&graph);
@@ -102,13 +94,12 @@ static void test_errors(void **state)
 }
 
 /* An error or a graph, never a read past the end. */
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     est_object_graph graph;
     char            *bytes, *copy;
     size_t           size;
 
-    (void)state;
     read_golden(&bytes, &size);
     for (size_t n = 0; n < size; n++) {
         copy = est_alloc(n + 1);
@@ -126,14 +117,13 @@ static void test_every_cut_and_flip(void **state)
     est_free(bytes);
 }
 
-static void test_failures(void **state)
+TEST(failures)
 {
     est_object_graph graph;
     char            *bytes;
     size_t           size;
     bool             fired = true;
 
-    (void)state;
     read_golden(&bytes, &size);
     for (int64_t n = 1; fired; n++) {
         est_status status;
@@ -146,14 +136,4 @@ static void test_failures(void **state)
         est_object_graph_clear(&graph);
     }
     est_free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensorflow),         cmocka_unit_test(test_made_by_hand), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_every_cut_and_flip), cmocka_unit_test(test_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * PNG: every chunk with its length and CRC, and the pixels again after zlib. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "format/png.h"
+#include "support/test.h"
 
 static uint32_t u32(const uint8_t *at)
 {
@@ -61,11 +56,10 @@ static void expect_pixels(int height, int width, int channels, const uint8_t *pi
     est_free(png);
 }
 
-static void test_pixels(void **state)
+TEST(pixels)
 {
     uint8_t pixels[7 * 5 * 4];
 
-    (void)state;
     for (int i = 0; i < (int)sizeof pixels; i++) pixels[i] = (uint8_t)(i * i + 3);
     expect_pixels(7, 5, 1, pixels, 0);
     expect_pixels(7, 5, 2, pixels, 4);
@@ -74,13 +68,12 @@ static void test_pixels(void **state)
     expect_pixels(1, 1, 1, pixels, 0);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     uint8_t          pixel = 0, *png;
     size_t           size;
     static const int bad[][3] = { { 0, 1, 1 }, { 1, 0, 1 }, { 1, 1, 0 }, { 1, 1, 5 }, { -1, 1, 1 }, { 1 << 30, 2, 4 } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(est_png_encode(bad[i][0], bad[i][1], bad[i][2], &pixel, &png, &size), EST_INVALID_ARGUMENT);
     }
@@ -89,11 +82,4 @@ static void test_refused(void **state)
         assert_int_equal(est_png_encode(1, 1, 1, &pixel, &png, &size), EST_RESOURCE_EXHAUSTED);
         est_fault_arm_alloc(0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pixels), cmocka_unit_test(test_refused) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

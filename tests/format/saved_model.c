@@ -39,7 +39,7 @@ static void expect_v1_signature(const est_meta_graph_def *meta)
     assert_string_equal(est_tensor_infos_find(&signature->outputs, "y")->name, "y:0");
 }
 
-static void test_version_1(void **state)
+TEST(version_1)
 {
     est_str                   file  = def_read_file(DEF_GOLDEN "saved_model_v1.pb");
     est_arena                *arena = est_arena_create();
@@ -48,7 +48,6 @@ static void test_version_1(void **state)
     est_meta_graph_def       *meta;
     est_saved_model           model;
 
-    (void)state;
     def_check(est_saved_model_parse(file, arena, &model));
     assert_int_equal(model.schema_version, 1);
     assert_int_equal(model.n_meta_graphs, 2);
@@ -82,7 +81,7 @@ static void test_version_1(void **state)
     def_free_file(file);
 }
 
-static void test_version_2(void **state)
+TEST(version_2)
 {
     est_str             file  = def_read_file(DEF_GOLDEN "saved_model_v2.pb");
     est_arena          *arena = est_arena_create();
@@ -95,7 +94,6 @@ static void test_version_2(void **state)
     bool                found;
     int                 n = 0;
 
-    (void)state;
     def_check(est_saved_model_parse(file, arena, &model));
     def_check(est_saved_model_find(&model, (const char *[]){ "serve" }, 1, &meta));
     assert_true(meta->object_graph.size > 0);
@@ -138,13 +136,12 @@ static est_status build_once(void)
     return status == EST_NOT_FOUND ? EST_OK : status;
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
     est_arena          *arena = est_arena_create();
     est_saved_model     model;
     est_meta_graph_def *meta;
 
-    (void)state;
     def_check(est_saved_model_parse((est_str){ "", 0 }, arena, &model));
     assert_int_equal(model.schema_version, 0);
     assert_int_equal(est_saved_model_find(&model, (const char *[]){ "serve" }, 1, &meta), EST_NOT_FOUND);
@@ -153,11 +150,10 @@ static void test_empty(void **state)
 }
 
 /* One bit of every byte: all of them would take long. */
-static void test_damage(void **state)
+TEST(damage)
 {
     est_str file = def_read_file(DEF_GOLDEN "saved_model_v1.pb");
 
-    (void)state;
     for (size_t n = 0; n < file.size; n++) def_expect_stable(rewrite, (est_str){ file.data, n });
     for (size_t i = 0; i < file.size; i++) {
         char *copy = est_alloc(file.size);
@@ -170,18 +166,7 @@ static void test_damage(void **state)
     def_free_file(file);
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(build_once);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version_1), cmocka_unit_test(test_version_2),       cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

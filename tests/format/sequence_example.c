@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SequenceExample: sequences that TensorFlow wrote, lists as rows of every kind, errors, and damage of every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "base/fault.h"
 #include "estoc/example.h"
 #include "estoc/tfrecord.h"
+#include "support/test.h"
 
 #define GOLDEN    EST_SOURCE_DIR "/tests/golden/format/sequences.tfrecord"
 #define SEQUENCES 5
@@ -102,12 +97,11 @@ static void build_all(est_str sequences[SEQUENCES])
     est_sequence_example_free(sequence);
 }
 
-static void test_bytes_of_tensorflow(void **state)
+TEST(bytes_of_tensorflow)
 {
     est_tfrecord_reader *r;
     est_str              ours[SEQUENCES], theirs;
 
-    (void)state;
     build_all(ours);
     assert_int_equal(est_tfrecord_open(GOLDEN, NULL, &r), EST_OK);
     for (int i = 0; i < SEQUENCES; i++) {
@@ -119,13 +113,12 @@ static void test_bytes_of_tensorflow(void **state)
     free_all(ours, SEQUENCES);
 }
 
-static void test_ragged_lists(void **state)
+TEST(ragged_lists)
 {
     est_str           bytes[SEQUENCES];
     est_feature_batch context[1], lists[3];
     const float      *pairs;
 
-    (void)state;
     build_all(bytes);
     assert_int_equal(parse(list_specs, 3, bytes, SEQUENCES, context, lists), EST_OK);
     free_all(bytes, SEQUENCES);
@@ -145,7 +138,7 @@ static void test_ragged_lists(void **state)
     est_feature_batch_clear(lists, 3);
 }
 
-static void test_padded_lists(void **state)
+TEST(padded_lists)
 {
     est_feature_spec  spec = { .name = "pairs", .dtype = EST_F32, .rows = EST_ROWS_PADDED, .shape = { 1, { 2 } } };
     est_str           bytes[SEQUENCES];
@@ -153,7 +146,6 @@ static void test_padded_lists(void **state)
     est_tensor       *nine;
     const float      *values;
 
-    (void)state;
     assert_int_equal(est_tensor_f32(EST_SHAPE_SCALAR, (const float[]){ 9 }, &nine), EST_OK);
     spec.default_value = nine;
     build_all(bytes);
@@ -187,9 +179,8 @@ static void check_failure(est_feature_spec spec, const char *text)
     free_all(bytes, SEQUENCES);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
-    (void)state;
     check_failure((est_feature_spec){ .name = "pairs", .dtype = EST_F32, .shape = { 1, { 3 } } },
                   "feature \"pairs\" of example 1: a step has 2 values, expected 3");
     check_failure((est_feature_spec){ .name = "pairs", .dtype = EST_I64 },
@@ -198,12 +189,11 @@ static void test_errors(void **state)
                   "feature \"pairs\" of example 0: is missing, but required");
 }
 
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     est_str           bytes[SEQUENCES];
     est_feature_batch context[1], lists[3];
 
-    (void)state;
     build_all(bytes);
     for (size_t at = 0; at < bytes[3].size; at++) {
         for (int change = 0; change < 9; change++) { /* eight flips and a cut */
@@ -226,11 +216,10 @@ static void test_every_cut_and_flip(void **state)
     free_all(bytes, SEQUENCES);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     est_str bytes[SEQUENCES];
 
-    (void)state;
     build_all(bytes);
     for (int64_t n = 1;; n++) {
         est_feature_batch     context[1], lists[3];
@@ -254,15 +243,4 @@ static void test_no_memory(void **state)
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
     free_all(bytes, SEQUENCES);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_of_tensorflow), cmocka_unit_test(test_ragged_lists),
-        cmocka_unit_test(test_padded_lists),        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_every_cut_and_flip),  cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

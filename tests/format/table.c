@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sorted string tables: known bytes, round trips over many blocks, and every cut and flipped byte noticed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "format/table.h"
+#include "support/test.h"
 
 static est_str str(const char *text)
 {
@@ -69,12 +64,11 @@ static est_status walk(est_str table, const est_str *keys, const est_str *values
     return status;
 }
 
-static void test_known_bytes(void **state)
+TEST(known_bytes)
 {
     est_table_builder builder;
     est_str           bytes;
 
-    (void)state;
     est_table_builder_init(&builder, 0);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(est_table_builder_add(&builder, golden_keys[i], golden_values[i]), EST_OK);
@@ -87,12 +81,11 @@ static void test_known_bytes(void **state)
     assert_int_equal(walk((est_str){ (const char *)golden, sizeof golden }, golden_keys, golden_values, 5), EST_OK);
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
     est_table_builder builder;
     est_str           bytes;
 
-    (void)state;
     est_table_builder_init(&builder, 0);
     assert_int_equal(est_table_builder_finish(&builder, &bytes), EST_OK);
     assert_int_equal(walk(bytes, NULL, NULL, 0), EST_OK);
@@ -100,7 +93,7 @@ static void test_empty(void **state)
 }
 
 /* Long keys that share much, bytes above 0x7f, empty values, blocks of a few entries. */
-static void test_many_blocks(void **state)
+TEST(many_blocks)
 {
     enum { N = 3000 };
     est_str          *keys = calloc(N, sizeof *keys), *values = calloc(N, sizeof *values);
@@ -108,7 +101,6 @@ static void test_many_blocks(void **state)
     est_str           bytes;
     const size_t      block_sizes[] = { 1, 100, 4096, 0 };
 
-    (void)state;
     for (int i = 0; i < N; i++) {
         char text[80];
         int  n    = snprintf(text, sizeof text, "%s/layer_%04d/kernel", i < N / 2 ? "dnn" : "\xff\xfe", i);
@@ -131,11 +123,10 @@ static void test_many_blocks(void **state)
     free(values);
 }
 
-static void test_order_is_checked(void **state)
+TEST(order_is_checked)
 {
     est_table_builder builder;
 
-    (void)state;
     est_table_builder_init(&builder, 1); /* across blocks too */
     assert_int_equal(est_table_builder_add(&builder, str("b"), str("1")), EST_OK);
     assert_int_equal(est_table_builder_add(&builder, str("a"), str("2")), EST_INVALID_ARGUMENT);
@@ -146,11 +137,10 @@ static void test_order_is_checked(void **state)
 }
 
 /* A table whose blocks hold one entry each, so that all kinds of bytes are met. */
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     const size_t block_sizes[] = { 0, 1 };
 
-    (void)state;
     for (size_t b = 0; b < 2; b++) {
         est_table_builder builder;
         est_str           bytes;
@@ -188,12 +178,11 @@ static void test_every_cut_and_flip(void **state)
     }
 }
 
-static void test_snappy_is_refused(void **state)
+TEST(snappy_is_refused)
 {
     char     copy[sizeof golden];
     uint32_t crc;
 
-    (void)state;
     memcpy(copy, golden, sizeof golden);
     copy[0x71] = 1; /* the type of the data block, and a checksum to match */
     crc        = est_crc32c_mask(est_crc32c(copy, 0x72));
@@ -203,9 +192,8 @@ static void test_snappy_is_refused(void **state)
     assert_non_null(strstr(est_error_message(), "test.index"));
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_table_builder builder;
         est_str           bytes;
@@ -226,16 +214,4 @@ static void test_memory_failures(void **state)
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
     est_fault_arm_alloc(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_bytes),        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_many_blocks),        cmocka_unit_test(test_order_is_checked),
-        cmocka_unit_test(test_every_cut_and_flip), cmocka_unit_test(test_snappy_is_refused),
-        cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

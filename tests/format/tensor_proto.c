@@ -53,7 +53,7 @@ static void expect_strings(const est_graph_def *graph, const char *name, est_sha
     est_tensor_free(tensor);
 }
 
-static void test_read_tensorflow(void **state)
+TEST(read_tensorflow)
 {
     static const struct {
         const char *name;
@@ -70,7 +70,6 @@ static void test_read_tensorflow(void **state)
     est_tensor   *tensor;
     char          name[40];
 
-    (void)state;
     def_check(est_graph_def_parse_bytes(file, arena, &graph));
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         snprintf(name, sizeof name, "%s_content", types[i].name);
@@ -137,11 +136,10 @@ static void expect_round_trip(est_dtype dtype, est_shape shape, const void *data
     est_wire_writer_clear(&w);
 }
 
-static void test_round_trips(void **state)
+TEST(round_trips)
 {
     const est_str strings[] = { { "x", 1 }, { "\0\n", 2 }, { "", 0 }, { "last", 4 } };
 
-    (void)state;
     expect_round_trip(EST_F32, EST_SHAPE(2, 2), (const float[]){ 1, -0.0F, 3e38F, 1e-40F });
     expect_round_trip(EST_F64, EST_SHAPE(1, 1, 2), (const double[]){ 1e300, -5 });
     expect_round_trip(EST_I32, EST_SHAPE_SCALAR, (const int32_t[]){ INT32_MIN });
@@ -175,13 +173,12 @@ static est_status parse_shape(const char *bytes, size_t size, est_shape *out)
     return est_shape_proto_parse(&r, out);
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
     const char named[] = "\x12\x05\x08\x03\x12\x01n\x12\x00"; /* { size: 3 name: "n" } {} */
     est_shape  shape;
     char       nine[2 * 9];
 
-    (void)state;
     expect_shape(EST_SHAPE_SCALAR, "", 0);
     expect_shape(EST_SHAPE_UNKNOWN, "\x18\x01", 2);
     expect_shape(EST_SHAPE(-1, 0, 300),
@@ -218,12 +215,11 @@ static void expect_f32(const est_wire_writer *w, const float *want, int64_t n)
     est_tensor_free(tensor);
 }
 
-static void test_lists(void **state)
+TEST(lists)
 {
     est_wire_writer w = { 0 };
     est_tensor     *tensor;
 
-    (void)state;
     begin(&w, EST_F32, EST_SHAPE(3)); /* packed, unpacked and a list of nothing, one after the other */
     est_wire_put_f32s(&w, 5, (const float[]){ 1, 2 }, 2);
     est_wire_put_f32s(&w, 5, NULL, 0);
@@ -269,11 +265,10 @@ static void expect_refused(const est_wire_writer *w, est_status status, const ch
     def_expect_message(part);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_wire_writer w = { 0 };
 
-    (void)state;
     begin(&w, EST_F32, EST_SHAPE(3));
     est_wire_put_bytes(&w, 4, "12345678", 8);
     expect_refused(&w, EST_DATA_LOSS, "8 bytes, but a float32 tensor of shape [3] has 12");
@@ -306,13 +301,12 @@ static void test_refused(void **state)
 }
 
 /* A few bytes ask for more than the limit: refused before memory is taken. */
-static void test_limits(void **state)
+TEST(limits)
 {
     const int64_t   limit = (int64_t)(EST_TENSOR_PROTO_FILL_MAX / sizeof(float));
     est_wire_writer w     = { 0 };
     char            text[1024];
 
-    (void)state;
     begin(&w, EST_F32, EST_SHAPE(limit + 1));
     est_wire_put_f32(&w, 5, 1);
     expect_refused(&w, EST_RESOURCE_EXHAUSTED, "1073741824 bytes");
@@ -344,15 +338,13 @@ static est_status write_and_read(void)
     return status;
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(write_and_read);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     assert_string_equal(est_dtype_proto_name(EST_F32), "DT_FLOAT");
     assert_string_equal(est_dtype_proto_name(EST_BOOL), "DT_BOOL");
     assert_string_equal(est_dtype_proto_name(30), "DT_UINT4");
@@ -362,15 +354,4 @@ static void test_names(void **state)
     assert_null(est_dtype_proto_name(31));
     assert_null(est_dtype_proto_name(100));
     assert_null(est_dtype_proto_name(131));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_tensorflow), cmocka_unit_test(test_round_trips), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_lists),           cmocka_unit_test(test_refused),     cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_memory_failures), cmocka_unit_test(test_names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  *
  * TFRecord files: known bytes, files that TensorFlow wrote, round trips of every compression, positions, and damage of
  * every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "estoc/tfrecord.h"
+#include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
 
@@ -73,7 +68,7 @@ static void expect_error(const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in \"%s\"", text, est_error_message());
 }
 
-static void test_known_bytes(void **state)
+TEST(known_bytes)
 {
     static const uint8_t foo[] = {
         3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, 'f', 'o', 'o', 0x61, 0x8a, 0xbe, 0xfe
@@ -84,7 +79,6 @@ static void test_known_bytes(void **state)
     char                *bytes;
     size_t               size;
 
-    (void)state;
     assert_int_equal(est_tfrecord_create(file, NULL, &w), EST_OK);
     assert_int_equal(est_tfrecord_write(w, "foo", 3), EST_OK);
     assert_int_equal(est_tfrecord_finish(w), EST_OK);
@@ -103,13 +97,12 @@ static void test_known_bytes(void **state)
 }
 
 /* TensorFlow's three files hold the same records. */
-static void test_files_of_tensorflow(void **state)
+TEST(files_of_tensorflow)
 {
     static const char *const names[] = { GOLDEN "examples.tfrecord.zlib", GOLDEN "examples.tfrecord.gzip" };
     est_tfrecord_reader     *plain, *packed;
     est_str                  a, b;
 
-    (void)state;
     for (int k = 0; k < 2; k++) {
         int n = 0;
 
@@ -128,11 +121,10 @@ static void test_files_of_tensorflow(void **state)
     }
 }
 
-static void test_round_trips(void **state)
+TEST(round_trips)
 {
     static const size_t buffers[] = { 1, 100, 65536, 0 };
 
-    (void)state;
     for (int k = 0; k < 3; k++) {
         write_file(kinds[k], 40);
         for (int b = 0; b < 4; b++) {
@@ -147,9 +139,8 @@ static void test_round_trips(void **state)
     }
 }
 
-static void test_positions(void **state)
+TEST(positions)
 {
-    (void)state;
     for (int k = 0; k < 3; k++) {
         est_tfrecord_position at[41];
         est_tfrecord_reader  *r;
@@ -176,9 +167,8 @@ static void test_positions(void **state)
     }
 }
 
-static void test_empty_files(void **state)
+TEST(empty_files)
 {
-    (void)state;
     for (int k = -1; k < 3; k++) {
         est_tfrecord_reader *r;
         est_str              record;
@@ -203,14 +193,13 @@ static void test_empty_files(void **state)
 }
 
 /* A plain file whose first length looks like the magic number of gzip. */
-static void test_detection_asks_the_checksum_first(void **state)
+TEST(detection_asks_the_checksum_first)
 {
     static const char    bytes[0x8b1f];
     est_tfrecord_writer *w;
     est_tfrecord_reader *r;
     est_str              record;
 
-    (void)state;
     assert_int_equal(est_tfrecord_create(file, NULL, &w), EST_OK);
     assert_int_equal(est_tfrecord_write(w, bytes, sizeof bytes), EST_OK);
     assert_int_equal(est_tfrecord_finish(w), EST_OK);
@@ -221,14 +210,13 @@ static void test_detection_asks_the_checksum_first(void **state)
 }
 
 /* Two gzip files one after the other are one. */
-static void test_two_streams(void **state)
+TEST(two_streams)
 {
     est_tfrecord_reader *r;
     est_str              record;
     char                *bytes, *twice;
     size_t               size;
 
-    (void)state;
     write_file(EST_COMPRESSION_GZIP, 4);
     assert_int_equal(est_file_read(file, &bytes, &size), EST_OK);
     twice = malloc(2 * size);
@@ -275,9 +263,8 @@ static void write_three(est_compression compression, char **bytes, size_t *size)
     assert_int_equal(est_file_read(file, bytes, size), EST_OK);
 }
 
-static void test_every_flip(void **state)
+TEST(every_flip)
 {
-    (void)state;
     for (int k = 0; k < 3; k++) {
         char  *bytes;
         size_t size;
@@ -304,9 +291,8 @@ static void test_every_flip(void **state)
     }
 }
 
-static void test_every_cut(void **state)
+TEST(every_cut)
 {
-    (void)state;
     for (int k = 0; k < 3; k++) {
         char  *bytes;
         size_t size;
@@ -329,14 +315,13 @@ static void test_every_cut(void **state)
     }
 }
 
-static void test_errors_say_where(void **state)
+TEST(errors_say_where)
 {
     est_tfrecord_reader *r;
     est_str              record;
     char                *bytes;
     size_t               size;
 
-    (void)state;
     write_three(EST_COMPRESSION_NONE, &bytes, &size);
     bytes[19 + 13] ^= 1;
     put_file(bytes, size);
@@ -371,12 +356,11 @@ static void test_errors_say_where(void **state)
     expect_error("/does/not/exist");
 }
 
-static void test_limit(void **state)
+TEST(limit)
 {
     est_tfrecord_reader *r;
     est_str              record;
 
-    (void)state;
     write_file(EST_COMPRESSION_NONE, 4); /* the last one has 66000 bytes */
     assert_int_equal(est_tfrecord_open(file, EST_TFRECORD_READ(.record_bytes_max = 65999), &r), EST_OK);
     for (int i = 0; i < 3; i++) expect_record(r, i);
@@ -387,7 +371,7 @@ static void test_limit(void **state)
 }
 
 /* A length with a right checksum and little behind it. */
-static void test_long_promise(void **state)
+TEST(long_promise)
 {
     est_tfrecord_reader *r;
     est_tfrecord_writer *w;
@@ -395,7 +379,6 @@ static void test_long_promise(void **state)
     char                *bytes;
     size_t               size;
 
-    (void)state;
     assert_int_equal(est_tfrecord_create(file, NULL, &w), EST_OK);
     bytes = calloc(1, 3000000);
     assert_int_equal(est_tfrecord_write(w, bytes, 3000000), EST_OK);
@@ -410,14 +393,13 @@ static void test_long_promise(void **state)
     est_tfrecord_close(r);
 }
 
-static void test_bad_options(void **state)
+TEST(bad_options)
 {
     est_tfrecord_read_options  bare   = { .buffer_bytes = 1 };
     est_tfrecord_write_options bare_w = { .level = 1 };
     est_tfrecord_reader       *r;
     est_tfrecord_writer       *w;
 
-    (void)state;
     assert_int_equal(est_tfrecord_open(file, &bare, &r), EST_INVALID_ARGUMENT);
     assert_int_equal(est_tfrecord_create(file, &bare_w, &w), EST_INVALID_ARGUMENT);
     assert_int_equal(est_tfrecord_create(file, EST_TFRECORD_WRITE(.level = 10), &w), EST_INVALID_ARGUMENT);
@@ -426,9 +408,8 @@ static void test_bad_options(void **state)
     est_tfrecord_abandon(NULL);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_tfrecord_writer *w = NULL;
         est_tfrecord_reader *r = NULL;
@@ -461,16 +442,6 @@ static int remove_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_bytes), cmocka_unit_test(test_files_of_tensorflow),
-        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_empty_files), cmocka_unit_test(test_detection_asks_the_checksum_first),
-        cmocka_unit_test(test_two_streams), cmocka_unit_test(test_every_flip),
-        cmocka_unit_test(test_every_cut),   cmocka_unit_test(test_errors_say_where),
-        cmocka_unit_test(test_limit),       cmocka_unit_test(test_long_promise),
-        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_no_memory),
-    };
-
     snprintf(file, sizeof file, "/tmp/estoc-test-tfrecord-%d", (int)getpid());
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return est_test_run(NULL, remove_file);
 }

@@ -22,7 +22,7 @@ static est_status rewrite(est_str message, est_wire_writer *w)
     return status;
 }
 
-static void test_read_tensorflow(void **state)
+TEST(read_tensorflow)
 {
     est_str                   file  = def_read_file(DEF_GOLDEN "saved_model_v1.pb");
     est_arena                *arena = est_arena_create();
@@ -31,7 +31,6 @@ static void test_read_tensorflow(void **state)
     est_saved_model           model;
     est_variable_def          def;
 
-    (void)state;
     def_check(est_saved_model_parse(file, arena, &model));
     variables = est_meta_graph_def_collection(model.meta_graphs[0], "variables");
     assert_non_null(variables);
@@ -66,13 +65,12 @@ static void put_part(est_wire_writer *w)
     est_variable_def_put(w, &part);
 }
 
-static void test_part(void **state)
+TEST(part)
 {
     est_arena       *arena = est_arena_create();
     est_wire_writer  w     = { 0 };
     est_variable_def def;
 
-    (void)state;
     put_part(&w);
     def_check(est_wire_writer_status(&w));
     def_check(est_variable_def_parse(def_written(&w), arena, &def));
@@ -89,12 +87,11 @@ static void test_part(void **state)
     est_arena_free(arena);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_arena       *arena = est_arena_create();
     est_variable_def def;
 
-    (void)state;
     assert_int_equal(est_variable_def_parse((est_str){ "\x22\x05\x12\x01\x05\x1a\x00", 7 }, arena, &def),
                      EST_DATA_LOSS); /* one axis, but no offset */
     assert_int_equal(est_variable_def_parse((est_str){ "\x22\x0b\x12\x09\1\1\1\1\1\1\1\1\1", 13 }, arena, &def),
@@ -115,20 +112,7 @@ static est_status write_and_read(void)
     return status;
 }
 
-static void test_memory_failures(void **state)
+TEST(memory_failures)
 {
-    (void)state;
     def_fail_allocations(write_and_read);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_tensorflow),
-        cmocka_unit_test(test_part),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory_failures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

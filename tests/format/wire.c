@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The wire format against bytes that Google's protobuf wrote, against itself, and against every kind of damage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +8,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/wire.h"
+#include "support/test.h"
 
 static const int64_t packed_ints[]    = { 0, 1, -1, 127, 128, 16383, 16384, INT64_MAX, INT64_MIN };
 static const double  packed_doubles[] = { 0.1, 1e300 };
@@ -56,13 +51,12 @@ static void read_golden(char **bytes, size_t *size)
     assert_int_equal(est_file_read(EST_SOURCE_DIR "/tests/golden/format/wire.bin", bytes, size), EST_OK);
 }
 
-static void test_writes_what_protobuf_writes(void **state)
+TEST(writes_what_protobuf_writes)
 {
     est_wire_writer w = { 0 };
     char           *golden;
     size_t          size;
 
-    (void)state;
     read_golden(&golden, &size);
     write_all(&w);
     assert_int_equal(est_wire_writer_status(&w), EST_OK);
@@ -91,7 +85,7 @@ static void check_lists(est_wire_reader *r, const est_wire_field *field)
     assert_int_equal(n, field->number == 13 ? 9 : 2);
 }
 
-static void test_reads_what_protobuf_writes(void **state)
+TEST(reads_what_protobuf_writes)
 {
     est_wire_reader r, inner;
     est_wire_field  f;
@@ -99,7 +93,6 @@ static void test_reads_what_protobuf_writes(void **state)
     size_t          size;
     int             n = 0;
 
-    (void)state;
     read_golden(&golden, &size);
     est_wire_reader_init(&r, "All", golden, size);
     for (; est_wire_next(&r, &f); n++) {
@@ -160,12 +153,11 @@ static est_status walk_copy(const void *bytes, size_t size)
     return status;
 }
 
-static void test_every_cut_and_flip(void **state)
+TEST(every_cut_and_flip)
 {
     char  *golden;
     size_t size;
 
-    (void)state;
     read_golden(&golden, &size);
     for (size_t cut = 0; cut <= size; cut++) (void)!walk_copy(golden, cut);
     for (size_t at = 0; at < size; at++) {
@@ -181,7 +173,7 @@ static void test_every_cut_and_flip(void **state)
 
 #define WALK(...) walk_copy((const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
-static void test_malformed(void **state)
+TEST(malformed)
 {
     static const struct {
         const char *what;
@@ -203,7 +195,6 @@ static void test_malformed(void **state)
         { "byte 1: group 1 ends as group 2", 2, { 0x0b, 0x14 } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(walk_copy(cases[i].bytes, cases[i].size), EST_DATA_LOSS);
         if (strstr(est_error_message(), cases[i].what) == NULL) fail_msg("%s", est_error_message());
@@ -212,23 +203,21 @@ static void test_malformed(void **state)
     assert_int_equal(walk(NULL, 0), EST_OK);
 }
 
-static void test_deep_groups_end(void **state)
+TEST(deep_groups_end)
 {
     uint8_t bytes[2000];
 
-    (void)state;
     memset(bytes, 0x0b, sizeof bytes);
     assert_int_equal(walk_copy(bytes, sizeof bytes), EST_DATA_LOSS);
     assert_non_null(strstr(est_error_message(), "deeper than 64"));
 }
 
-static void test_wrong_type(void **state)
+TEST(wrong_type)
 {
     static const uint8_t bytes[] = { 0x08, 0x05, 0x10, 0x05 };
     est_wire_reader      r;
     est_wire_field       field;
 
-    (void)state;
     est_wire_reader_init(&r, "Event", bytes, sizeof bytes);
     assert_true(est_wire_next(&r, &field));
     assert_int_equal(est_wire_bytes(&r, &field).size, 0);
@@ -238,12 +227,11 @@ static void test_wrong_type(void **state)
 }
 
 /* Lengths of one, two and three bytes, around where they grow. */
-static void test_lengths_of_inner_messages(void **state)
+TEST(lengths_of_inner_messages)
 {
     static const size_t sizes[] = { 0, 1, 124, 125, 126, 127, 128, 16380, 16381, 16382, 16384, 70000 };
     est_wire_writer     w       = { 0 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char           *bytes = calloc(1, sizes[i] + 1);
         est_wire_reader r, inner;
@@ -269,9 +257,8 @@ static void test_lengths_of_inner_messages(void **state)
     est_wire_writer_clear(&w);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_wire_writer w = { 0 };
         est_status      status;
@@ -284,20 +271,4 @@ static void test_no_memory(void **state)
         if (status == EST_OK) break;
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_writes_what_protobuf_writes),
-        cmocka_unit_test(test_reads_what_protobuf_writes),
-        cmocka_unit_test(test_every_cut_and_flip),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_deep_groups_end),
-        cmocka_unit_test(test_wrong_type),
-        cmocka_unit_test(test_lengths_of_inner_messages),
-        cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,12 +18,11 @@ static void failed(const est_graph *g, est_status status, const char *const *wor
 
 #define FAILED(g, status, ...) failed(g, status, (const char *const[]){ __VA_ARGS__, NULL })
 
-static void the_first_error_wins_and_says_it_all(void **state)
+TEST(the_first_error_wins_and_says_it_all)
 {
     nn_test t = nn_begin(1);
     char    line[32];
 
-    (void)state;
     est_node a = est_placeholder(t.graph, "a", EST_F32, EST_SHAPE(2, 3));
     est_node b = est_placeholder(t.graph, "b", EST_F32, EST_SHAPE(4));
     est_scope_push(t.graph, "tower");
@@ -39,11 +38,10 @@ static void the_first_error_wins_and_says_it_all(void **state)
 }
 
 /* A line without a file is no line. */
-static void a_line_of_no_file(void **state)
+TEST(a_line_of_no_file)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     est_node bad = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2, 3));
     est_here(NULL, 1);
     (void)(est_reshape)(bad, EST_I64S(4));
@@ -52,13 +50,12 @@ static void a_line_of_no_file(void **state)
     nn_end(&t);
 }
 
-static void poison_passes_through_every_kind_of_builder(void **state)
+TEST(poison_passes_through_every_kind_of_builder)
 {
     nn_test      t = nn_begin(1);
     est_node     out[4], index = EST_NO_NODE;
     est_gradient g;
 
-    (void)state;
     est_node bad = est_reshape(est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2, 3)), EST_I64S(4));
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     int32_t size = est_graph_size(t.graph);
@@ -91,11 +88,10 @@ static void poison_passes_through_every_kind_of_builder(void **state)
     nn_end(&t);
 }
 
-static void nodes_of_another_graph_are_refused(void **state)
+TEST(nodes_of_another_graph_are_refused)
 {
     nn_test t = nn_begin(1), other = nn_begin(1);
 
-    (void)state;
     est_node a = est_scalar(t.graph, EST_F32, 1), b = est_scalar(other.graph, EST_F32, 1);
     (void)est_add(a, b);
     FAILED(t.graph, EST_INVALID_ARGUMENT, "input 1", "another", "build.c:");
@@ -104,11 +100,10 @@ static void nodes_of_another_graph_are_refused(void **state)
     nn_end(&other);
 }
 
-static void missing_inputs_are_refused(void **state)
+TEST(missing_inputs_are_refused)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     (void)est_add(est_scalar(t.graph, EST_F32, 1), EST_NO_NODE);
     FAILED(t.graph, EST_INVALID_ARGUMENT, "AddV2", "input 1", "build.c:");
     nn_end(&t);
@@ -135,11 +130,10 @@ static void missing_inputs_are_refused(void **state)
     assert_null(est_relu(EST_NO_NODE).graph); /* there is no graph to tell */
 }
 
-static void wrong_dtypes_are_refused(void **state)
+TEST(wrong_dtypes_are_refused)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     (void)est_add(est_scalar(t.graph, EST_F32, 1), est_scalar(t.graph, EST_F64, 1));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "float64", "float32", "agree");
     nn_end(&t);
@@ -166,12 +160,11 @@ static void wrong_dtypes_are_refused(void **state)
     nn_end(&t);
 }
 
-static void bad_attributes_are_refused(void **state)
+TEST(bad_attributes_are_refused)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_const_f32(t.graph, EST_SHAPE(2, 2), (float[4]){ 0 });
 
-    (void)state;
     (void)est_build(t.graph, &est_op_matmul, EST_NODES(x, x), EST_ATTRS(est_attr_bool("transpose_c", true)));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "MatMul", "no attribute 'transpose_c'");
     nn_end(&t);
@@ -206,12 +199,11 @@ static void bad_attributes_are_refused(void **state)
 }
 
 /* A tensor given to a node that fails must not be lost or freed twice (the sanitizers watch). */
-static void shared_tensors_survive_a_failed_node(void **state)
+TEST(shared_tensors_survive_a_failed_node)
 {
     nn_test     t      = nn_begin(1);
     est_tensor *tensor = NULL;
 
-    (void)state;
     assert_ok(est_tensor_f32(EST_SHAPE(1), (const float[]){ 7 }, &tensor));
     (void)est_build0(t.graph, &est_op_const, EST_ATTRS(est_attr_tensor("value", tensor), est_attr_int("nonsense", 1)));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "nonsense");
@@ -220,12 +212,11 @@ static void shared_tensors_survive_a_failed_node(void **state)
     est_tensor_free(tensor);
 }
 
-static void after_only_looks_back(void **state)
+TEST(after_only_looks_back)
 {
     nn_test  t = nn_begin(1);
     est_node a = est_scalar(t.graph, EST_F32, 1), b = est_neg(a), c = est_neg(b);
 
-    (void)state;
     (void)est_after(est_after(c, a), b);
     assert_int_equal(est_def(c)->n_control, 2);
     assert_int_equal(est_def(c)->control[0], a.id);
@@ -252,12 +243,11 @@ static void after_only_looks_back(void **state)
 }
 
 /* Shapes computed by the graph are followed at build time. */
-static void known_numbers_flow_into_shapes(void **state)
+TEST(known_numbers_flow_into_shapes)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 6, 5)), y;
 
-    (void)state;
     est_node shape = est_shape_of(x);
     est_node tail  = est_strided_slice(shape, EST_I64S(1), EST_I64S(0), EST_I64S(1),
                                        (est_strided_slice_options){ .end_mask = 1 });
@@ -271,22 +261,4 @@ static void known_numbers_flow_into_shapes(void **state)
     assert_int_equal(est_node_dim(y, 1), 7);
     assert_ok(est_graph_status(t.graph));
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_wins_and_says_it_all),
-        cmocka_unit_test(a_line_of_no_file),
-        cmocka_unit_test(poison_passes_through_every_kind_of_builder),
-        cmocka_unit_test(nodes_of_another_graph_are_refused),
-        cmocka_unit_test(missing_inputs_are_refused),
-        cmocka_unit_test(wrong_dtypes_are_refused),
-        cmocka_unit_test(bad_attributes_are_refused),
-        cmocka_unit_test(shared_tensors_survive_a_failed_node),
-        cmocka_unit_test(after_only_looks_back),
-        cmocka_unit_test(known_numbers_flow_into_shapes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

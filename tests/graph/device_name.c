@@ -5,7 +5,7 @@
 
 #include "support/nn_test.h"
 
-static void good_names(void **state)
+TEST(good_names)
 {
     static const char *const good[] = {
         "",
@@ -20,13 +20,12 @@ static void good_names(void **state)
         "/job:*/device:CPU:*",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         if (est_device_name_check(good[i]) != EST_OK) fail_msg("%s", est_error_message());
     }
 }
 
-static void bad_names(void **state)
+TEST(bad_names)
 {
     static const char *const bad[] = {
         "cpu:0",
@@ -55,7 +54,6 @@ static void bad_names(void **state)
     };
     char want[300];
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (est_device_name_check(bad[i]) != EST_INVALID_ARGUMENT) fail_msg("%s is taken", bad[i]);
         snprintf(
@@ -67,24 +65,12 @@ static void bad_names(void **state)
     }
 }
 
-static void a_graph_refuses_a_bad_one(void **state)
+TEST(a_graph_refuses_a_bad_one)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     est_graph_device(t.graph, "gpu 0");
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "the device is \"gpu 0\""));
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_names),
-        cmocka_unit_test(bad_names),
-        cmocka_unit_test(a_graph_refuses_a_bad_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

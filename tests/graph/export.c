@@ -36,7 +36,7 @@ static est_graph_def_node *find(const est_graph_def *def, const char *name)
     return node;
 }
 
-static void names_edges_and_attributes(void **state)
+TEST(names_edges_and_attributes)
 {
     est_graph           *graph = build();
     est_arena           *arena = est_arena_create();
@@ -44,7 +44,6 @@ static void names_edges_and_attributes(void **state)
     est_graph_def        def;
     est_graph_def_node  *node;
 
-    (void)state;
     est_graph_def_init(&def, arena);
     assert_ok(est_graph_export(graph, &def));
     assert_int_equal(def.n_nodes, est_graph_size(graph));
@@ -95,20 +94,9 @@ static est_status export_once(void)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     fault_graph = build();
     def_fail_allocations(export_once);
     est_graph_free(fault_graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_edges_and_attributes),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

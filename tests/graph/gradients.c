@@ -37,23 +37,21 @@ static void expect(nn_test *t, est_node node, int64_t n, const double *want)
 
 /* --- accumulation ------------------------------------------------------------------------------------------------------ */
 
-static void every_use_adds_its_part(void **state)
+TEST(every_use_adds_its_part)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 2, -3));
     est_node y = est_sum(est_add(est_mul(x, x), est_add(est_scale(x, 3), x))); /* x^2 + 3x + x */
 
-    (void)state;
     EXPECT(&t, gradient(y, x).values, 6, 8, -2);
     nn_end(&t);
 }
 
-static void a_hundred_uses_are_one_sum(void **state)
+TEST(a_hundred_uses_are_one_sum)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), y = x;
 
-    (void)state;
     for (int i = 0; i < 100; i++) y = est_add(y, est_scale(x, i));
     est_gradient g = gradient(est_sum(y), x);
     assert_int_equal(est_def(g.values)->n_in, 101); /* AddN of all, not a chain */
@@ -61,13 +59,12 @@ static void a_hundred_uses_are_one_sum(void **state)
     nn_end(&t);
 }
 
-static void what_is_not_a_scalar_counts_by_its_sum(void **state)
+TEST(what_is_not_a_scalar_counts_by_its_sum)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(2, 1), NN_VALUES(1, 2));
     est_node b = nn_const(t.graph, EST_SHAPE(1, 3), NN_VALUES(1, 2, 3));
 
-    (void)state;
     EXPECT(&t, gradient(est_mul(x, b), x).values, 6, 6);
     nn_end(&t);
     t = nn_begin(1);
@@ -97,26 +94,24 @@ static est_node rows(const table *k, int64_t n, const int64_t *ids)
     return est_resource_gather(k->v, est_const_i64(k->t.graph, EST_SHAPE(n), ids));
 }
 
-static void one_lookup_gives_rows(void **state)
+TEST(one_lookup_gives_rows)
 {
     table        k = begin_table();
     est_gradient g = gradient(est_sum(est_square(rows(&k, 3, (int64_t[]){ 2, 0, 2 }))), k.v);
 
-    (void)state;
     assert_non_null(g.indices.graph);
     EXPECT(&k.t, dense(g, 4), 2, 4, 0, 0, 20, 24, 0, 0);
     EXPECT(&k.t, g.indices, 2, 0, 2);
     nn_end(&k.t);
 }
 
-static void two_lookups_are_concatenated(void **state)
+TEST(two_lookups_are_concatenated)
 {
     table        k = begin_table();
     est_node     a = rows(&k, 2, (int64_t[]){ 3, 1 });
     est_node     b = est_resource_gather(k.v, est_const_i32(k.t.graph, EST_SHAPE(2), (int32_t[]){ 1, 0 }));
     est_gradient g = gradient(est_add(est_sum(a), est_scale(est_sum(b), 10)), k.v);
 
-    (void)state;
     assert_non_null(g.indices.graph);
     assert_int_equal(est_node_dtype(g.indices), EST_I64); /* whatever the lookups used */
     EXPECT(&k.t, dense(g, 4), 10, 10, 11, 11, 0, 0, 1, 1);
@@ -124,36 +119,33 @@ static void two_lookups_are_concatenated(void **state)
     nn_end(&k.t);
 }
 
-static void a_lookup_and_a_read_are_made_dense(void **state)
+TEST(a_lookup_and_a_read_are_made_dense)
 {
     table        k = begin_table();
     est_node     a = rows(&k, 2, (int64_t[]){ 3, 3 });
     est_gradient g = gradient(est_add(est_sum(a), est_sum(est_scale(est_read_variable(k.v), 2))), k.v);
 
-    (void)state;
     assert_null(g.indices.graph);
     EXPECT(&k.t, g.values, 2, 2, 2, 2, 2, 2, 4, 4);
     nn_end(&k.t);
 }
 
-static void rows_are_made_dense_where_they_flow_on(void **state)
+TEST(rows_are_made_dense_where_they_flow_on)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(1, 2, 3));
     est_node y = est_gather(est_square(x), est_const_i64(t.graph, EST_SHAPE(2), (int64_t[]){ 2, 2 }), 0);
 
-    (void)state;
     EXPECT(&t, dense(gradient(est_sum(y), x), 3), 0, 0, 12);
     nn_end(&t);
 }
 
-static void several_reads_of_one_variable_meet(void **state)
+TEST(several_reads_of_one_variable_meet)
 {
     table        k = begin_table();
     est_node     a = est_read_variable(k.v), b = est_read_variable(k.v);
     est_gradient g = gradient(est_sum(est_mul(a, b)), k.v);
 
-    (void)state;
     assert_null(g.indices.graph);
     EXPECT(&k.t, g.values, 2, 4, 6, 8, 10, 12, 14, 16);
     nn_end(&k.t);
@@ -161,7 +153,7 @@ static void several_reads_of_one_variable_meet(void **state)
 
 /* --- where nothing flows ------------------------------------------------------------------------------------------------ */
 
-static void no_path_leaves_the_gradient_unset(void **state)
+TEST(no_path_leaves_the_gradient_unset)
 {
     nn_test  t     = nn_begin(1);
     est_node x     = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)),
@@ -172,7 +164,6 @@ static void no_path_leaves_the_gradient_unset(void **state)
     est_node     late  = est_neg(x);
     est_node     whole = est_cast(est_cast(x, EST_I32), EST_F32);
 
-    (void)state;
     wrt[0] = x;
     wrt[1] = other;
     wrt[2] = late;
@@ -191,13 +182,12 @@ static void no_path_leaves_the_gradient_unset(void **state)
     nn_end(&t);
 }
 
-static void integers_and_strangers_are_refused(void **state)
+TEST(integers_and_strangers_are_refused)
 {
     nn_test      t = nn_begin(1), other = nn_begin(1);
     est_node     n = est_scalar(t.graph, EST_I32, 1), y;
     est_gradient g;
 
-    (void)state;
     est_gradients(n, &n, 1, &g);
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "int32"));
@@ -216,12 +206,11 @@ static void integers_and_strangers_are_refused(void **state)
 
 /* --- gradients of gradients ---------------------------------------------------------------------------------------------- */
 
-static void second_derivatives(void **state)
+TEST(second_derivatives)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(0.5, 1, -2)), g;
 
-    (void)state;
     g = gradient(est_sum(est_mul(est_mul(x, x), x)), x).values; /* 3 x^2 */
     EXPECT(&t, gradient(est_sum(g), x).values, 3, 6, -12);
     nn_end(&t);
@@ -255,12 +244,11 @@ static void second_derivatives(void **state)
 
 /* --- several outputs, unknown sizes -------------------------------------------------------------------------------------- */
 
-static void parts_get_their_own_gradients(void **state)
+TEST(parts_get_their_own_gradients)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(1, 2, 3, 4)), part[2];
 
-    (void)state;
     est_split(x, 2, 1, part);
     est_node y = est_sum(est_square(part[1])); /* the other one is not looked at */
     EXPECT(&t, gradient(y, x).values, 0, 4, 0, 8);
@@ -290,7 +278,7 @@ static void parts_get_their_own_gradients(void **state)
     nn_end(&t);
 }
 
-static void unknown_batches_have_gradients(void **state)
+TEST(unknown_batches_have_gradients)
 {
     nn_test  t          = nn_begin(1);
     est_node x          = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2));
@@ -299,7 +287,6 @@ static void unknown_batches_have_gradients(void **state)
     est_node     wrt[3] = { w, b, x };
     est_gradient g[3];
 
-    (void)state;
     est_variable_initializer(w, nn_const(t.graph, EST_SHAPE(2, 3), NN_VALUES(1, 2, 3, 4, 5, 6)));
     est_variable_initializer(b, nn_const(t.graph, EST_SHAPE(3), NN_VALUES(0, 1, 2)));
     est_node y = est_sum(est_add(est_matmul(x, est_read_variable(w)), est_read_variable(b))); /* b is broadcast */
@@ -323,36 +310,13 @@ static void unknown_batches_have_gradients(void **state)
 }
 
 /* Names differ, numbers do not: the same gradient asked for twice. */
-static void asking_twice_gives_the_same(void **state)
+TEST(asking_twice_gives_the_same)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), y = est_sum(est_exp(x));
 
-    (void)state;
     est_node a = gradient(y, x).values, b = gradient(y, x).values;
     assert_int_not_equal(a.id, b.id);
     EXPECT(&t, est_sub(a, b), 0, 0);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_use_adds_its_part),
-        cmocka_unit_test(a_hundred_uses_are_one_sum),
-        cmocka_unit_test(what_is_not_a_scalar_counts_by_its_sum),
-        cmocka_unit_test(one_lookup_gives_rows),
-        cmocka_unit_test(two_lookups_are_concatenated),
-        cmocka_unit_test(a_lookup_and_a_read_are_made_dense),
-        cmocka_unit_test(rows_are_made_dense_where_they_flow_on),
-        cmocka_unit_test(several_reads_of_one_variable_meet),
-        cmocka_unit_test(no_path_leaves_the_gradient_unset),
-        cmocka_unit_test(integers_and_strangers_are_refused),
-        cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(parts_get_their_own_gradients),
-        cmocka_unit_test(unknown_batches_have_gradients),
-        cmocka_unit_test(asking_twice_gives_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,14 +33,13 @@ static void end(fixture *f)
     est_arena_free(f->arena);
 }
 
-static void tensorflows_graph_runs(void **state)
+TEST(tensorflows_graph_runs)
 {
     est_str      file = def_read_file(DEF_GOLDEN "graph.pb");
     fixture      f    = begin();
     est_session *session;
     est_tensor  *x, *out[2];
 
-    (void)state;
     assert_ok(est_graph_def_parse_bytes(file, f.arena, &f.def));
     f.def.n_nodes = TENSORFLOW_NODES;
     assert_ok(est_graph_import(&f.def, est_op_find, f.graph));
@@ -87,12 +86,11 @@ static est_graph_def_node *add_op(fixture *f, const char *name, const char *op, 
     return node;
 }
 
-static void nodes_may_come_in_any_order(void **state)
+TEST(nodes_may_come_in_any_order)
 {
     fixture     f = begin();
     est_tensor *out;
 
-    (void)state;
     est_graph_def_init(&f.def, f.arena);
     add_op(&f, "Mul", "Sub", "Sub", "two"); /* names that other ops would get by default */
     est_graph_def_add_input(add_op(&f, "Sub", "Mul", "three", "two:0"), "^go");
@@ -127,11 +125,10 @@ static void expect_refused(fixture *f, est_status status, const char *where, con
     add_const(f, "a", 1);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     fixture f = begin();
 
-    (void)state;
     est_graph_def_init(&f.def, f.arena);
     add_op(&f, "bad", "NoSuchOp", NULL, NULL);
     expect_refused(&f, EST_UNIMPLEMENTED, "node 'bad' (NoSuchOp)", "no op 'NoSuchOp'");
@@ -159,12 +156,11 @@ static void refusals(void **state)
     end(&f);
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
     fixture             f = begin();
     est_graph_def_node *node;
 
-    (void)state;
     est_graph_def_init(&f.def, f.arena);
     add_const(&f, "a", 1);
     est_graph_def_set_s(add_op(&f, "bad", "Neg", "a", NULL), "T", "float");
@@ -201,29 +197,15 @@ static est_status import_once(void)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
     est_str file = def_read_file(DEF_GOLDEN "graph.pb");
     fixture f    = begin();
 
-    (void)state;
     assert_ok(est_graph_def_parse_bytes(file, f.arena, &f.def));
     f.def.n_nodes = TENSORFLOW_NODES;
     fault_def     = &f.def;
     def_fail_allocations(import_once);
     end(&f);
     def_free_file(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensorflows_graph_runs),
-        cmocka_unit_test(nodes_may_come_in_any_order),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(attributes),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

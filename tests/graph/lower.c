@@ -46,12 +46,11 @@ static est_node build_loss(est_graph *graph, est_node *gradient)
     return loss;
 }
 
-static void nothing_of_ours_is_left(void **state)
+TEST(nothing_of_ours_is_left)
 {
     est_graph *graph, *lowered;
     est_node   gradient, nodes[2], loss;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     loss     = build_loss(graph, &gradient);
     nodes[0] = loss;
@@ -74,12 +73,11 @@ static void nothing_of_ours_is_left(void **state)
     est_graph_free(lowered);
 }
 
-static void only_what_is_needed_stays(void **state)
+TEST(only_what_is_needed_stays)
 {
     est_graph *graph, *all, *some;
     est_node   a, b, first, unused, nodes[1];
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     a      = est_named(est_const_f32(graph, EST_SHAPE_SCALAR, (const float[]){ 3 }), "a");
     unused = est_named(est_neg(a), "unused");
@@ -104,13 +102,12 @@ static void only_what_is_needed_stays(void **state)
 }
 
 /* What waited for an op of ours waits for what replaces it, and that waits for what the op waited for. */
-static void order_is_kept(void **state)
+TEST(order_is_kept)
 {
     est_graph *graph, *lowered;
     est_node   x, before, middle, nodes[1];
     int32_t    id, n_waiting = 0;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     x        = est_const_f32(graph, EST_SHAPE(2), (const float[]){ 1, 2 });
     before   = est_named(est_group(graph, EST_NODES(x)), "before");
@@ -129,13 +126,12 @@ static void order_is_kept(void **state)
     est_graph_free(lowered);
 }
 
-static void variables_keep_their_initializers(void **state)
+TEST(variables_keep_their_initializers)
 {
     nn_test    t = nn_begin(1);
     est_node   v, nodes[2];
     est_graph *lowered;
 
-    (void)state;
     v        = est_variable(t.graph, "v", EST_F32, EST_SHAPE(2));
     nodes[0] = v;
     nodes[1] = est_assign(v, est_const_f32(t.graph, EST_SHAPE(2), (const float[]){ 1, 2 }));
@@ -146,12 +142,11 @@ static void variables_keep_their_initializers(void **state)
     nn_end(&t);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     est_graph *graph, *other, *lowered = NULL;
     est_node   nodes[1];
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     assert_ok(est_graph_create(1, &other));
     nodes[0] = est_placeholder(other, "x", EST_F32, EST_SHAPE(3));
@@ -177,28 +172,13 @@ static est_status lower_once(void)
     return EST_OK;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
     est_node gradient;
 
-    (void)state;
     assert_ok(est_graph_create(1, &fault_graph));
     (void)build_loss(fault_graph, &gradient);
     fault_node = gradient;
     def_fail_allocations(lower_once);
     est_graph_free(fault_graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_of_ours_is_left),
-        cmocka_unit_test(only_what_is_needed_stays),
-        cmocka_unit_test(order_is_kept),
-        cmocka_unit_test(variables_keep_their_initializers),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,12 +10,11 @@ static est_node constant(est_graph *g)
     return est_scalar(g, EST_F32, 1);
 }
 
-static void names_are_made_unique(void **state)
+TEST(names_are_made_unique)
 {
     nn_test  t = nn_begin(1);
     est_node a = constant(t.graph), b = constant(t.graph), c = constant(t.graph);
 
-    (void)state;
     assert_string_equal(est_node_name(a), "Const");
     assert_string_equal(est_node_name(b), "Const_1");
     assert_string_equal(est_node_name(c), "Const_2");
@@ -31,11 +30,10 @@ static void names_are_made_unique(void **state)
 }
 
 /* A name that somebody chose may be the one that a suffix would have made. */
-static void suffixes_step_over_names_in_use(void **state)
+TEST(suffixes_step_over_names_in_use)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     assert_string_equal(est_node_name(est_named(constant(t.graph), "w_1")), "w_1");
     assert_string_equal(est_node_name(est_named(constant(t.graph), "w")), "w");
     assert_string_equal(est_node_name(est_named(constant(t.graph), "w")), "w_2");
@@ -47,11 +45,10 @@ static void suffixes_step_over_names_in_use(void **state)
     nn_end(&t);
 }
 
-static void scopes_nest_and_are_made_unique(void **state)
+TEST(scopes_nest_and_are_made_unique)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     est_scope_push(t.graph, "a");
     est_scope_push(t.graph, "b");
     assert_string_equal(est_node_name(constant(t.graph)), "a/b/Const");
@@ -72,11 +69,10 @@ static void scopes_nest_and_are_made_unique(void **state)
     nn_end(&t);
 }
 
-static void variables_go_by_their_full_unique_name(void **state)
+TEST(variables_go_by_their_full_unique_name)
 {
     nn_test t = nn_begin(1);
 
-    (void)state;
     est_scope_push(t.graph, "layer");
     est_node v = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2));
     est_scope_pop(t.graph);
@@ -88,12 +84,11 @@ static void variables_go_by_their_full_unique_name(void **state)
     nn_end(&t);
 }
 
-static void devices_hold_until_changed(void **state)
+TEST(devices_hold_until_changed)
 {
     nn_test t       = nn_begin(1);
     char    where[] = "/job:ps/task:1";
 
-    (void)state;
     est_node a = constant(t.graph);
     est_graph_device(t.graph, where);
     where[1]   = 'x'; /* it was copied */
@@ -106,12 +101,11 @@ static void devices_hold_until_changed(void **state)
     nn_end(&t);
 }
 
-static void collections_keep_order_and_are_apart(void **state)
+TEST(collections_keep_order_and_are_apart)
 {
     nn_test  t = nn_begin(1);
     est_node n[40];
 
-    (void)state;
     assert_int_equal(est_graph_collection(t.graph, "ups").n, 0);
     for (int i = 0; i < 40; i++) {
         n[i] = constant(t.graph);
@@ -125,13 +119,12 @@ static void collections_keep_order_and_are_apart(void **state)
     nn_end(&t);
 }
 
-static void the_last_initializer_counts(void **state)
+TEST(the_last_initializer_counts)
 {
     nn_test  t = nn_begin(1);
     est_node v = est_variable(t.graph, "v", EST_F32, EST_SHAPE_SCALAR);
     double   got;
 
-    (void)state;
     assert_null(est_graph_initializer(t.graph, v.id).graph);
     est_variable_initializer(v, est_scalar(t.graph, EST_F32, 1));
     est_variable_initializer(v, est_scalar(t.graph, EST_F32, 2));
@@ -141,12 +134,11 @@ static void the_last_initializer_counts(void **state)
     nn_end(&t);
 }
 
-static void facts_about_no_node_are_harmless(void **state)
+TEST(facts_about_no_node_are_harmless)
 {
     nn_test  t    = nn_begin(1);
     est_node gone = { t.graph, -1, 0 }, beyond;
 
-    (void)state;
     assert_int_equal(est_node_dtype(EST_NO_NODE), EST_DTYPE_NONE);
     assert_int_equal(est_node_shape(EST_NO_NODE)->rank, -1);
     assert_int_equal(est_node_dim(gone, 0), -1);
@@ -159,16 +151,4 @@ static void facts_about_no_node_are_harmless(void **state)
     beyond.output = 7;
     assert_int_equal(est_node_dtype(beyond), EST_DTYPE_NONE);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_made_unique),           cmocka_unit_test(suffixes_step_over_names_in_use),
-        cmocka_unit_test(scopes_nest_and_are_made_unique), cmocka_unit_test(variables_go_by_their_full_unique_name),
-        cmocka_unit_test(devices_hold_until_changed),      cmocka_unit_test(collections_keep_order_and_are_apart),
-        cmocka_unit_test(the_last_initializer_counts),     cmocka_unit_test(facts_about_no_node_are_harmless),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,10 @@ static est_status parse(const char *text, est_signature *sig)
     return est_signature_parse(&op, sig);
 }
 
-static void arguments_results_and_attributes_are_read(void **state)
+TEST(arguments_results_and_attributes_are_read)
 {
     est_signature s;
 
-    (void)state;
     assert_ok(parse("a: T, rows: N*T, at: int64 -> y: T, parts: N*float32; N: int; T: {float32, int32} = int32; "
                     "keep: bool = true; rate: float = 2.5e-1; axis: int = -3; padding: string = \"SAME\"; "
                     "dims: ints = [1, 1, 1, 1]; none: ints = []; to: shape = ?; any: type; value: tensor",
@@ -49,12 +48,11 @@ static void arguments_results_and_attributes_are_read(void **state)
     assert_int_equal(s.attr[10].kind, EST_ATTR_TENSOR);
 }
 
-static void defaults_have_a_point_in_every_locale(void **state)
+TEST(defaults_have_a_point_in_every_locale)
 {
     est_signature s;
     est_status    status;
 
-    (void)state;
     locale_comma();
     status = parse("x: float32 -> y: float32; rate: float = 0.25; axis: int = 1", &s);
     locale_point();
@@ -64,11 +62,10 @@ static void defaults_have_a_point_in_every_locale(void **state)
 }
 
 /* Arguments with a type each, and lists of shapes. */
-static void lists_of_types_and_shapes_are_read(void **state)
+TEST(lists_of_types_and_shapes_are_read)
 {
     est_signature s;
 
-    (void)state;
     assert_ok(parse("keys: string, defaults: Tdense -> values: Tdense, rest: N*int64; Tdense: types{float32, string}; "
                     "N: int; any: types; dims: shapes",
                     &s));
@@ -84,18 +81,17 @@ static void lists_of_types_and_shapes_are_read(void **state)
     assert_int_equal(parse("x: T -> (); T: types{float32", &s), EST_INTERNAL);
 }
 
-static void space_and_nothing_are_fine(void **state)
+TEST(space_and_nothing_are_fine)
 {
     est_signature s;
 
-    (void)state;
     assert_ok(parse("() -> ()", &s));
     assert_int_equal(s.n_in + s.n_out + s.n_attr, 0);
     assert_ok(parse("  x:float32->y  :  float32 ;\n a:int=7 ", &s));
     assert_int_equal(s.attr[0].fallback.i, 7);
 }
 
-static void bad_texts_are_refused(void **state)
+TEST(bad_texts_are_refused)
 {
     static const char *const bad[] = {
         "",
@@ -130,7 +126,6 @@ static void bad_texts_are_refused(void **state)
     };
     est_signature s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (parse(bad[i], &s) != EST_INTERNAL) fail_msg("\"%s\" was accepted", bad[i]);
         assert_non_null(strstr(est_error_message(), "Probe"));
@@ -152,12 +147,11 @@ static void no_bits_beyond(const est_op *op, const char *what, uint32_t bits, in
     if (n < 32 && (bits >> n) != 0) fail_msg("%s: .%s names an input or output that is not there", op->name, what);
 }
 
-static void every_op_keeps_its_promises(void **state)
+TEST(every_op_keeps_its_promises)
 {
     const est_op *const *table = est_op_table();
     int                  n     = 0;
 
-    (void)state;
     for (int i = 0; table[i] != NULL; i++, n++) {
         const est_op *op = table[i];
         est_signature sig;
@@ -277,13 +271,12 @@ static est_status build_blind(const est_op *op, est_shape shape, est_tensor *ten
 }
 
 /* Nothing known must never be an error; a rank that does not suit the op may be one, but a clean one. */
-static void every_op_can_be_built_blindly(void **state)
+TEST(every_op_can_be_built_blindly)
 {
     const est_op *const *table  = est_op_table();
     est_tensor          *tensor = NULL;
     est_shape            dims   = { 0, { -1, -1, -1, -1, -1, -1, -1, -1 } };
 
-    (void)state;
     assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, (const float[]){ 1 }, &tensor));
     for (int i = 0; table[i] != NULL; i++) {
         est_status status = build_blind(table[i], EST_SHAPE_UNKNOWN, tensor);
@@ -300,19 +293,4 @@ static void every_op_can_be_built_blindly(void **state)
         }
     }
     est_tensor_free(tensor);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_results_and_attributes_are_read),
-        cmocka_unit_test(defaults_have_a_point_in_every_locale),
-        cmocka_unit_test(lists_of_types_and_shapes_are_read),
-        cmocka_unit_test(space_and_nothing_are_fine),
-        cmocka_unit_test(bad_texts_are_refused),
-        cmocka_unit_test(every_op_keeps_its_promises),
-        cmocka_unit_test(every_op_can_be_built_blindly),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -524,11 +524,10 @@ static void test_case(void **state)
 }
 
 /* Goes on from a checkpoint of TensorFlow, which has no slots for the table since it never trains it; and back. */
-static void test_shared_trained(void **state)
+TEST(shared_trained)
 {
     est_strbuf told = { 0 };
 
-    (void)state;
     ask("train", &shared_trained);
     train(&shared_trained, ".0", PIECE, &told);
     ask("check_trained", &shared_trained);
@@ -536,9 +535,8 @@ static void test_shared_trained(void **state)
 }
 
 /* Goes on from checkpoints whose variables and slots are in parts. */
-static void test_partitioned(void **state)
+TEST(partitioned)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         est_strbuf told = { 0 };
         char       file[64];
@@ -553,7 +551,7 @@ static void test_partitioned(void **state)
 }
 
 /* How Examples are parsed for a model: a name, and what options say. */
-static void test_specs(void **state)
+TEST(specs)
 {
     static const float   seven[] = { 7 }, rate[] = { 0.5F }, pair[] = { 1.5F, -2 };
     static const int64_t two[]   = { 2 };
@@ -565,7 +563,6 @@ static void test_specs(void **state)
     est_tensor       *word = NULL, *number = NULL, *real = NULL, *reals = NULL;
     est_strbuf        told = { 0 };
 
-    (void)state;
     interop_check(est_tensor_string("no", 2, &word));
     interop_check(est_tensor_i64(EST_SHAPE(1), two, &number));
     interop_check(est_tensor_f32(EST_SHAPE(1), rate, &real));
@@ -602,10 +599,7 @@ static void test_start(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[4 + N_CASES] = { cmocka_unit_test(test_start), cmocka_unit_test(test_specs),
-                                             cmocka_unit_test(test_shared_trained),
-                                             cmocka_unit_test(test_partitioned) };
-    int               failed;
+    int failed;
 
     est_log_set_level(EST_LOG_ERROR);
     set = est_columns_create();
@@ -616,10 +610,9 @@ int main(void)
     add_columns();
     add_v1();
     assert_int_equal(n_cases, N_CASES);
-    for (int i = 0; i < N_CASES; i++) {
-        tests[4 + i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_case, .initial_state = &cases[i] };
-    }
-    failed = INTEROP_MAIN("canned", tests);
+    est_test_row("test_start", test_start, NULL);
+    for (int i = 0; i < N_CASES; i++) est_test_row(cases[i].name, test_case, &cases[i]);
+    failed = INTEROP_MAIN("canned");
     est_columns_free(set);
     free_heads();
     return failed;

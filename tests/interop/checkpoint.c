@@ -82,11 +82,10 @@ static void copy(const char *from, const char *to)
     est_bundle_close(bundle);
 }
 
-static void test_read(void **state)
+TEST(read)
 {
     static const char *const names[] = { "rows", "columns", "merged" };
 
-    (void)state;
     interop_ask("write");
     for (int i = 0; i < 3; i++) say(names[i]);
     say_slices("rows");
@@ -232,9 +231,8 @@ static void write_state(const char *file, const char *older, const char *latest)
     est_checkpoint_state_clear(&state);
 }
 
-static void test_write(void **state)
+TEST(write)
 {
-    (void)state;
     write_single();
     write_merged();
     write_named();
@@ -287,22 +285,17 @@ static void exchange_model(const char *made, const char *folder, const char *cop
     interop_ask(check);
 }
 
-static void test_estimator(void **state)
+TEST(estimator)
 {
-    (void)state;
     exchange_model("train_estimator", "estimator", "estimator2", "check_estimator");
 }
 
-static void test_objects(void **state)
+TEST(objects)
 {
-    (void)state;
     exchange_model("train_objects", "objects", "objects2", "check_objects");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_write),
-                                        cmocka_unit_test(test_estimator), cmocka_unit_test(test_objects) };
-
-    return INTEROP_MAIN("checkpoint", tests);
+    return INTEROP_MAIN("checkpoint");
 }

@@ -161,26 +161,23 @@ static void train_workers(const char *kind, const char *run, const char *max_ste
 }
 
 /* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it began with. */
-static void test_theirs(void **state)
+TEST(theirs)
 {
-    (void)state;
     interop_ask("train_theirs");
 }
 
-static void test_workers(void **state)
+TEST(workers)
 {
     static const char *const runs[] = { "sgd", "adagrad", "adam", "norm", "sum" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) train_workers("our_workers", runs[i], "50");
     interop_ask("check_workers");
 }
 
 /* By design: our mean is that of all examples, so that workers with batches of any size train as one process with all of them
  * would; TensorFlow's is that of the workers' means. */
-static void test_uneven_workers(void **state)
+TEST(uneven_workers)
 {
-    (void)state;
     train_workers("our_workers", "uneven", "50");
     interop_ask("check_uneven_workers");
 }
@@ -198,11 +195,10 @@ static void train_replicas(const char *kind, const char *run, int64_t max_steps)
     est_strategy_free(strategy);
 }
 
-static void test_replicas(void **state)
+TEST(replicas)
 {
     static const char *const runs[] = { "adam", "norm", "sum" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) train_replicas("our_replicas", runs[i], STEPS);
     interop_ask("check_replicas");
 }
@@ -210,9 +206,8 @@ static void test_replicas(void **state)
 /* --- runs that move ------------------------------------------------------------------------------------------------ */
 
 /* Each goes on from the last checkpoint of the other: with the slots of Adam, with moving averages. */
-static void test_moved_runs(void **state)
+TEST(moved_runs)
 {
-    (void)state;
     interop_ask("elastic");
     train_workers("their_workers", "adam", "60");
     train_replicas("their_replicas", "norm", MORE);
@@ -221,12 +216,7 @@ static void test_moved_runs(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_theirs),   cmocka_unit_test(test_workers),    cmocka_unit_test(test_uneven_workers),
-        cmocka_unit_test(test_replicas), cmocka_unit_test(test_moved_runs),
-    };
-
     cluster_task_main(argc, argv, work);
     est_log_set_level(EST_LOG_ERROR);
-    return INTEROP_MAIN("distribute", tests);
+    return INTEROP_MAIN("distribute");
 }

@@ -43,32 +43,23 @@ static void compare_export(const char *ask, const est_dynamic_options *options)
     est_test_dir_remove(dir);
 }
 
-static void test_export(void **state)
+TEST(export)
 {
-    (void)state;
     compare_export("check_all", NULL);
 }
 
-static void test_export_with_keys_missing(void **state)
+TEST(export_with_keys_missing)
 {
-    (void)state;
     compare_export("check_some", EST_DYNAMIC(.admit_after = 3, .max_rows = 20));
 }
 
-static void test_export_without_rows(void **state)
+TEST(export_without_rows)
 {
-    (void)state;
     compare_export("check_none", EST_DYNAMIC(.admit_after = 1000));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export),
-        cmocka_unit_test(test_export_with_keys_missing),
-        cmocka_unit_test(test_export_without_rows),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return INTEROP_MAIN("dynamic", tests);
+    return INTEROP_MAIN("dynamic");
 }

@@ -125,9 +125,8 @@ static const char *run_of(const char *kind, int which)
 
 /* --- runs that move ----------------------------------------------------------------------------------------------- */
 
-static void test_moving_runs(void **state)
+TEST(moving_runs)
 {
-    (void)state;
     interop_ask("train_first_piece");
     for (int i = 0; i < N_OPTIMIZERS; i++) {
         train(run_of("theirs", i), i, 2 * PIECE);
@@ -156,12 +155,11 @@ static void say_metrics(const char *file, const est_metrics *metrics)
 
 /* A run of ours beside one of theirs from the same first values: the same summaries at the same steps, the same
  * metrics; the graph in all its files. */
-static void test_summaries_and_metrics(void **state)
+TEST(summaries_and_metrics)
 {
     est_estimator *e;
     est_metrics   *metrics = NULL;
 
-    (void)state;
     interop_ask("train_beside"); /* leaves "beside" with the checkpoint of its step 0 only */
     train("beside", 2, 3 * PIECE);
     e = make("beside", 2);
@@ -178,12 +176,11 @@ static void test_summaries_and_metrics(void **state)
 }
 
 /* The checkpoint through tf.estimator.Estimator: its path, its names, its values. */
-static void test_variables(void **state)
+TEST(variables)
 {
     est_checkpoint *checkpoint = NULL;
     est_strbuf      said       = { 0 };
 
-    (void)state;
     train("values", 2, 5);
     interop_check(est_checkpoint_open(interop_path("values"), &checkpoint));
     for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
@@ -299,9 +296,8 @@ static void warm_start(const warm_case *c)
     est_estimator_free(e);
 }
 
-static void test_warm_start(void **state)
+TEST(warm_start)
 {
-    (void)state;
     interop_ask("warm_start_theirs");
     for (size_t i = 0; i < N_WARM_CASES; i++) warm_start(&warm_cases[i]);
     interop_ask("check_warm_start");
@@ -311,20 +307,13 @@ static void test_warm_start(void **state)
 
 /* What our headers promise for a field that is 0, against the signatures of the real classes. That the code keeps these
  * promises is shown by the test_default_... of tests/estimator. */
-static void test_defaults(void **state)
+TEST(defaults)
 {
-    (void)state;
     interop_ask("check_defaults");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moving_runs), cmocka_unit_test(test_summaries_and_metrics),
-        cmocka_unit_test(test_variables),   cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_defaults),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return INTEROP_MAIN("estimator", tests);
+    return INTEROP_MAIN("estimator");
 }

@@ -99,11 +99,10 @@ static void say_event(est_strbuf *out, const est_event *event)
     }
 }
 
-static void test_read(void **state)
+TEST(read)
 {
     interop_blobs files;
 
-    (void)state;
     interop_ask("write");
     interop_blobs_read("files", &files);
     for (size_t i = 0; i < files.n; i++) {
@@ -157,9 +156,8 @@ static void say_entries(const char *dir)
     interop_save(name, &said);
 }
 
-static void test_entries(void **state)
+TEST(entries)
 {
-    (void)state;
     interop_ask("write");
     say_entries("v1");
     say_entries("v2");
@@ -238,13 +236,12 @@ static void write_summaries(est_event_writer *writer, est_str picture)
     est_wire_writer_clear(&w);
 }
 
-static void test_write(void **state)
+TEST(write)
 {
     est_event_writer *writer;
     interop_blobs     picture;
     char             *path;
 
-    (void)state;
     interop_ask("write"); /* also a picture, encoded */
     interop_blobs_read("picture", &picture);
     interop_check(est_dir_create(interop_path("ours")));
@@ -264,8 +261,5 @@ static void test_write(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_entries),
-                                        cmocka_unit_test(test_write) };
-
-    return INTEROP_MAIN("event", tests);
+    return INTEROP_MAIN("event");
 }

@@ -138,18 +138,16 @@ static void say_sequences(const char *from, const char *to)
     interop_save(to, &said);
 }
 
-static void test_read(void **state)
+TEST(read)
 {
-    (void)state;
     interop_ask("write");
     say_examples("examples", "examples.said");
     say_examples("unusual", "unusual.said");
     interop_ask("check_read_examples");
 }
 
-static void test_read_sequences(void **state)
+TEST(read_sequences)
 {
-    (void)state;
     interop_ask("write");
     say_sequences("sequences", "sequences.said");
     interop_ask("check_read_sequences");
@@ -230,13 +228,12 @@ static void fill_lists(est_sequence_example *sequence, est_str description)
     interop_blobs_clear(&parts);
 }
 
-static void test_write(void **state)
+TEST(write)
 {
     interop_blobs described;
     est_example  *example;
     est_strbuf    built = { 0 };
 
-    (void)state;
     interop_ask("write");
     interop_check(est_example_create(&example));
     interop_blobs_read("examples.described", &described);
@@ -254,13 +251,12 @@ static void test_write(void **state)
     interop_ask("check_built_examples");
 }
 
-static void test_write_sequences(void **state)
+TEST(write_sequences)
 {
     interop_blobs         described, parts;
     est_sequence_example *sequence;
     est_strbuf            built = { 0 };
 
-    (void)state;
     interop_ask("write");
     interop_check(est_sequence_example_create(&sequence));
     interop_blobs_read("sequences.described", &described);
@@ -285,13 +281,12 @@ static void test_write_sequences(void **state)
 /* --- refusing --------------------------------------------------------------------------------------------------- */
 
 /* Says for each record of "broken" and "broken_sequences", alone in a batch, whether it was taken. */
-static void test_broken(void **state)
+TEST(broken)
 {
     interop_blobs     records;
     est_feature_batch batch[N(features)], steps[N(lists)];
     est_strbuf        said = { 0 };
 
-    (void)state;
     interop_ask("write");
     interop_blobs_read("broken", &records);
     for (size_t i = 0; i < records.n; i++) {
@@ -318,10 +313,6 @@ static void test_broken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_read_sequences),
-                                        cmocka_unit_test(test_write), cmocka_unit_test(test_write_sequences),
-                                        cmocka_unit_test(test_broken) };
-
     interop_side = "example";
-    return cmocka_run_group_tests(tests, start, stop);
+    return est_test_run(start, stop);
 }

@@ -67,11 +67,10 @@ static void export(const char *name, const shop_params *params, const est_export
     est_test_dir_remove(dir);
 }
 
-static void test_parsing(void **state)
+TEST(parsing)
 {
     const est_receiver_alternative parsed = { .name = "parsed" };
 
-    (void)state;
     export(
         "parsing", NULL,
         EST_EXPORT(.input = {
@@ -79,16 +78,14 @@ static void test_parsing(void **state)
     interop_ask("check_parsing");
 }
 
-static void test_text(void **state)
+TEST(text)
 {
-    (void)state;
     export("text", &(shop_params){ .no_export = true }, EST_EXPORT(.input = SHOP_PARSING, .as_text = true));
     interop_ask("check_text");
 }
 
-static void test_raw(void **state)
+TEST(raw)
 {
-    (void)state;
     export("raw", &(shop_params){ .no_steps = true, .no_export = true },
            EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 3 }));
     interop_ask("check_raw");
@@ -108,7 +105,7 @@ static void train_on(est_estimator *e, est_input_fn input, int64_t max_steps, co
 }
 
 /* One export to train, to evaluate and to serve. */
-static void test_modes(void **state)
+TEST(modes)
 {
     char             dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator   *e;
@@ -117,7 +114,6 @@ static void test_modes(void **state)
     est_tensor      *all = examples(), *number = NULL, *logits = NULL;
     est_strbuf       out = { 0 };
 
-    (void)state;
     est_test_dir(dir);
     e = shop_trained(dir, &(shop_params){ .steady = true, .own_metric = true });
     interop_check(est_export_saved_model(
@@ -200,7 +196,7 @@ static est_status image_input(const est_input_context *context, void *user, est_
     return est_dataset_finish(est_dataset_batch(d, EXAMPLES, NULL), out);
 }
 
-static void test_images(void **state)
+TEST(images)
 {
     const est_component image = { .name = "image", .dtype = EST_F32, .shape = { 3, { 8, 8, 1 } } };
     char                dir[64], path[EST_CHECKPOINT_PATH_MAX];
@@ -209,7 +205,6 @@ static void test_images(void **state)
     est_tensor         *feed = images();
     est_strbuf          out  = { 0 };
 
-    (void)state;
     est_test_dir(dir);
     interop_check(est_estimator_create(
         image_model,
@@ -232,7 +227,7 @@ static void test_images(void **state)
     interop_ask("check_images");
 }
 
-static void test_image_training(void **state)
+TEST(image_training)
 {
     const est_component features[] = { { .name = "image", .dtype = EST_F32, .shape = { 3, { 8, 8, 1 } } },
                                        { .name = "digit", .dtype = EST_I64 } };
@@ -242,7 +237,6 @@ static void test_image_training(void **state)
     est_tensor         *feed = images(), *digit = NULL;
     est_strbuf          out = { 0 };
 
-    (void)state;
     est_test_dir(dir);
     interop_check(est_estimator_create(
         image_model,
@@ -266,7 +260,7 @@ static void test_image_training(void **state)
 
 /* --- the op ---------------------------------------------------------------------------------------------------------- */
 
-static void test_parse_op(void **state)
+TEST(parse_op)
 {
     est_graph      *graph   = NULL;
     est_session    *session = NULL;
@@ -278,7 +272,6 @@ static void test_parse_op(void **state)
     est_strbuf      out = { 0 };
     est_wire_writer w   = { 0 };
 
-    (void)state;
     interop_check(est_graph_create(1, &graph));
     in = est_placeholder(graph, "examples", EST_STRING, EST_SHAPE(-1));
     est_parse_examples(in, shop_specs, SHOP_FEATURES, parsed);
@@ -309,11 +302,6 @@ static void test_parse_op(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse_op),      cmocka_unit_test(test_parsing),
-                                        cmocka_unit_test(test_text),          cmocka_unit_test(test_raw),
-                                        cmocka_unit_test(test_images),        cmocka_unit_test(test_modes),
-                                        cmocka_unit_test(test_image_training) };
-
     est_log_set_level(EST_LOG_ERROR);
-    return INTEROP_MAIN("export", tests);
+    return INTEROP_MAIN("export");
 }

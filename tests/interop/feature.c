@@ -294,7 +294,7 @@ static void say_results(est_strbuf *out, est_session *session, const est_node *n
     }
 }
 
-static void test_layers(void **state)
+TEST(layers)
 {
     static const char *const names[] = { "input_layer", "linear_sum", "linear_mean", "linear_sqrtn",
                                          "steps",       "lengths",    "context" };
@@ -306,7 +306,6 @@ static void test_layers(void **state)
     est_columns             *c;
     lists                    l;
 
-    (void)state;
     c = make_columns(&l, true);
     interop_check(est_graph_create(1, &graph));
     features = (est_features){ .graph = graph, .find = find, .user = graph };
@@ -333,7 +332,7 @@ static void test_layers(void **state)
 }
 
 /* The scopes of canned estimators, whose checkpoints have these variables. */
-static void test_names(void **state)
+TEST(names)
 {
     est_graph   *graph = NULL;
     est_strbuf   out   = { 0 };
@@ -341,7 +340,6 @@ static void test_names(void **state)
     est_columns *c;
     lists        l;
 
-    (void)state;
     c = make_columns(&l, false);
     interop_check(est_graph_create(1, &graph));
     features = (est_features){ .graph = graph, .find = find, .user = graph };
@@ -371,7 +369,7 @@ static void test_names(void **state)
     interop_ask("names");
 }
 
-static void test_specs(void **state)
+TEST(specs)
 {
     const est_column       *all[2 * COLUMNS_MAX];
     est_strbuf              out  = { 0 };
@@ -381,7 +379,6 @@ static void test_specs(void **state)
     lists                   l;
     int                     n = 0;
 
-    (void)state;
     c = make_columns(&l, false);
     memcpy(all, l.dense, sizeof l.dense);
     memcpy(all + l.n_dense, l.steps, sizeof l.steps);
@@ -498,7 +495,7 @@ static void say_predictions(est_strbuf *out, est_estimator *e, rows *r)
 }
 
 /* A trained model with all columns but sequences answers in TensorFlow as it does here. */
-static void test_export(void **state)
+TEST(export)
 {
     est_strbuf      out  = { 0 };
     est_parse_spec *spec = NULL;
@@ -507,7 +504,6 @@ static void test_export(void **state)
     est_columns    *c;
     lists           l;
 
-    (void)state;
     c = make_columns(&l, true);
     interop_check(est_parse_spec_create((est_column_list){ l.dense, l.n_dense }, &spec));
     r.examples = make_examples();
@@ -551,13 +547,6 @@ static int stop(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_specs),
-        cmocka_unit_test(test_export),
-    };
-
     interop_side = "feature";
-    return cmocka_run_group_tests(tests, start, stop);
+    return est_test_run(start, stop);
 }

@@ -64,14 +64,13 @@ static void say_values(est_strbuf *out, est_graph *graph, est_nodes nodes)
 
 /* --- hashes ------------------------------------------------------------------------------------------------------- */
 
-static void test_hashes(void **state)
+TEST(hashes)
 {
     est_graph    *graph = NULL;
     est_strbuf    out   = { 0 };
     interop_blobs strings, integers;
     est_node      text, numbers;
 
-    (void)state;
     interop_ask("write_hashes");
     interop_blobs_read("strings", &strings);
     interop_blobs_read("integers", &integers);
@@ -123,12 +122,11 @@ static void say_cross(est_strbuf *out, est_str cross)
     interop_blobs_clear(&parts);
 }
 
-static void test_crosses(void **state)
+TEST(crosses)
 {
     interop_blobs crosses;
     est_strbuf    out = { 0 }, one = { 0 };
 
-    (void)state;
     interop_ask("write_crosses");
     interop_blobs_read("crosses", &crosses);
     for (size_t i = 0; i < crosses.n; i++) {
@@ -286,7 +284,7 @@ static est_graph *save_graph(model *m, const char *name)
     return lowered;
 }
 
-static void test_graph(void **state)
+TEST(graph)
 {
     static const int64_t ids_[]   = { 3, -1, 3, 7, 0, 5, 1, 1, -2, 6, 2 };
     static const int64_t splits[] = { 0, 3, 3, 4, 5, 5, 9, 11 };
@@ -300,7 +298,6 @@ static void test_graph(void **state)
     est_ragged_node      ids;
     float                numbers[8 * 3];
 
-    (void)state;
     for (int i = 0; i < 24; i++) numbers[i] = (float)((i * 37) % 19 - 9) / 8;
     interop_check(est_graph_create(1, &m.graph));
     build_categories(&m);
@@ -340,8 +337,5 @@ static void test_graph(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_hashes), cmocka_unit_test(test_crosses),
-                                        cmocka_unit_test(test_graph) };
-
-    return INTEROP_MAIN("feature_ops", tests);
+    return INTEROP_MAIN("feature_ops");
 }

@@ -17,12 +17,11 @@ static void say_hash(est_strbuf *out, uint64_t hash)
     interop_blob(out, bytes, 8);
 }
 
-static void test_strings(void **state)
+TEST(strings)
 {
     interop_blobs strings;
     est_strbuf    said = { 0 };
 
-    (void)state;
     interop_ask("write_strings");
     interop_blobs_read("strings", &strings);
     assert_int_equal(strings.n, 10000);
@@ -35,12 +34,11 @@ static void test_strings(void **state)
 }
 
 /* A cross starts from the key and takes in each feature: a string's fingerprint, an integer as it is. */
-static void test_crosses(void **state)
+TEST(crosses)
 {
     interop_blobs crosses, parts;
     est_strbuf    said = { 0 };
 
-    (void)state;
     interop_ask("write_crosses");
     interop_blobs_read("crosses", &crosses);
     for (size_t i = 0; i < crosses.n; i++) {
@@ -64,7 +62,5 @@ static void test_crosses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_strings), cmocka_unit_test(test_crosses) };
-
-    return INTEROP_MAIN("fingerprint", tests);
+    return INTEROP_MAIN("fingerprint");
 }

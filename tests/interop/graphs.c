@@ -101,17 +101,15 @@ static void exchange_all(const char *from, const char *to)
     interop_save(to, &answer);
 }
 
-static void test_theirs(void **state)
+TEST(theirs)
 {
-    (void)state;
     interop_ask("write_theirs");
     exchange_all("theirs", "theirs.said");
     interop_ask("check_theirs");
 }
 
-static void test_random(void **state)
+TEST(random)
 {
-    (void)state;
     interop_ask("write_random");
     exchange_all("random", "random.said");
     interop_ask("check_random");
@@ -176,7 +174,7 @@ static void build_model(est_saved_model *model)
     interop_check(est_meta_graph_def_add_node(meta, "saved_model_main_op", "done"));
 }
 
-static void test_ours(void **state)
+TEST(ours)
 {
     est_arena      *arena;
     est_graph_def   graph;
@@ -184,7 +182,6 @@ static void test_ours(void **state)
     est_wire_writer w    = { 0 };
     est_strbuf      text = { 0 };
 
-    (void)state;
     arena = est_arena_create();
     assert_non_null(arena);
     est_graph_def_init(&graph, arena);
@@ -212,8 +209,5 @@ static void test_ours(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_theirs), cmocka_unit_test(test_random),
-                                        cmocka_unit_test(test_ours) };
-
-    return INTEROP_MAIN("graphs", tests);
+    return INTEROP_MAIN("graphs");
 }

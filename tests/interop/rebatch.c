@@ -60,12 +60,11 @@ static void say_batches(est_strbuf *out, const int64_t *of)
     est_dataset_free(d);
 }
 
-static void test_batches(void **state)
+TEST(batches)
 {
     interop_blobs cases;
     est_strbuf    said = { 0 };
 
-    (void)state;
     interop_ask("write_cases");
     interop_blobs_read("cases", &cases);
     assert_true(cases.n > 100);
@@ -83,7 +82,5 @@ static void test_batches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_batches) };
-
-    return INTEROP_MAIN("rebatch", tests);
+    return INTEROP_MAIN("rebatch");
 }

@@ -96,21 +96,18 @@ static void compare(const char *write, const char *check)
     interop_ask(check);
 }
 
-static void test_tasks(void **state)
+TEST(tasks)
 {
-    (void)state;
     compare("write_tasks", "check_tasks");
 }
 
-static void test_fields(void **state)
+TEST(fields)
 {
-    (void)state;
     compare("write_fields", "check_fields");
 }
 
-static void test_model_dirs(void **state)
+TEST(model_dirs)
 {
-    (void)state;
     compare("write_model_dirs", "check_model_dirs");
 }
 
@@ -157,13 +154,12 @@ static void say_often(est_strbuf *said, const char *name, est_hook *(*make)(int6
 }
 
 /* A training with hooks that have nothing set but how often; Python looks at what they leave. */
-static void test_hooks(void **state)
+TEST(hooks)
 {
     est_strbuf     said     = { 0 };
     est_estimator *e        = NULL;
     est_hook      *hooks[2] = { saver(1, 0), profiler(1, 0) };
 
-    (void)state;
     est_log_set_level(EST_LOG_OFF);
     interop_check(est_estimator_create(
         est_test_model,
@@ -183,12 +179,5 @@ static void test_hooks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_model_dirs),
-        cmocka_unit_test(test_hooks),
-    };
-
-    return INTEROP_MAIN("run_config", tests);
+    return INTEROP_MAIN("run_config");
 }

@@ -81,7 +81,7 @@ static double restore_theirs(const char *name, est_optimizer optimizer)
     return loss;
 }
 
-static void test_training(void **state)
+TEST(training)
 {
     static const char *const names[]      = { "sgd", "momentum", "adagrad", "adam", "ftrl", "rms_prop", "adadelta" };
     const est_optimizer      optimizers[] = { est_sgd(0.1),           est_momentum(0.05, NULL), est_adagrad(0.1, NULL),
@@ -89,7 +89,6 @@ static void test_training(void **state)
                                               est_adadelta(0.5, NULL) };
     double                   losses[7];
 
-    (void)state;
     for (int i = 0; i < 7; i++) losses[i] = train_ours(names[i], optimizers[i]);
     interop_ask("train");
     for (int i = 0; i < 7; i++) assert_near(restore_theirs(names[i], optimizers[i]), losses[i], 1e-5);
@@ -97,14 +96,13 @@ static void test_training(void **state)
 
 /* A step that was saved again has its only data file under the name of the first of two; and a third time under the
  * first name. TensorFlow restores both. */
-static void test_saved_again(void **state)
+TEST(saved_again)
 {
     trained    m    = build(est_sgd(0.1));
     est_strbuf said = { 0 };
     est_saver *saver;
     char       text[64];
 
-    (void)state;
     for (int i = 1; i <= 3; i++) {
         char name[32];
 
@@ -122,7 +120,7 @@ static void test_saved_again(void **state)
 }
 
 /* Three tasks have the variables; what they and we save is one checkpoint to TensorFlow, also when a step is saved again. */
-static void test_tasks(void **state)
+TEST(tasks)
 {
     est_remote *remote = memory_remote_create(3);
     trained     m      = build_at(est_sgd(0.1), remote);
@@ -131,7 +129,6 @@ static void test_tasks(void **state)
     est_tensor *extra;
     char        text[64];
 
-    (void)state;
     interop_check(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 1 }, &extra));
     for (int i = 1; i <= 2; i++) {
         char name[32];
@@ -156,8 +153,5 @@ static void test_tasks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_training), cmocka_unit_test(test_saved_again),
-                                        cmocka_unit_test(test_tasks) };
-
-    return INTEROP_MAIN("saver", tests);
+    return INTEROP_MAIN("saver");
 }

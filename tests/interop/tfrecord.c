@@ -27,9 +27,8 @@ static void read_theirs(const char *name, est_compression compression, const cha
     interop_save(said, &records);
 }
 
-static void test_read(void **state)
+TEST(read)
 {
-    (void)state;
     interop_ask("write");
     for (int i = 0; i < 3; i++) {
         char said[64];
@@ -42,11 +41,10 @@ static void test_read(void **state)
     interop_ask("check_read");
 }
 
-static void test_write(void **state)
+TEST(write)
 {
     interop_blobs records;
 
-    (void)state;
     interop_ask("write");
     interop_blobs_read("records", &records);
     for (int i = 0; i < 3; i++) {
@@ -68,12 +66,11 @@ static void test_write(void **state)
 
 /* One flipped bit or a missing end, wherever TensorFlow minds it, is an error for us too; and the records before it are
  * the same. */
-static void test_damaged(void **state)
+TEST(damaged)
 {
     interop_blobs paths;
     est_strbuf    found = { 0 };
 
-    (void)state;
     interop_ask("damage");
     interop_blobs_read("damaged", &paths);
     for (size_t i = 0; i < paths.n; i++) {
@@ -98,8 +95,5 @@ static void test_damaged(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_write),
-                                        cmocka_unit_test(test_damaged) };
-
-    return INTEROP_MAIN("tfrecord", tests);
+    return INTEROP_MAIN("tfrecord");
 }

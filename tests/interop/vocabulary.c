@@ -12,7 +12,7 @@
 
 /* --- ours there ------------------------------------------------------------------------------------------------------ */
 
-static void test_export(void **state)
+TEST(export)
 {
     char             dir[64], path[EST_CHECKPOINT_PATH_MAX];
     word_params      params;
@@ -20,7 +20,6 @@ static void test_export(void **state)
     est_strbuf       out = { 0 };
     est_estimator   *e;
 
-    (void)state;
     est_test_dir(dir);
     e = word_trained(dir, &params);
     interop_check(est_export_saved_model(e, interop_path("export"),
@@ -40,14 +39,13 @@ static void test_export(void **state)
 }
 
 /* The graph beside a checkpoint says what fills its tables. */
-static void test_meta(void **state)
+TEST(meta)
 {
     char           dir[64], path[128];
     word_params    params;
     est_strbuf     out = { 0 };
     est_estimator *e;
 
-    (void)state;
     est_test_dir(dir);
     e = word_trained(dir, &params);
     snprintf(path, sizeof path, "%s/model/model.ckpt-1.meta", dir);
@@ -60,13 +58,12 @@ static void test_meta(void **state)
 
 /* --- theirs here ----------------------------------------------------------------------------------------------------- */
 
-static void test_import(void **state)
+TEST(import)
 {
     static const char *const names[] = { "ids", "more", "numbers", "names" };
     est_tensor              *out[4];
     est_strbuf               blobs = { 0 };
 
-    (void)state;
     interop_ask("write_model");
     word_serve(interop_path("theirs"), names, 4, out);
     for (int i = 0; i < 4; i++) {
@@ -108,7 +105,7 @@ static est_status look_up(const file_case *f, const char *path, est_tensor **out
     return status;
 }
 
-static void test_files(void **state)
+TEST(files)
 {
 #define TEXT(literal)                                                                                                  \
     {                                                                                                                  \
@@ -142,7 +139,6 @@ static void test_files(void **state)
 #undef TEXT
     est_strbuf out = { 0 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *path = interop_path("words.txt");
         char        options[64];
@@ -165,9 +161,6 @@ static void test_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_export), cmocka_unit_test(test_meta),
-                                        cmocka_unit_test(test_import), cmocka_unit_test(test_files) };
-
     est_log_set_level(EST_LOG_ERROR);
-    return INTEROP_MAIN("vocabulary", tests);
+    return INTEROP_MAIN("vocabulary");
 }

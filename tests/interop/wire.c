@@ -307,25 +307,22 @@ static void say_all(const char *from, const char *to)
     interop_save(to, &answer);
 }
 
-static void test_serialized(void **state)
+TEST(serialized)
 {
-    (void)state;
     interop_ask("write_serialized");
     say_all("serialized", "serialized.said");
     interop_ask("check_serialized");
 }
 
-static void test_wild(void **state)
+TEST(wild)
 {
-    (void)state;
     interop_ask("write_wild");
     say_all("wild", "wild.said");
     interop_ask("check_wild");
 }
 
-static void test_broken(void **state)
+TEST(broken)
 {
-    (void)state;
     interop_ask("write_broken");
     say_all("broken", "broken.said");
     interop_ask("check_broken");
@@ -333,8 +330,5 @@ static void test_broken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_serialized), cmocka_unit_test(test_wild),
-                                        cmocka_unit_test(test_broken) };
-
-    return INTEROP_MAIN("wire", tests);
+    return INTEROP_MAIN("wire");
 }

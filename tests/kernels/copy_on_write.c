@@ -6,19 +6,14 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/fault.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "runtime/store.h"
+#include "support/test.h"
 
 #define WIDTH 5 /* rows of 20 bytes: they begin anywhere in a line */
 
@@ -91,7 +86,7 @@ static void add_to_row(est_var *var, int64_t row)
 /* --- one thread --------------------------------------------------------------------------------------------------------- */
 
 /* Rows at the edges of lines and chunks, some twice; changes before, at and behind the reader; and after the end. */
-static void test_rows(void **state)
+TEST(rows)
 {
     static const int32_t rows[] = { 0, 3, 3276, 3277, 3276, 9999, 6554, 3 };
     est_store           *store  = new_store();
@@ -100,7 +95,6 @@ static void test_rows(void **state)
     uint8_t             *want = copy_of(var), *got = copy_of(var);
     est_cow             *cow;
 
-    (void)state;
     ok(est_cow_begin(&var, 1, &cow));
     for (size_t chunk = 0; chunk < chunks_of(var); chunk++) {
         est_cow_keep_indices(var, &named);
@@ -118,7 +112,7 @@ static void test_rows(void **state)
 }
 
 /* Elements of a byte, no elements, a scalar, a last line that is not whole. */
-static void test_shapes(void **state)
+TEST(shapes)
 {
     est_store *store  = new_store();
     est_var   *vars[] = { add(store, "a", EST_U8, EST_SHAPE(70001)), add(store, "b", EST_F32, EST_SHAPE(0, 3)),
@@ -126,7 +120,6 @@ static void test_shapes(void **state)
     uint8_t   *want[4];
     est_cow   *cow;
 
-    (void)state;
     for (int i = 0; i < 4; i++) want[i] = copy_of(vars[i]);
     ok(est_cow_begin(vars, 4, &cow));
     est_cow_keep_rows(vars[0], 70000, 1);
@@ -141,14 +134,13 @@ static void test_shapes(void **state)
 }
 
 /* Two snapshots of two moments; the first ends while the other goes on. */
-static void test_two(void **state)
+TEST(two)
 {
     est_store *store = new_store();
     est_var   *var   = add(store, "v", EST_I32, EST_SHAPE(10000, WIDTH));
     uint8_t   *first = copy_of(var), *second;
     est_cow   *one, *two;
 
-    (void)state;
     ok(est_cow_begin(&var, 1, &one));
     est_cow_keep_rows(var, 4000, 1);
     add_to_row(var, 4000);
@@ -169,14 +161,13 @@ static void test_two(void **state)
 }
 
 /* A store that goes ends the snapshots of its variables; an ended one cannot be read, and keeps nothing. */
-static void test_ended(void **state)
+TEST(ended)
 {
     est_store *store  = new_store();
     est_var   *vars[] = { add(store, "v", EST_I32, EST_SHAPE(100, WIDTH)), add(store, "w", EST_I32, EST_SHAPE(100)) };
     est_cow   *one, *two;
     uint8_t    byte, all[100 * WIDTH * sizeof(int32_t)];
 
-    (void)state;
     ok(est_cow_begin(vars, 2, &one));
     ok(est_cow_begin(vars, 2, &two));
     est_cow_end(one);
@@ -191,14 +182,13 @@ static void test_ended(void **state)
     est_cow_free(NULL);
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     est_store *store  = new_store();
     est_var   *var    = add(store, "v", EST_I32, EST_SHAPE(100, WIDTH));
     est_status status = EST_RESOURCE_EXHAUSTED;
     est_cow   *cow;
 
-    (void)state;
     for (int64_t i = 1; status != EST_OK; i++) {
         est_fault_arm_alloc(i);
         status = est_cow_begin(&var, 1, &cow);
@@ -259,14 +249,13 @@ static void *update(void *arg)
 
 /* Snapshots one after the other while rows change: each is one moment, in which the table and its slot agree. The thread that
  * changes is stopped to begin one, as the thread that the variables belong to would. */
-static void test_while_rows_change(void **state)
+TEST(while_rows_change)
 {
     est_store *store   = new_store();
     est_var   *vars[2] = { add(store, "table", EST_I32, EST_SHAPE(TABLE_ROWS, WIDTH)),
                            add(store, "slot", EST_I32, EST_SHAPE(TABLE_ROWS, WIDTH)) };
     updater    u       = { .lock = PTHREAD_MUTEX_INITIALIZER, .table = vars[0], .slot = vars[1] };
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         uint8_t *want = copy_of(vars[0]);
         est_cow *cow;
@@ -300,7 +289,7 @@ static void *fill_with_77(void *arg)
 
 /* All of a variable that is larger than the buffer changes: the change waits for the reader, the buffer stays what it is, and the
  * snapshot is what there was. */
-static void test_full(void **state)
+TEST(full)
 {
     est_store *store = new_store();
     est_var   *var   = add(store, "big", EST_U8, EST_SHAPE((int64_t)BIG_BYTES));
@@ -309,7 +298,6 @@ static void test_full(void **state)
     pthread_t  changer;
     int64_t    until = est_machine_ns() + 60 * INT64_C(1000000000);
 
-    (void)state;
     ok(est_cow_begin(&var, 1, &cow));
     assert_in_range(est_cow_buffer_bytes(cow), EST_COW_BUFFER - 100, EST_COW_BUFFER);
     assert_int_equal(pthread_create(&changer, NULL, fill_with_77, var), 0);
@@ -328,15 +316,4 @@ static void test_full(void **state)
     est_cow_free(cow);
     free(want);
     est_store_free(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),  cmocka_unit_test(test_shapes),    cmocka_unit_test(test_two),
-        cmocka_unit_test(test_ended), cmocka_unit_test(test_no_memory), cmocka_unit_test(test_while_rows_change),
-        cmocka_unit_test(test_full),
-    };
-
-    return cmocka_run_group_tests_name("copy on write", tests, NULL, NULL);
 }

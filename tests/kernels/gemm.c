@@ -8,18 +8,13 @@
  * Under a sanitizer every product is still made, since every access of it is what is looked at; of a large one only some
  * elements are compared, as the plain loop is most of the time and says nothing there that other builds do not. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "kernels/gemm_parts.h"
 #include "support/sanitized.h"
+#include "support/test.h"
 
 typedef struct shape {
     int64_t m, n, k;
@@ -153,11 +148,10 @@ static void check_product(const problem *p, const char *what)
     }
 }
 
-static void each_instruction_set(void **state)
+TEST(each_instruction_set)
 {
     est_pool *pool = NULL;
 
-    (void)state;
     assert_int_equal(est_pool_create(2, &pool), EST_OK);
     for (const est_gemm_isa *const *isa = est_gemm_isas; *isa != NULL; isa++) {
         if (!(*isa)->supported()) {
@@ -177,9 +171,8 @@ static void each_instruction_set(void **state)
     est_pool_free(pool);
 }
 
-static void without_memory(void **state)
+TEST(without_memory)
 {
-    (void)state;
     for (int flags = 0; flags < 8; flags++) {
         problem p = problem_create((shape){ 33, 300, 70 }, flags & 1, flags & 2, flags & 4, 2);
 
@@ -190,12 +183,11 @@ static void without_memory(void **state)
 }
 
 /* The same bits with any number of threads, with the caller's scratch and without. Scratch is exactly as long as said. */
-static void threads_do_not_matter(void **state)
+TEST(threads_do_not_matter)
 {
     static const int n_threads[] = { 1, 2, 3, 5 };
     est_pool        *pools[4];
 
-    (void)state;
     for (int t = 0; t < 4; t++) assert_int_equal(est_pool_create(n_threads[t], &pools[t]), EST_OK);
     for (int s = 0; s < N_SHAPES; s++) {
         for (int flags = 0; flags < 8; flags++) {
@@ -238,11 +230,10 @@ static void add_one(void *arg, int64_t row, int64_t n_rows, int64_t col, int64_t
     }
 }
 
-static void done_sees_each_element_once(void **state)
+TEST(done_sees_each_element_once)
 {
     est_pool *pool = NULL;
 
-    (void)state;
     assert_int_equal(est_pool_create(3, &pool), EST_OK);
     for (int s = 0; s < N_SHAPES; s++) {
         for (int flags = 0; flags < 8; flags++) {
@@ -268,9 +259,8 @@ static void done_sees_each_element_once(void **state)
 }
 
 /* One NaN or infinity in A reaches its row of C and no other; one in B its column. */
-static void nan_and_infinity_go_where_they_belong(void **state)
+TEST(nan_and_infinity_go_where_they_belong)
 {
-    (void)state;
     for (int s = 0; s < N_SHAPES; s++) {
         for (int flags = 0; flags < 8; flags++) {
             problem p   = problem_create(shapes[s], flags & 1, flags & 2, false, 1);
@@ -295,11 +285,10 @@ static void nan_and_infinity_go_where_they_belong(void **state)
     }
 }
 
-static void double_precision(void **state)
+TEST(double_precision)
 {
     est_pool *pool = NULL;
 
-    (void)state;
     assert_int_equal(est_pool_create(2, &pool), EST_OK);
     for (int s = 0; s < N_SHAPES; s++) {
         for (int flags = 0; flags < 8; flags++) {
@@ -330,12 +319,11 @@ static void double_precision(void **state)
 }
 
 /* Memory planned for the largest sizes seen must do for every smaller one. */
-static void scratch_for_a_product_suits_smaller_ones(void **state)
+TEST(scratch_for_a_product_suits_smaller_ones)
 {
     est_pool *pool = NULL;
     uint64_t  r    = 1;
 
-    (void)state;
     assert_int_equal(est_pool_create(3, &pool), EST_OK);
     for (int i = 0; i < 200000; i++) {
         int64_t  size[6];
@@ -361,19 +349,4 @@ static void scratch_for_a_product_suits_smaller_ones(void **state)
         assert_true(est_gemm_scratch(pool, &small) <= est_gemm_scratch(pool, &large));
     }
     est_pool_free(pool);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scratch_for_a_product_suits_smaller_ones),
-        cmocka_unit_test(each_instruction_set),
-        cmocka_unit_test(without_memory),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(done_sees_each_element_once),
-        cmocka_unit_test(nan_and_infinity_go_where_they_belong),
-        cmocka_unit_test(double_precision),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

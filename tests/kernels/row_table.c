@@ -4,13 +4,7 @@
  * rules are checked against a plain list that is searched from end to end, the index against a million keys, and a rollback
  * against what was there before, bit by bit, also by a snapshot that is read meanwhile. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -18,6 +12,7 @@
 #include "kernels/copy_on_write.h"
 #include "ops/ops.h"
 #include "runtime/store.h"
+#include "support/test.h"
 
 #define WIDTH 3
 
@@ -97,13 +92,12 @@ static float *weights_of(const fixture *t, int64_t row)
 
 /* --- the rules, one by one ---------------------------------------------------------------------------------------- */
 
-static void test_admitted_at_the_nth_sighting(void **state)
+TEST(admitted_at_the_nth_sighting)
 {
     fixture       t       = table_of(100, 3, 0);
     const int64_t keys[6] = { 5, -1, 5, 5, INT64_MIN, 5 };
     int64_t       rows[6];
 
-    (void)state;
     train(&t, keys, 6, rows);
     assert_int_equal(rows[0], -1);
     assert_int_equal(rows[1], -1);
@@ -120,11 +114,10 @@ static void test_admitted_at_the_nth_sighting(void **state)
     close_table(&t);
 }
 
-static void test_looking_counts_nothing(void **state)
+TEST(looking_counts_nothing)
 {
     fixture t = table_of(100, 2, 1);
 
-    (void)state;
     assert_int_equal(train_one(&t, 9), -1);
     for (int i = 0; i < 10; i++) assert_int_equal(find(&t, 9), -1);
     assert_int_equal(train_one(&t, 9), 0);
@@ -132,12 +125,11 @@ static void test_looking_counts_nothing(void **state)
     close_table(&t);
 }
 
-static void test_old_keys_leave(void **state)
+TEST(old_keys_leave)
 {
     fixture t = table_of(100, 1, 2);
     float   last[WIDTH];
 
-    (void)state;
     for (int64_t key = 10; key < 14; key++) assert_int_equal(train_one(&t, key), key == 13 ? 2 : key - 10);
     /* In step 4 the key of step 1 had not been seen in steps 2 and 3. The last row, that of 12, took its place. */
     assert_int_equal(find(&t, 10), -1);
@@ -152,13 +144,12 @@ static void test_old_keys_leave(void **state)
     close_table(&t);
 }
 
-static void test_full_table_gives_the_oldest_row_away(void **state)
+TEST(full_table_gives_the_oldest_row_away)
 {
     fixture       t       = table_of(3, 1, 0);
     const int64_t four[4] = { 20, 21, 22, 23 };
     int64_t       rows[4];
 
-    (void)state;
     for (int64_t key = 1; key < 4; key++) assert_int_equal(train_one(&t, key), key - 1);
     assert_int_equal(train_one(&t, 1), 0);
     weights_of(&t, 1)[0]                 = 99;
@@ -173,11 +164,10 @@ static void test_full_table_gives_the_oldest_row_away(void **state)
     close_table(&t);
 }
 
-static void test_first_values_depend_on_the_key(void **state)
+TEST(first_values_depend_on_the_key)
 {
     fixture t = table_of(1000, 1, 0), u = table_of(10, 1, 0);
 
-    (void)state;
     for (int64_t key = 0; key < 900; key++) (void)train_one(&t, key * key - 1000);
     (void)train_one(&u, 3);
     (void)train_one(&u, 899 * 899 - 1000);
@@ -263,14 +253,13 @@ static void compare(const est_key_rows *set, const list *l)
     assert_int_equal(row, -1);
 }
 
-static void test_against_a_list(void **state)
+TEST(against_a_list)
 {
     enum { MAX_ROWS = 20, KEYS = 60, STEPS = 3000, BATCH = 40 };
     fixture    t    = table_of(MAX_ROWS, 3, 6);
     list       rows = { 0 }, candidates = { 0 };
     est_random random = { .key = 3 };
 
-    (void)state;
     for (int64_t step = 1; step <= STEPS; step++) {
         int64_t keys[BATCH], found[BATCH], n;
 
@@ -332,7 +321,7 @@ static void expect_index(const est_key_rows *set)
 
 /* Steps of all kinds are begun, one or two of them, and rolled back; then the last is made. Ages and evictions are in all of
  * them, and rows have been trained, so that first values in their place would be noticed. */
-static void test_rolled_back(void **state)
+TEST(rolled_back)
 {
     enum { MAX_ROWS = 20, KEYS = 60, STEPS = 2000, BATCH = 40, BYTES = 1 << 16 };
     fixture    t = table_of(MAX_ROWS, 3, 6), once = table_of(MAX_ROWS, 3, 6);
@@ -340,7 +329,6 @@ static void test_rolled_back(void **state)
     char      *before = est_alloc(BYTES), *after = est_alloc(BYTES);
     int64_t    evicted = 0;
 
-    (void)state;
     for (int64_t step = 1; step <= STEPS; step++) {
         int64_t keys[BATCH], rows[BATCH], again[BATCH], n;
         size_t  bytes = copy_table(t.table, before);
@@ -436,14 +424,13 @@ static int64_t draw_keys(const est_row_table *table, int64_t step, int64_t keys[
 }
 
 /* Two of three steps are rolled back while the snapshot of the commit before is read in another thread. */
-static void test_rolled_back_beside_a_snapshot(void **state)
+TEST(rolled_back_beside_a_snapshot)
 {
     enum { STEPS = 1200 };
     static snapshot s;
     fixture         t       = table_of(20, 2, 6);
     int64_t         evicted = 0, aged = 0;
 
-    (void)state;
     for (int64_t step = 0; step < STEPS; step++) {
         int64_t   keys[40], rows[40], n = draw_keys(t.table, step, keys);
         pthread_t reader;
@@ -473,14 +460,13 @@ static void test_rolled_back_beside_a_snapshot(void **state)
 
 /* --- many keys ---------------------------------------------------------------------------------------------------- */
 
-static void test_a_million_keys(void **state)
+TEST(a_million_keys)
 {
     enum { N = 1000000, BATCH = 10000 };
     fixture    t      = table_of(N, 1, 0);
     est_random random = { .key = 11 };
     int64_t   *keys = est_alloc(N * sizeof *keys), *rows = est_alloc(N * sizeof *rows);
 
-    (void)state;
     est_random_fill_int_i64(&random, 0, N, INT64_MIN, INT64_MAX, keys); /* all different, but for an odd chance */
     for (int64_t i = 0; i < N; i += BATCH) train(&t, keys + i, BATCH, rows + i);
     for (int64_t i = 0; i < N; i++) assert_int_equal(rows[i], i);
@@ -507,12 +493,11 @@ static void expect_damage(fixture *t, int64_t n)
     assert_int_equal(find(t, 1), -1);
 }
 
-static void test_restored_or_refused(void **state)
+TEST(restored_or_refused)
 {
     fixture       t   = table_of(10, 1, 0);
     est_key_rows *set = &t.table->rows;
 
-    (void)state;
     for (int64_t key = 1; key <= 4; key++) (void)train_one(&t, key);
     (void)train_one(&t, 2);
     ok(est_key_rows_restore(set, 4)); /* what is there makes the same set again */
@@ -542,12 +527,11 @@ static void test_restored_or_refused(void **state)
 }
 
 /* Keys without when they were seen are all as new, but not in a snapshot of before. */
-static void test_all_seen(void **state)
+TEST(all_seen)
 {
     static snapshot s;
     fixture         t = table_of(10, 1, 0);
 
-    (void)state;
     for (int64_t key = 1; key <= 4; key++) (void)train_one(&t, key);
     (void)train_one(&t, 2);
     begin_snapshot(t.table, &s);
@@ -561,12 +545,11 @@ static void test_all_seen(void **state)
 }
 
 /* Another session gets the keys and rows that this one has, if it has room. */
-static void test_copied(void **state)
+TEST(copied)
 {
     static snapshot s;
     fixture         t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
 
-    (void)state;
     for (int64_t key = 1; key <= 4; key++) {
         (void)train_one(&t, key);
         if (key != 2) (void)train_one(&t, key);
@@ -611,9 +594,8 @@ static est_status use_table(void)
     return status;
 }
 
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     for (uint64_t n = 1;; n++) {
         est_status status;
 
@@ -627,25 +609,4 @@ static void test_no_memory(void **state)
         }
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_admitted_at_the_nth_sighting),
-        cmocka_unit_test(test_looking_counts_nothing),
-        cmocka_unit_test(test_old_keys_leave),
-        cmocka_unit_test(test_full_table_gives_the_oldest_row_away),
-        cmocka_unit_test(test_first_values_depend_on_the_key),
-        cmocka_unit_test(test_against_a_list),
-        cmocka_unit_test(test_rolled_back),
-        cmocka_unit_test(test_rolled_back_beside_a_snapshot),
-        cmocka_unit_test(test_a_million_keys),
-        cmocka_unit_test(test_restored_or_refused),
-        cmocka_unit_test(test_all_seen),
-        cmocka_unit_test(test_copied),
-        cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

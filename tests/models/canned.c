@@ -424,13 +424,12 @@ static void check_case(const canned_case *c, bool v1, const est_json *root)
     est_test_dir_remove(dir);
 }
 
-static void test_against_tensorflow(void **state)
+TEST(against_tensorflow)
 {
     char     *text = NULL;
     size_t    size = 0;
     est_json *root = NULL;
 
-    (void)state;
     assert_ok(est_file_read(EST_SOURCE_DIR "/tests/golden/canned.json", &text, &size));
     assert_ok(est_json_parse(text, size, "canned.json", &root));
     est_free(text);
@@ -488,14 +487,13 @@ static void expect_learning(const char *what, est_estimator *e, task labels, dou
         memset(units_, 0, sizeof units_);                                                                              \
     } while (0)
 
-static void test_learning(void **state)
+TEST(learning)
 {
     est_canned_optimizer adam = { .value = est_adam(0.05, EST_ADAM(.keras = true)) };
     est_estimator       *e    = NULL;
     est_head            *head = NULL;
     char                 base[64], dir[160];
 
-    (void)state;
     est_test_dir(base);
 #define LEARN(make, labels, below, ...)                                                                                \
     do {                                                                                                               \
@@ -526,14 +524,13 @@ static void test_learning(void **state)
 }
 
 /* Rows that come and go in both parts: no summary reads them as a whole. */
-static void test_dynamic_columns(void **state)
+TEST(dynamic_columns)
 {
     const est_column    *kind = est_dynamic_embedding_column(set, "kind", EST_STRING, 2, EST_DYNAMIC(.max_rows = 100));
     est_canned_optimizer fast = { .value = est_adagrad(0.3, NULL) };
     est_estimator       *e    = NULL;
     char                 base[64], dir[160];
 
-    (void)state;
     est_test_dir(base);
     (void)snprintf(dir, sizeof dir, "%s/linear", base);
     MAKE(est_linear_classifier, e, .columns = EST_COLUMNS(kind, wide[2]));
@@ -559,13 +556,12 @@ static est_status bare_input(const est_input_context *context, void *user, est_d
     return est_dataset_finish(est_dataset_batch(d, 3, NULL), out);
 }
 
-static void test_baseline_without_features(void **state)
+TEST(baseline_without_features)
 {
     est_estimator *e       = NULL;
     est_metrics   *metrics = NULL;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(est_baseline_regressor(EST_CANNED(.model_dir = dir, .weight_column = "w"), &e));
     assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = bare_input), &metrics));
@@ -583,14 +579,13 @@ static est_node doubled(est_node values, const void *user)
 }
 
 /* A weight with a normalizer, in a model that has only a bias. */
-static void test_weight_as_a_column(void **state)
+TEST(weight_as_a_column)
 {
     est_columns   *own     = est_columns_create();
     est_estimator *e       = NULL;
     est_metrics   *metrics = NULL;
     char           dir[64];
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(est_baseline_regressor(EST_CANNED(.model_dir = dir, .weight_numeric = est_numeric_column(
                                                                       own, "w", EST_NUMERIC(.normalizer = doubled))),
@@ -661,13 +656,12 @@ static double first_bias(const char *dir, int n, est_canned_optimizer optimizer,
 }
 
 /* What optimizer=None is in TensorFlow: the rate depends on how many columns there are, up to that of the usual "Ftrl". */
-static void test_rate_by_columns(void **state)
+TEST(rate_by_columns)
 {
     const est_canned_optimizer none = { .name = "None" }, usual = { .name = "Ftrl" };
     est_estimator             *e = NULL;
     char                       base[64], dir[128];
 
-    (void)state;
     est_test_dir(base);
     for (int v1 = 0; v1 < 2; v1++) {
         double few, many, named;
@@ -700,14 +694,13 @@ static void expect_variable(est_estimator *e, const char *dir, const char *name)
 }
 
 /* TensorFlow's name for what an optimizer keeps counts the heads before it. */
-static void test_slots_of_a_multi_head(void **state)
+TEST(slots_of_a_multi_head)
 {
     const est_canned_optimizer adagrad  = { .value = est_adagrad(0.1, NULL) };
     est_head                  *heads[2] = { NULL }, *multi = NULL;
     est_estimator             *e = NULL;
     char                       base[64], dir[128];
 
-    (void)state;
     est_test_dir(base);
     assert_ok(est_regression_head(1, EST_HEAD(.name = "a", .label = "label"), &heads[0]));
     assert_ok(est_regression_head(1, EST_HEAD(.name = "b", .label = "label"), &heads[1]));
@@ -756,12 +749,11 @@ static void train_shared(const char *dir, bool frozen, int64_t max_steps, float 
 }
 
 /* TensorFlow's estimators leave checkpoints without slots for the table of shared embeddings: we train it from there. */
-static void test_shared_embedding_without_slots(void **state)
+TEST(shared_embedding_without_slots)
 {
     float first[6], still[6], trained[6];
     char  dir[64];
 
-    (void)state;
     est_test_dir(dir);
     train_shared(dir, true, 1, first);
     train_shared(dir, true, 2, still);
@@ -784,7 +776,7 @@ static est_status parts_fn(est_model *model, est_mode mode, const void *params)
     return est_head_finish(*head, model, mode, est_add(a, b), NULL);
 }
 
-static void test_parts(void **state)
+TEST(parts)
 {
     static const char *const want[] = { "dnn/input_from_feature_columns/input_layer/kind_embedding/embedding_weights",
                                         "dnn/hiddenlayer_0/kernel",
@@ -801,7 +793,6 @@ static void test_parts(void **state)
     est_model               *model  = NULL;
     est_nodes                variables;
 
-    (void)state;
     assert_ok(est_multi_class_head(3, NULL, &head));
     assert_ok(input_fn(&(est_input_context){ 0 }, &p, &input));
     assert_ok(est_model_create(EST_EVAL, NULL, NULL, input, 1, &model));
@@ -816,7 +807,7 @@ static void test_parts(void **state)
 
 /* --- refusals ------------------------------------------------------------------------------------------------------------ */
 
-static void test_arguments(void **state)
+TEST(arguments)
 {
     est_column_list    columns = { deep, 2 };
     est_i64s           units   = EST_I64S(4, 2);
@@ -825,7 +816,6 @@ static void test_arguments(void **state)
     est_canned_options plain   = { .columns = columns };
     est_warm_start     warm    = { .struct_size = sizeof warm, .path = "x" };
 
-    (void)state;
     assert_ok(est_binary_head(NULL, &head));
 #define REFUSED(make, text, ...) assert_refused(make(EST_CANNED(__VA_ARGS__), &e), text)
     REFUSED(est_linear_classifier, "est_linear_classifier: it has no argument hidden_units", .hidden_units = units);
@@ -873,7 +863,7 @@ static void assert_blamed(est_status status, int line, const char *text)
 }
 
 /* Columns that cannot be, or do not suit the model, are refused by the constructor; the line is that of the mistake. */
-static void test_bad_columns(void **state)
+TEST(bad_columns)
 {
     est_i64s          units = EST_I64S(4);
     est_columns      *sets[3];
@@ -883,7 +873,6 @@ static void test_bad_columns(void **state)
     char              where[64];
     int               line;
 
-    (void)state;
     for (int i = 0; i < 3; i++) sets[i] = est_columns_create();
     made   = est_hash_bucket_column(sets[0], "kind", 10, NULL);
     status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
@@ -915,7 +904,7 @@ static void test_bad_columns(void **state)
 }
 
 /* What only training can find is the fault of the line that made the estimator, and not of what the thread built last. */
-static void test_line_of_a_model(void **state)
+TEST(line_of_a_model)
 {
     problem           p     = { BINARY, 4, 1 };
     est_columns      *own   = est_columns_create();
@@ -927,7 +916,6 @@ static void test_line_of_a_model(void **state)
     est_status        status;
     int               line, noted = -1;
 
-    (void)state;
     est_test_dir(dir);
     assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(size), .model_dir = dir), &e));
     line = __LINE__ - 1;
@@ -948,14 +936,13 @@ static void test_line_of_a_model(void **state)
 
 /* --- parse specs --------------------------------------------------------------------------------------------------------- */
 
-static void test_parse_specs(void **state)
+TEST(parse_specs)
 {
     static const est_column *const none = NULL;
     est_parse_spec                *spec = NULL;
     const est_feature_spec        *features;
     int                            n;
 
-    (void)state;
     assert_ok(est_classifier_parse_spec(
         EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { wide, 3 }, .weight_column = "w", .label = "bought"),
         &spec)); /* both lists read "age" and "kind" */
@@ -1035,11 +1022,10 @@ static void expect_no_leak(make_fn make, const est_canned_options *options)
     est_dataset_free(input);
 }
 
-static void test_memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
     est_head *heads[2] = { NULL }, *multi = NULL;
 
-    (void)state;
     expect_no_leak(est_dnn_linear_combined_classifier,
                    EST_CANNED(.model_dir = "/nonexistent", .dnn_columns = { deep, 2 }, .linear_columns = { wide, 3 },
                               .hidden_units = EST_I64S(4), .batch_norm = true));
@@ -1054,22 +1040,5 @@ static void test_memory_runs_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_tensorflow),
-        cmocka_unit_test(test_learning),
-        cmocka_unit_test(test_dynamic_columns),
-        cmocka_unit_test(test_baseline_without_features),
-        cmocka_unit_test(test_weight_as_a_column),
-        cmocka_unit_test(test_rate_by_columns),
-        cmocka_unit_test(test_slots_of_a_multi_head),
-        cmocka_unit_test(test_shared_embedding_without_slots),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_bad_columns),
-        cmocka_unit_test(test_line_of_a_model),
-        cmocka_unit_test(test_parse_specs),
-        cmocka_unit_test(test_memory_runs_out),
-    };
-
-    return cmocka_run_group_tests(tests, make_columns, free_columns);
+    return est_test_run(make_columns, free_columns);
 }

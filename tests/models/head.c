@@ -27,7 +27,7 @@ static est_node any_loss(est_node labels, est_node logits, est_features features
     return est_abs(est_sub(labels, logits));
 }
 
-static void test_options(void **state)
+TEST(options)
 {
     static const char *const words[] = { "a", "b", "a" };
     const double             bad = 1.5, good = 0.5;
@@ -38,7 +38,6 @@ static void test_options(void **state)
     est_head                *head    = NULL;
     est_head_options         plain   = { .v1 = true };
 
-    (void)state;
     assert_refused(est_regression_head(1, EST_HEAD(.thresholds = &good, .n_thresholds = 1), &head),
                    "regression head: it has no option thresholds");
     assert_refused(est_multi_class_head(3, EST_HEAD(.inverse_link = est_exp), &head), "no option inverse_link");
@@ -69,14 +68,13 @@ static void test_options(void **state)
 }
 
 /* Comparing all pairs of these would take minutes. */
-static void test_large_vocabulary(void **state)
+TEST(large_vocabulary)
 {
     enum { CLASSES = 300000 };
     char(*text)[8]          = est_alloc(CLASSES * sizeof *text);
     const char **vocabulary = est_alloc(CLASSES * sizeof *vocabulary);
     est_head    *head       = NULL;
 
-    (void)state;
     assert_non_null(text);
     assert_non_null(vocabulary);
     for (int i = 0; i < CLASSES; i++) {
@@ -90,11 +88,10 @@ static void test_large_vocabulary(void **state)
     est_free(text);
 }
 
-static void test_multi_head_refusals(void **state)
+TEST(multi_head_refusals)
 {
     est_head *a = NULL, *b = NULL, *sum = NULL, *plain = NULL, *multi = NULL, *none = NULL;
 
-    (void)state;
     assert_ok(est_binary_head(EST_HEAD(.name = "a"), &a));
     assert_ok(est_binary_head(EST_HEAD(.name = "b"), &b));
     assert_ok(est_binary_head(EST_HEAD(.name = "sum", .loss_reduction = EST_LOSS_SUM), &sum));
@@ -200,13 +197,12 @@ static est_status build(const plan *p, est_mode mode, int64_t inputs, const char
     return status;
 }
 
-static void test_labels_that_do_not_fit(void **state)
+TEST(labels_that_do_not_fit)
 {
     static const char *const words[] = { "no", "yes" };
     est_head                *binary = NULL, *named = NULL, *three = NULL, *labels = NULL, *real = NULL;
     char                     where[64];
 
-    (void)state;
     assert_ok(est_binary_head(NULL, &binary));
     assert_ok(est_binary_head(EST_HEAD(.name = "bought", .label_vocabulary = words, .n_label_vocabulary = 2), &named));
     assert_ok(est_multi_class_head(3, EST_HEAD(.label = "kind"), &three));
@@ -255,12 +251,11 @@ static est_node no_train_op(est_node loss, void *user)
     return loss;
 }
 
-static void test_how_it_trains(void **state)
+TEST(how_it_trains)
 {
     est_head_finish_options both = { .struct_size = sizeof both, .optimizer = est_sgd(1), .train_op_fn = no_train_op };
     est_head               *head = NULL;
 
-    (void)state;
     assert_ok(est_binary_head(NULL, &head));
     assert_refused(build(&(plan){ head, 1, true }, EST_TRAIN, 1, "label", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
                    "none is given");
@@ -308,14 +303,13 @@ static void expect_summaries(est_head *head, const char *label, const char *tags
     est_model_free(model);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     const double threshold = 0.1 + 0.2;
     est_head    *plain = NULL, *named = NULL, *v1 = NULL, *mean = NULL, *multi = NULL;
     est_model   *model = NULL;
     char         text[1024];
 
-    (void)state;
     assert_ok(est_binary_head(NULL, &plain));
     assert_ok(est_binary_head(EST_HEAD(.name = "bought", .thresholds = &threshold, .n_thresholds = 1), &named));
     assert_ok(est_binary_head(EST_HEAD(.v1 = true), &v1));
@@ -357,12 +351,11 @@ static void expect_export(const est_model *model, int i, const char *key, est_ex
     assert_string_equal(text, outputs);
 }
 
-static void test_exports_of_several(void **state)
+TEST(exports_of_several)
 {
     est_head  *real = NULL, *labels = NULL, *multi = NULL;
     est_model *model = NULL;
 
-    (void)state;
     assert_ok(est_poisson_head(1, EST_HEAD(.name = "count"), &real));
     assert_ok(est_multi_label_head(2, EST_HEAD(.name = "tags"), &labels));
     assert_ok(est_multi_head((est_head *[]){ real, labels }, 2, NULL, &multi));
@@ -427,14 +420,13 @@ static est_status evaluate(const plan *p, data *d, est_metrics **out)
 
 static const float ramp[] = { 1, 2, 3, 4 };
 
-static void test_labels_out_of_range(void **state)
+TEST(labels_out_of_range)
 {
     static const char *const words[] = { "no", "yes" }, *const said[] = { "yes", "no", "perhaps", "no" };
     data         bad = { .x = ramp, .ids = (const int64_t[]){ 0, 1, 1, 2 } }, unknown = { .x = ramp, .words = said };
     est_head    *binary = NULL, *named = NULL, *three = NULL;
     est_metrics *metrics = NULL;
 
-    (void)state;
     assert_ok(est_binary_head(NULL, &binary));
     assert_ok(est_binary_head(EST_HEAD(.label_vocabulary = words, .n_label_vocabulary = 2), &named));
     assert_ok(est_multi_class_head(3, NULL, &three));
@@ -452,13 +444,12 @@ static void test_labels_out_of_range(void **state)
 }
 
 /* As TensorFlow 2 has it, where v1 would say 1. */
-static void test_no_weight_at_all(void **state)
+TEST(no_weight_at_all)
 {
     data         d       = { .x = (const float[]){ 0, 0, 0, 0 }, .ids = (const int64_t[]){ 0, 1, 1, 0 } };
     est_head    *head    = NULL;
     est_metrics *metrics = NULL;
 
-    (void)state;
     assert_ok(est_binary_head(EST_HEAD(.weight_column = "x"), &head));
     assert_ok(evaluate(&(plan){ head }, &d, &metrics));
     assert_true(est_metrics_get(metrics, "accuracy_baseline") == 0);
@@ -467,13 +458,12 @@ static void test_no_weight_at_all(void **state)
     est_head_free(head);
 }
 
-static void test_regularization(void **state)
+TEST(regularization)
 {
     data         d       = { .x = ramp, .ids = (const int64_t[]){ 1, 2, 3, 4 } }; /* the layer is the identity */
     est_head    *head    = NULL;
     est_metrics *metrics = NULL;
 
-    (void)state;
     assert_ok(est_regression_head(1, NULL, &head));
     assert_ok(evaluate(&(plan){ head, 1, true }, &d, &metrics));
     assert_near(est_metrics_get(metrics, "regularization_loss"), 0.5, 1e-6);
@@ -500,14 +490,13 @@ static est_node feature_loss(est_node labels, est_node logits, est_features feat
     return est_add(est_scale(logits, 0), features.find(features.user, user).values);
 }
 
-static void test_loss_fn(void **state)
+TEST(loss_fn)
 {
     data         d      = { .x = ramp, .ids = (const int64_t[]){ 0, 0, 0, 0 } };
     double       factor = 3;
     est_head    *own = NULL, *flat = NULL, *fed = NULL;
     est_metrics *metrics = NULL;
 
-    (void)state;
     assert_ok(est_regression_head(1, EST_HEAD(.loss_fn = feature_loss, .loss_user = "x"), &fed));
     assert_ok(evaluate(&(plan){ fed }, &d, &metrics));
     assert_near(est_metrics_get(metrics, "loss"), 2.5, 1e-6); /* the mean of the ramp */
@@ -535,7 +524,7 @@ static est_node double_it(est_node values, const void *user)
 }
 
 /* A numeric column weighs by what its normalizer makes. */
-static void test_weight_column(void **state)
+TEST(weight_column)
 {
     data              d       = { .x = ramp, .ids = (const int64_t[]){ 0, 0, 0, 0 } };
     est_columns      *set     = est_columns_create();
@@ -543,7 +532,6 @@ static void test_weight_column(void **state)
     est_head         *head    = NULL;
     est_metrics      *metrics = NULL;
 
-    (void)state;
     assert_ok(est_regression_head(1, EST_HEAD(.weight_numeric = weight), &head));
     assert_ok(evaluate(&(plan){ head }, &d, &metrics));
     assert_near(est_metrics_get(metrics, "loss"), 2 * (1 + 8 + 27 + 64) / 4.0, 1e-6);
@@ -570,7 +558,7 @@ static void expect_feature(const est_parse_spec *spec, int i, const char *name, 
     }
 }
 
-static void test_parse_spec(void **state)
+TEST(parse_spec)
 {
     static const char *const words[] = { "a", "b", "c" };
     est_columns             *set     = est_columns_create();
@@ -578,7 +566,6 @@ static void test_parse_spec(void **state)
     est_head                *heads[3] = { NULL }, *multi = NULL;
     est_parse_spec          *spec = NULL;
 
-    (void)state;
     assert_ok(est_multi_class_head(
         3, EST_HEAD(.name = "kind", .label_vocabulary = words, .n_label_vocabulary = 3, .weight_column = "w"),
         &heads[0]));
@@ -600,7 +587,7 @@ static void test_parse_spec(void **state)
 }
 
 /* Examples without a label, and labels of another type. */
-static void test_label_spec(void **state)
+TEST(label_spec)
 {
     static const int64_t one[]  = { 1 };
     static const float   two[]  = { 1.5F, 2 };
@@ -609,7 +596,6 @@ static void test_label_spec(void **state)
     est_parse_spec      *spec = NULL;
     int                  n;
 
-    (void)state;
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, one, &number));
     assert_ok(est_tensor_f32(EST_SHAPE(2), two, &pair));
     assert_ok(est_binary_head(EST_HEAD(.label = "a", .label_default = number), &binary));
@@ -658,11 +644,10 @@ static est_status make_all(void)
     return status;
 }
 
-static void test_memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
     int64_t n = 0;
 
-    (void)state;
     for (bool fired = true; fired;) {
         est_status status;
 
@@ -673,27 +658,4 @@ static void test_memory_runs_out(void **state)
         assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
     }
     assert_true(n > 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_multi_head_refusals),
-        cmocka_unit_test(test_labels_that_do_not_fit),
-        cmocka_unit_test(test_how_it_trains),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_exports_of_several),
-        cmocka_unit_test(test_labels_out_of_range),
-        cmocka_unit_test(test_no_weight_at_all),
-        cmocka_unit_test(test_regularization),
-        cmocka_unit_test(test_loss_fn),
-        cmocka_unit_test(test_weight_column),
-        cmocka_unit_test(test_parse_spec),
-        cmocka_unit_test(test_label_spec),
-        cmocka_unit_test(test_memory_runs_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

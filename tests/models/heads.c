@@ -346,22 +346,14 @@ static void check_case(const char *dir, size_t i, const est_json *c)
     input_clear(&in);
 }
 
-static void test_heads(void **state)
+TEST(heads)
 {
     est_json *root = load("heads"), *cases = json_object_get(root, "cases");
     char      dir[64];
 
-    (void)state;
     assert_true(json_array_size(cases) > 100);
     est_test_dir(dir);
     for (size_t i = 0; i < json_array_size(cases); i++) check_case(dir, i, json_array_get(cases, i));
     est_test_dir_remove(dir);
     est_json_free(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_heads) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,6 @@
  *
  * Each call has a process of its own, so that a crash is one failure in a list, and what a call took or broke is nobody
  * else's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +19,7 @@
 #include "estimator/model.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
+#include "support/test.h"
 #include "train/loop.h"
 
 /* What a child ends with. A sanitizer that ends it takes 1 or 23. */
@@ -504,7 +499,7 @@ static int answer(const misuse *m)
     return ALL_WELL;
 }
 
-static void test_misuse(void **state)
+TEST(misuse)
 {
     static const char *const said[] = { "was taken as good", "was not named", "needs another argument", "no directory",
                                         "was refused for something else" };
@@ -512,7 +507,6 @@ static void test_misuse(void **state)
     int                      failed = 0;
     char                     dir[64];
 
-    (void)state;
     est_test_dir(dir);
     control_error = mmap(NULL, sizeof((est_error *)NULL)->message, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                          -1, 0);
@@ -543,10 +537,8 @@ static void test_misuse(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_misuse) };
-
     (void)setenv("SLURM_STEP_NODELIST", "host", 1); /* of est_resolve_slurm */
     (void)setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
     (void)setenv("SLURM_PROCID", "0", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

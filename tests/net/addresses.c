@@ -48,14 +48,13 @@ static int listen_silently(int port)
     return fd;
 }
 
-static void test_silent_address(void **state)
+TEST(silent_address)
 {
     net_test  server, client;
     est_link *link = NULL;
     char      address[64];
     int       fd;
 
-    (void)state;
     net_test_start(&server, "tcp", "ps:0", NULL);
     net_test_start(&client, "tcp", "worker:0", NULL);
     fd = listen_silently(est_net_port(server.net));
@@ -98,9 +97,8 @@ static void expect_listens_at(const char *transport, const char *at, bool everyw
     net_test_stop(&client);
 }
 
-static void test_listening(void **state)
+TEST(listening)
 {
-    (void)state;
     for (int i = 0; i < net_test_n_transports(); i++) {
         expect_listens_at(net_test_transports[i], "127.0.0.1:0", false);
         expect_listens_at(net_test_transports[i], "no-such-host.invalid:0", true);
@@ -110,7 +108,5 @@ static void test_listening(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_silent_address), cmocka_unit_test(test_listening) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

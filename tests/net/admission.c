@@ -40,9 +40,8 @@ static void admit_by_disk(const char *transport, est_admission admission)
     pthread_mutex_destroy(&d.lock);
 }
 
-static void test_admission(void **state)
+TEST(admission)
 {
-    (void)state;
     for (int i = 0; i < net_test_n_transports(); i++) {
         admit_by_disk(net_test_transports[i], EST_ADMITTED);
         admit_by_disk(net_test_transports[i], EST_REFUSED);
@@ -51,7 +50,5 @@ static void test_admission(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_admission) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

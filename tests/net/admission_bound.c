@@ -24,7 +24,7 @@ static void note_drop(void *user, est_log_level level, int64_t wall_ns, const ch
 }
 
 /* Whoever says a name and waits for the disk still takes one of the places that strangers have. */
-static void test_bounded(void **state)
+TEST(bounded)
 {
     slow_disk       d       = { .admission = EST_ADMITTED };
     est_net_options options = {
@@ -37,7 +37,6 @@ static void test_bounded(void **state)
     comer         comers[COMERS];
     char          address[64];
 
-    (void)state;
     net_check(est_lock_init(&d.lock));
     net_check(est_cond_init(&d.changed));
     est_log_set_sink(note_drop, &d);
@@ -68,7 +67,5 @@ static void test_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_bounded) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Certificates of a job: which files there are, who may read the key, what they say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +14,7 @@
 #include "base/log.h"
 #include "net/certificates.h"
 #include "net/tls.h"
+#include "support/test.h"
 
 static X509 *read_certificate(const char *folder, const char *name)
 {
@@ -36,7 +31,7 @@ static X509 *read_certificate(const char *folder, const char *name)
     return cert;
 }
 
-static void test_make(void **state)
+TEST(make)
 {
     char        folder[64] = "/tmp/est-cert-XXXXXX", path[128], name[128];
     X509       *authority, *cert;
@@ -44,7 +39,6 @@ static void test_make(void **state)
     struct stat info;
     int         days, secs;
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/new/deeper", folder);
     assert_int_equal(est_certificates_make(path, "ads", 0), EST_OK);
@@ -73,11 +67,10 @@ static void test_make(void **state)
 }
 
 /* A failure leaves nothing of its own, and what was there before. */
-static void test_failure_leaves_nothing(void **state)
+TEST(failure_leaves_nothing)
 {
     char folder[64] = "/tmp/est-cert-XXXXXX", path[128];
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/key.pem", folder);
     assert_int_equal(est_file_replace(path, "mine", 4), EST_OK);
@@ -99,12 +92,11 @@ static void count_warnings(void *user, est_log_level level, int64_t wall_ns, con
 }
 
 /* A key that others can read is warned of, once. */
-static void test_open_key(void **state)
+TEST(open_key)
 {
     char             folder[64] = "/tmp/est-cert-XXXXXX", path[128];
     est_tls_context *context;
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(est_certificates_make(folder, "", 1), EST_OK);
     snprintf(path, sizeof path, "%s/key.pem", folder);
@@ -119,11 +111,10 @@ static void test_open_key(void **state)
     assert_int_equal(est_dir_remove(folder), EST_OK);
 }
 
-static void test_limits(void **state)
+TEST(limits)
 {
     char folder[64] = "/tmp/est-cert-XXXXXX", job[100];
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     memset(job, 'j', sizeof job);
     job[63] = '\0'; /* the longest name of a job */
@@ -139,12 +130,4 @@ static void test_limits(void **state)
     }
     est_fault_arm(0);
     assert_int_equal(est_dir_remove(folder), EST_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_make), cmocka_unit_test(test_failure_leaves_nothing),
-                                        cmocka_unit_test(test_open_key), cmocka_unit_test(test_limits) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,14 +101,13 @@ static void killed_and_restarted(const char *transport)
     net_test_stop(&client);
 }
 
-static void test_kill(void **state)
+TEST(kill)
 {
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) killed_and_restarted(net_test_transports[i]);
 }
 
 /* A process that stands still is silent, and is lost; the kernel keeps its connection. */
-static void test_stopped(void **state)
+TEST(stopped)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         child           c       = start_child(net_test_transports[i], 0, 1);
@@ -133,7 +132,7 @@ static void test_stopped(void **state)
 }
 
 /* What a peer that stands still has not taken is the sender's again when its deadline is over. */
-static void test_stopped_large(void **state)
+TEST(stopped_large)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         const size_t size = (size_t)32 << 20;
@@ -235,7 +234,7 @@ static pid_t start_sluggard(const char *transport, int port_from)
 }
 
 /* Nothing is read from a peer that does not fetch its answers; that it is silent is seen by what it does not take. */
-static void test_stopped_while_held(void **state)
+TEST(stopped_while_held)
 {
     for (int i = 0; i < 2; i++) { /* ucx hears its peers also while they are held */
         est_net_options options = { .silence_secs = 0.5 };
@@ -267,12 +266,5 @@ static void test_stopped_while_held(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stopped_large),
-        cmocka_unit_test(test_stopped_while_held),
-    };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

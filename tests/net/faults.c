@@ -97,16 +97,14 @@ static void fail_one_by_one(void (*arm)(int64_t n), const char *transport)
     free(bytes);
 }
 
-static void test_allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++)
         fail_one_by_one(est_fault_arm_alloc, net_test_transports[i]);
 }
 
-static void test_calls(void **state)
+TEST(calls)
 {
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) fail_one_by_one(est_fault_arm, net_test_transports[i]);
 }
 
@@ -118,7 +116,5 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_allocations), cmocka_unit_test(test_calls) };
-
-    return cmocka_run_group_tests(tests, setup, net_test_teardown);
+    return est_test_run(setup, net_test_teardown);
 }

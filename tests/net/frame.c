@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Frames: what is written is read again, and damage to any bit of a header or a table is noticed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/frame.h"
+#include "support/test.h"
 
 static const est_part parts[] = { { "12345", 5 }, { NULL, 0 }, { "abc", 3 } };
 
@@ -26,13 +21,12 @@ static est_frame make(uint8_t front[512])
     return frame;
 }
 
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     uint8_t   front[512];
     est_frame frame = make(front), read;
     uint64_t  table[3];
 
-    (void)state;
     assert_int_equal(est_frame_decode(front, EST_FRAME_BYTES, &read), EST_OK);
     assert_int_equal(read.kind, EST_FRAME_REQUEST);
     assert_int_equal(read.method, 7);
@@ -51,13 +45,12 @@ static void test_round_trip(void **state)
     assert_int_equal(table[2], 192 + 3);
 }
 
-static void test_damage(void **state)
+TEST(damage)
 {
     uint8_t   front[512];
     est_frame frame, read;
     uint64_t  table[3];
 
-    (void)state;
     frame = make(front);
     for (int bit = 0; bit < 8 * EST_FRAME_BYTES; bit++) {
         front[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -76,7 +69,7 @@ static void test_damage(void **state)
 }
 
 /* Headers that are whole, but lie. */
-static void test_lies(void **state)
+TEST(lies)
 {
     const est_frame lies[] = {
         { .kind = EST_FRAME_BEAT, .body_size = 1 },
@@ -89,7 +82,6 @@ static void test_lies(void **state)
         { .kind = 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         uint8_t   bytes[EST_FRAME_BYTES];
         est_frame read;
@@ -100,11 +92,10 @@ static void test_lies(void **state)
 }
 
 /* No byte is read but those that there are. */
-static void test_short(void **state)
+TEST(short)
 {
     uint8_t whole[EST_FRAME_BYTES];
 
-    (void)state;
     est_frame_encode(&(est_frame){ .kind = EST_FRAME_BEAT }, whole);
     for (size_t size = 1; size < sizeof whole; size++) {
         uint8_t  *part = malloc(size);
@@ -120,13 +111,12 @@ static void test_short(void **state)
     }
 }
 
-static void test_too_large(void **state)
+TEST(too_large)
 {
     est_part    huge[2] = { { NULL, SIZE_MAX / 2 }, { NULL, SIZE_MAX / 2 } };
     est_payload payload = { .parts = huge, .n_parts = 2 };
     est_frame   frame;
 
-    (void)state;
     assert_int_equal(est_frame_measure(&payload, &frame), EST_INVALID_ARGUMENT);
     payload = (est_payload){ .head_size = SIZE_MAX };
     assert_int_equal(est_frame_measure(&payload, &frame), EST_INVALID_ARGUMENT);
@@ -136,7 +126,7 @@ static void test_too_large(void **state)
     assert_int_equal(est_frame_measure(&payload, &frame), EST_INVALID_ARGUMENT);
 }
 
-static void test_hello(void **state)
+TEST(hello)
 {
     est_hello  hello = { .self = { "job", "worker:3", 99, "pid 7 on a", "/runs/a" }, .wanted = "ps:0" }, read;
     uint8_t    bytes[EST_HELLO_BYTES];
@@ -145,7 +135,6 @@ static void test_hello(void **state)
     uint8_t    farewell[EST_FAREWELL_MAX];
     size_t     size;
 
-    (void)state;
     est_hello_encode(&hello, bytes);
     assert_int_equal(est_hello_decode(bytes, sizeof bytes, &read), EST_OK);
     assert_string_equal(read.self.job, "job");
@@ -180,14 +169,4 @@ static void test_hello(void **state)
     assert_int_equal(size, EST_FAREWELL_MAX);
     assert_int_equal(est_farewell_decode(farewell, size, &code, text), EST_OK);
     assert_int_equal(strlen(text), EST_FAREWELL_MAX - 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_damage),    cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_short),      cmocka_unit_test(test_too_large), cmocka_unit_test(test_hello),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,12 +10,11 @@
 
 #define MB ((size_t)1 << 20)
 
-static void test_large_ones_serve_again(void **state)
+TEST(large_ones_serve_again)
 {
     est_blocks *blocks;
     void       *first, *second;
 
-    (void)state;
     assert_ok(est_blocks_create(&blocks));
     first = est_block_alloc(blocks, 400 * MB);
     assert_non_null(first);
@@ -27,12 +26,11 @@ static void test_large_ones_serve_again(void **state)
 }
 
 /* A pull and a push of other sizes: both are there again in the next step. */
-static void test_sizes_in_turn(void **state)
+TEST(sizes_in_turn)
 {
     est_blocks *blocks;
     void       *pull, *push, *again;
 
-    (void)state;
     assert_ok(est_blocks_create(&blocks));
     pull = est_block_alloc(blocks, 400 * MB);
     est_block_free(blocks, pull);
@@ -50,12 +48,11 @@ static void test_sizes_in_turn(void **state)
 }
 
 /* Sizes that changed do not keep new ones out. */
-static void test_old_sizes_go(void **state)
+TEST(old_sizes_go)
 {
     est_blocks *blocks;
     void       *block, *again;
 
-    (void)state;
     assert_ok(est_blocks_create(&blocks));
     for (size_t size = 500; size >= 200; size -= 100) est_block_free(blocks, est_block_alloc(blocks, size * MB));
     block = est_block_alloc(blocks, 450 * MB);
@@ -64,12 +61,4 @@ static void test_old_sizes_go(void **state)
     assert_ptr_equal(block, again);
     est_block_free(blocks, again);
     est_blocks_free(blocks);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_large_ones_serve_again),
-                                        cmocka_unit_test(test_sizes_in_turn), cmocka_unit_test(test_old_sizes_go) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,9 +74,8 @@ static void echo_sizes(const char *transport)
     free(bytes);
 }
 
-static void test_echo(void **state)
+TEST(echo)
 {
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) echo_sizes(net_test_transports[i]);
 }
 
@@ -168,9 +167,8 @@ static void ask_from_many_threads(const char *transport)
     net_test_stop(&server);
 }
 
-static void test_many(void **state)
+TEST(many)
 {
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) ask_from_many_threads(net_test_transports[i]);
 }
 
@@ -198,12 +196,11 @@ static void stop_pair(pair *p)
     net_test_stop(&p->server);
 }
 
-static void test_failure(void **state)
+TEST(failure)
 {
     pair         p;
     est_message *answer = NULL;
 
-    (void)state;
     start_pair(&p, "tcp", 0);
     net_expect(net_test_ask(p.link, NET_FAIL, (est_payload){ .head = "no variable w", .head_size = 14 }, NET_TEST_SECS,
                             &answer),
@@ -213,7 +210,7 @@ static void test_failure(void **state)
 }
 
 /* The parts may be used again at once, although the frame was on its way. */
-static void test_deadline(void **state)
+TEST(deadline)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         const size_t big   = (size_t)32 << 20;
@@ -240,13 +237,12 @@ static void test_deadline(void **state)
 }
 
 /* Looking at an ask now and then: until it is answered, and until its deadline. */
-static void test_await(void **state)
+TEST(await)
 {
     pair         p;
     est_message *answer;
     est_ask     *ask;
 
-    (void)state;
     start_pair(&p, "tcp", 0);
     net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
     net_test_wait(&p.server, &p.server.n_kept, 1);
@@ -264,13 +260,12 @@ static void test_await(void **state)
 }
 
 /* An answer that is given up may still come, to nobody; one that has come is not given up. */
-static void test_give_up(void **state)
+TEST(give_up)
 {
     pair         p;
     est_message *answer = NULL;
     est_ask     *ask;
 
-    (void)state;
     start_pair(&p, "tcp", 0);
     net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
     net_test_wait(&p.server, &p.server.n_kept, 1);
@@ -307,12 +302,11 @@ static void note_ending(void *user, est_status status, const char *error, est_me
     pthread_mutex_unlock(&e->t->lock);
 }
 
-static void test_done(void **state)
+TEST(done)
 {
     pair   p;
     ending answered, late, lost;
 
-    (void)state;
     start_pair(&p, "tcp", 0);
     answered = late = lost = (ending){ .t = &p.client };
     net_check(est_link_ask(p.link, NET_ECHO, "echo", (est_payload){ .head = "12345", .head_size = 5 }, NET_TEST_SECS,
@@ -333,13 +327,12 @@ static void test_done(void **state)
     stop_pair(&p);
 }
 
-static void test_close(void **state)
+TEST(close)
 {
     pair         p;
     est_message *answer;
     est_ask     *ask;
 
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         start_pair(&p, net_test_transports[i], 0);
         net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
@@ -359,11 +352,10 @@ static void test_close(void **state)
 }
 
 /* A net that ends at once gives the reason of a link that was closed before, not its own: many times, as the two are close together. */
-static void test_close_and_end(void **state)
+TEST(close_and_end)
 {
     pair p;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         start_pair(&p, "tcp", 0);
         net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, note_ending,
@@ -407,7 +399,7 @@ static void *wait_for_connection(void *arg)
     return NULL;
 }
 
-static void test_cancel(void **state)
+TEST(cancel)
 {
     pair         p;
     waiter       asking = { 0 }, connecting = { 0 };
@@ -415,7 +407,6 @@ static void test_cancel(void **state)
     est_link    *link;
     est_message *answer;
 
-    (void)state;
     start_pair(&p, "tls", 0);
     net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 1000, NULL, NULL, &asking.ask));
     net_check(est_link_ask(p.link, NET_ECHO, "an echo", (est_payload){ 0 }, 1000, NULL, NULL, &ask));
@@ -445,12 +436,11 @@ static void cancel_from_callback(void *user, est_status status, const char *erro
     est_net_cancel(((net_test *)user)->net, "a callback has seen enough");
 }
 
-static void test_cancel_from_callback(void **state)
+TEST(cancel_from_callback)
 {
     pair   p;
     waiter asking = { 0 }, connecting = { 0 };
 
-    (void)state;
     start_pair(&p, "tcp", 0);
     net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 1000, NULL, NULL, &asking.ask));
     connecting.net = p.client.net;
@@ -469,7 +459,7 @@ static void test_cancel_from_callback(void **state)
 }
 
 /* Links, asks and requests may be given back after their nets. */
-static void test_free_while_open(void **state)
+TEST(free_while_open)
 {
     pair         p;
     waiter       asking = { 0 };
@@ -477,7 +467,6 @@ static void test_free_while_open(void **state)
     est_ask     *ask;
     est_message *answer, *kept;
 
-    (void)state;
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         start_pair(&p, net_test_transports[i], 0);
         done = (ending){ .t = &p.client };
@@ -504,7 +493,7 @@ static void test_free_while_open(void **state)
 }
 
 /* What was answered before the end arrives. */
-static void test_answers_before_end(void **state)
+TEST(answers_before_end)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint64_t     size = (uint64_t)16 << 20;
@@ -594,12 +583,11 @@ static void ask_for(pair *p, uint64_t size, slow *s)
 }
 
 /* Answers that a peer takes slowly arrive before the end as well, though all of them take longer than a second. */
-static void test_slow_answers_before_end(void **state)
+TEST(slow_answers_before_end)
 {
     slow s;
     pair p;
 
-    (void)state;
     for (int i = 0; i < 2; i++) { /* tcp and tls: ucx takes what comes whether or not somebody looks */
         start_pair(&p, net_test_transports[i], 0);
         init_slow(&s, EST_NS_PER_SEC / 4);
@@ -630,12 +618,11 @@ static void wait_full(net_test *t, est_link *link)
 }
 
 /* Requests of a peer that does not fetch its answers wait, also those that came together; others are served meanwhile. */
-static void test_back_pressure(void **state)
+TEST(back_pressure)
 {
     slow s;
     pair p;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         net_test     other;
         est_link    *link, *served;
@@ -665,7 +652,7 @@ static void test_back_pressure(void **state)
 }
 
 /* A step of training allocates nothing once it has run. */
-static void test_steady(void **state)
+TEST(steady)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint8_t     *bytes    = calloc(1, 300000);
@@ -691,7 +678,7 @@ static void test_steady(void **state)
 
 /* --- a bad network --------------------------------------------------------------------------------------------------- */
 
-static void test_silence(void **state)
+TEST(silence)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         const double silence = 0.25;
@@ -720,7 +707,7 @@ static void test_silence(void **state)
     }
 }
 
-static void test_cut(void **state)
+TEST(cut)
 {
     for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint8_t     *bytes = calloc(1, 100000);
@@ -749,14 +736,13 @@ static void test_cut(void **state)
 
 /* --- making links ---------------------------------------------------------------------------------------------------- */
 
-static void test_options(void **state)
+TEST(options)
 {
     est_net  *net = NULL;
     net_test  t;
     est_link *link;
     char      text[128];
 
-    (void)state;
     net_expect(est_net_create(&(est_net_options){ .transport = "pigeon" }, &net), EST_INVALID_ARGUMENT,
                "there is no transport \"pigeon\"; expected tls, tcp or ucx");
     if (net_test_n_transports() < 3) {
@@ -789,27 +775,5 @@ static void test_options(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_echo),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_await),
-        cmocka_unit_test(test_done),
-        cmocka_unit_test(test_close),
-        cmocka_unit_test(test_close_and_end),
-        cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_cancel_from_callback),
-        cmocka_unit_test(test_free_while_open),
-        cmocka_unit_test(test_answers_before_end),
-        cmocka_unit_test(test_slow_answers_before_end),
-        cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_steady),
-        cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_cut),
-    };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

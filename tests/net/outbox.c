@@ -2,17 +2,12 @@
  *
  * What waits to be sent: a connection that takes a few bytes at a time gets the same bytes as one that takes all; frames
  * that are forgotten leave no gap and their memory alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "net/outbox.h"
+#include "support/test.h"
 
 #define WIRE_BYTES 200000
 
@@ -109,14 +104,13 @@ static void make_parts(est_part parts[3])
     parts[2] = (est_part){ big + 2, sizeof big - 2 };
 }
 
-static void test_pieces(void **state)
+TEST(pieces)
 {
     static const size_t grips[] = { 1, 7, 63, 64, 65, 1000, WIRE_BYTES };
     static const size_t opens[] = { 0, 1, 64, 200, 5000, 11000, WIRE_BYTES };
     est_part            parts[3];
     char                front[2000] = { 0 }; /* too large for the stack's front */
 
-    (void)state;
     make_parts(parts);
     for (size_t g = 0; g < sizeof grips / sizeof grips[0]; g++) {
         for (size_t o = 0; o < sizeof opens / sizeof opens[0]; o++) {
@@ -141,12 +135,11 @@ static void test_pieces(void **state)
 }
 
 /* Small ones that wait go with one call. */
-static void test_gather(void **state)
+TEST(gather)
 {
     est_outbox box;
     uint64_t   ids[64];
 
-    (void)state;
     begin(&box, WIRE_BYTES, 0);
     for (uint64_t id = 0; id < 60; id++) {
         assert_int_equal(send_one(&box, id, (est_payload){ .head = "small", .head_size = 5 }, NULL), EST_OK);
@@ -159,9 +152,8 @@ static void test_gather(void **state)
     end(&box);
 }
 
-static void test_forget(void **state)
+TEST(forget)
 {
-    (void)state;
     for (size_t open = 0; open < 16000; open += 150) {
         est_part    parts[3];
         est_outbox  box;
@@ -190,11 +182,10 @@ static void test_forget(void **state)
     }
 }
 
-static void test_broken(void **state)
+TEST(broken)
 {
     est_outbox box;
 
-    (void)state;
     begin(&box, 100, 0);
     assert_int_equal(send_one(&box, 0, (est_payload){ .head = "x", .head_size = 1 }, NULL), EST_OK);
     at.broken = true;
@@ -208,11 +199,10 @@ static void test_broken(void **state)
 }
 
 /* Without memory, nothing was sent or the caller is told that a frame is torn. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     est_part parts[3];
 
-    (void)state;
     make_parts(parts);
     for (size_t open = 0; open < 4000; open += 1000) {
         est_outgoing out = { .frame   = { .kind = EST_FRAME_REQUEST },
@@ -237,14 +227,4 @@ static void test_no_memory(void **state)
         }
         end(&box);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_gather),    cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_broken), cmocka_unit_test(test_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,11 +169,10 @@ static void start(net_test *server, const char *transport, const est_net_options
 }
 
 /* Whoever listens without protection where others reach it is told, once. */
-static void test_tcp_is_loud(void **state)
+TEST(tcp_is_loud)
 {
     static const char *const at[] = { "127.0.0.1:0", "127.1.2.3:0", "localhost:0", ":0", "0.0.0.0:0" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         est_net *net = NULL;
 
@@ -184,13 +183,12 @@ static void test_tcp_is_loud(void **state)
     }
 }
 
-static void test_garbage(void **state)
+TEST(garbage)
 {
     const char noise[200] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     net_test   server;
     int        fd, before = lines.n_warnings;
 
-    (void)state;
     start(&server, "tcp", NULL);
     for (int i = 0; i < 20; i++) {
         fd = call(&server);
@@ -218,14 +216,13 @@ static void test_garbage(void **state)
     net_test_stop(&server);
 }
 
-static void test_version(void **state)
+TEST(version)
 {
     est_frame frame = { .kind = EST_FRAME_HELLO };
     uint8_t   bytes[EST_FRAME_BYTES];
     net_test  server;
     int       fd;
 
-    (void)state;
     start(&server, "tcp", NULL);
     est_frame_encode(&frame, bytes);
     bytes[4] = 9;
@@ -236,14 +233,13 @@ static void test_version(void **state)
     net_test_stop(&server);
 }
 
-static void test_identity(void **state)
+TEST(identity)
 {
     char      head[EST_FAREWELL_MAX + 1];
     net_test  server, client;
     est_link *link;
     int       fd;
 
-    (void)state;
     start(&server, "tcp", NULL);
     fd = call(&server);
     put_hello(fd, 0, "another", "");
@@ -275,13 +271,12 @@ static void test_identity(void **state)
     net_test_stop(&server);
 }
 
-static void test_order(void **state)
+TEST(order)
 {
     char     head[EST_FAREWELL_MAX + 1], big[1500] = { 0 };
     net_test server;
     int      fd;
 
-    (void)state;
     start(&server, "tcp", NULL);
     fd = call(&server); /* a request before hello */
     put_frame(fd, (est_frame){ .kind = EST_FRAME_REQUEST }, NULL);
@@ -318,13 +313,12 @@ static void test_order(void **state)
     net_test_stop(&server);
 }
 
-static void test_oversized(void **state)
+TEST(oversized)
 {
     char     head[EST_FAREWELL_MAX + 1];
     net_test server;
     int      fd;
 
-    (void)state;
     start(&server, "tcp", &(est_net_options){ .message_max = 1000000 });
     fd = call(&server);
     put_hello(fd, 0, "job", "");
@@ -360,7 +354,7 @@ static void test_oversized(void **state)
 }
 
 /* A peer that asks and does not fetch answers is not read from any more; when it does, it gets all of them. */
-static void test_back_pressure(void **state)
+TEST(back_pressure)
 {
     enum { N = 40 };
 
@@ -371,7 +365,6 @@ static void test_back_pressure(void **state)
     net_test          server;
     int               fd;
 
-    (void)state;
     assert_non_null(body);
     start(&server, "tcp", NULL);
     fd = call(&server);
@@ -413,14 +406,13 @@ static void test_back_pressure(void **state)
 
 /* --- over tls -------------------------------------------------------------------------------------------------------- */
 
-static void test_plain_text_to_tls(void **state)
+TEST(plain_text_to_tls)
 {
     const char noise[200] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     net_test   server, client;
     est_link  *link;
     int        fd;
 
-    (void)state;
     start(&server, "tls", NULL);
     fd = call(&server);
     put(fd, noise, sizeof noise);
@@ -440,12 +432,11 @@ static void test_plain_text_to_tls(void **state)
 }
 
 /* Whether its end or a reset comes first is up to the network. */
-static void test_tls_to_plain_text(void **state)
+TEST(tls_to_plain_text)
 {
     net_test  server, client;
     est_link *link;
 
-    (void)state;
     start(&server, "tcp", NULL);
     net_test_start(&client, "tls", "worker:0", NULL);
     net_expect(est_net_connect(client.net, server.address, NULL, 0.1, &link), EST_UNAVAILABLE, "the TLS handshake");
@@ -509,14 +500,13 @@ static void trust_both(const char *to, const char *folder, const char *other)
     est_strbuf_clear(&both);
 }
 
-static void test_certificates(void **state)
+TEST(certificates)
 {
     char      other[] = "/tmp/est-net-XXXXXX", expired[] = "/tmp/est-net-XXXXXX", both[] = "/tmp/est-net-XXXXXX";
     net_test  server, client;
     est_link *link;
     est_net  *net;
 
-    (void)state;
     assert_non_null(mkdtemp(other));
     assert_non_null(mkdtemp(expired));
     assert_non_null(mkdtemp(both));
@@ -559,18 +549,5 @@ static void test_certificates(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tcp_is_loud),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_oversized),
-        cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_certificates),
-        cmocka_unit_test(test_plain_text_to_tls),
-        cmocka_unit_test(test_tls_to_plain_text),
-    };
-
-    return cmocka_run_group_tests(tests, setup, net_test_teardown);
+    return est_test_run(setup, net_test_teardown);
 }

@@ -35,9 +35,8 @@ static void expect_victim(int i)
 }
 
 /* The oldest of the source that has most; of sources that have as many, the oldest. */
-static void test_victim(void **state)
+TEST(victim)
 {
-    (void)state;
     est_unfinished_init(&all, 1024);
     assert_int_equal(all.n_max, 256);
     assert_null(est_unfinished_victim(&all));
@@ -58,9 +57,8 @@ static void test_victim(void **state)
     assert_int_equal(all.n, 0);
 }
 
-static void test_limits(void **state)
+TEST(limits)
 {
-    (void)state;
     est_unfinished_init(&all, 32);
     assert_int_equal(all.n_max, 16);
     est_unfinished_init(&all, 1000000);
@@ -139,9 +137,8 @@ static void bear_flood(const char *transport, bool speaks)
 }
 
 /* Descriptors are left for files, and a peer gets in. */
-static void test_flood(void **state)
+TEST(flood)
 {
-    (void)state;
     bear_flood("tcp", false);
     bear_flood("tls", false);
     bear_flood("tls", true);
@@ -160,13 +157,12 @@ static void count_line(void *user, est_log_level level, int64_t wall_ns, const c
 }
 
 /* A stranger with many addresses does not fill the log. */
-static void test_log(void **state)
+TEST(log)
 {
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     net_test           server;
     char               byte;
 
-    (void)state;
     est_log_set_level(EST_LOG_DEBUG);
     est_log_set_sink(count_line, NULL);
     net_test_start(&server, "tcp", "ps:0", NULL);
@@ -189,8 +185,5 @@ static void test_log(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_victim), cmocka_unit_test(test_limits),
-                                        cmocka_unit_test(test_flood), cmocka_unit_test(test_log) };
-
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    return est_test_run(net_test_setup, net_test_teardown);
 }

@@ -4,11 +4,10 @@
  * second slots, names that are taken. */
 #include "support/nn_test.h"
 
-static void test_labels_and_predictions_have_one_shape(void **state)
+TEST(labels_and_predictions_have_one_shape)
 {
     est_graph *g = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &g));
     est_node labels      = est_placeholder(g, "labels", EST_F32, EST_SHAPE(-1));
     est_node predictions = est_placeholder(g, "predictions", EST_F32, EST_SHAPE(-1, 3));
@@ -18,11 +17,10 @@ static void test_labels_and_predictions_have_one_shape(void **state)
     est_graph_free(g);
 }
 
-static void test_smoothing_needs_the_classes(void **state)
+TEST(smoothing_needs_the_classes)
 {
     est_graph *g = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &g));
     est_node labels = est_placeholder(g, "labels", EST_F32, EST_SHAPE(-1, -1));
     est_node logits = est_placeholder(g, "logits", EST_F32, EST_SHAPE(-1, -1));
@@ -31,39 +29,36 @@ static void test_smoothing_needs_the_classes(void **state)
     est_graph_free(g);
 }
 
-static void test_the_loss_of_nothing_is_zero(void **state)
+TEST(the_loss_of_nothing_is_zero)
 {
     nn_test  t     = nn_begin(1);
     est_node empty = nn_const(t.graph, EST_SHAPE(0, 2), NN_VALUES(0));
     est_node loss  = est_loss_mse(empty, empty, NULL);
 
-    (void)state;
     nn_ready(&t);
     assert_near(nn_scalar(&t, loss), 0, 0);
     nn_end(&t);
 }
 
 /* Predictions are brought to the labels' dtype: 0.2, 0.7, 1.4 and 0.9 are the classes 0, 0, 1 and 0. */
-static void test_accuracy_of_float_predictions(void **state)
+TEST(accuracy_of_float_predictions)
 {
     nn_test    t      = nn_begin(1);
     est_node   labels = est_const_i64(t.graph, EST_SHAPE(4), (const int64_t[]){ 0, 0, 1, 1 });
     est_metric m = est_metric_accuracy(labels, nn_const(t.graph, EST_SHAPE(4), NN_VALUES(0.2, 0.7, 1.4, 0.9)), NULL);
 
-    (void)state;
     nn_ready(&t);
     nn_run(&t, m.update);
     assert_near(nn_scalar(&t, m.value), 0.75, 1e-7);
     nn_end(&t);
 }
 
-static void test_slots_of_a_second_optimizer(void **state)
+TEST(slots_of_a_second_optimizer)
 {
     static const char *const names[] = { "w/Adam", "w/Adam_1", "w/Adam_2", "w/Adam_3", "beta1_power", "beta1_power_1" };
     nn_test                  t       = nn_begin(1);
     double                   value[4];
 
-    (void)state;
     est_node w    = est_weight(t.graph, "w", EST_SHAPE(2), NULL);
     est_node loss = est_sum(est_square(est_read_variable(w)));
     (void)est_minimize(est_adam(0.1, NULL), loss, NULL);
@@ -73,12 +68,11 @@ static void test_slots_of_a_second_optimizer(void **state)
     nn_end(&t);
 }
 
-static void test_a_taken_name_is_not_shared(void **state)
+TEST(a_taken_name_is_not_shared)
 {
     nn_test t = nn_begin(1);
     double  value[1];
 
-    (void)state;
     est_node step  = est_global_step(t.graph);
     est_node other = est_variable(t.graph, "global_step", EST_I64, EST_SHAPE_SCALAR);
     est_variable_initializer(other, est_scalar(t.graph, EST_I64, 0));
@@ -91,11 +85,10 @@ static void test_a_taken_name_is_not_shared(void **state)
     nn_end(&t);
 }
 
-static void test_schedules_decay_over_some_steps(void **state)
+TEST(schedules_decay_over_some_steps)
 {
     est_graph *g = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &g));
     (void)est_learning_rate(est_exponential_decay(0.1, 0, 0.5, false), est_scalar(g, EST_I64, 3));
     assert_int_equal(est_graph_status(g), EST_INVALID_ARGUMENT);
@@ -103,12 +96,11 @@ static void test_schedules_decay_over_some_steps(void **state)
 }
 
 /* Rows with one id count together: their sum is 2, which a norm of 1 halves. */
-static void test_clipping_sums_rows_first(void **state)
+TEST(clipping_sums_rows_first)
 {
     nn_test t = nn_begin(1);
     double  value[3];
 
-    (void)state;
     est_node w    = est_weight(t.graph, "w", EST_SHAPE(3, 1), EST_WEIGHT(.initializer = est_init_zeros()));
     est_node ids  = est_const_i64(t.graph, EST_SHAPE(2), (const int64_t[]){ 1, 1 });
     est_node loss = est_sum(est_resource_gather(w, ids));
@@ -122,12 +114,11 @@ static void test_clipping_sums_rows_first(void **state)
 }
 
 /* Here we refuse what TensorFlow takes: nobody means to climb, and a NaN is a mistake of the program. */
-static void test_learning_rates_that_cannot_be(void **state)
+TEST(learning_rates_that_cannot_be)
 {
     static const double rates[] = { -0.1, NAN, INFINITY };
     char                text[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         nn_test  t = nn_begin(1);
         est_node w = est_weight(t.graph, "w", EST_SHAPE(1), NULL);
@@ -138,21 +129,4 @@ static void test_learning_rates_that_cannot_be(void **state)
         assert_non_null(strstr(est_error_message(), text));
         nn_end(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels_and_predictions_have_one_shape),
-        cmocka_unit_test(test_smoothing_needs_the_classes),
-        cmocka_unit_test(test_the_loss_of_nothing_is_zero),
-        cmocka_unit_test(test_accuracy_of_float_predictions),
-        cmocka_unit_test(test_slots_of_a_second_optimizer),
-        cmocka_unit_test(test_a_taken_name_is_not_shared),
-        cmocka_unit_test(test_schedules_decay_over_some_steps),
-        cmocka_unit_test(test_clipping_sums_rows_first),
-        cmocka_unit_test(test_learning_rates_that_cannot_be),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

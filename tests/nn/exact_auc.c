@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The exact area under the ROC curve against all pairs, counted one by one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "estoc/metrics.h"
+#include "support/test.h"
 
 #define N 60
 
@@ -30,12 +25,11 @@ static double by_pairs(const est_scored *rows, size_t n)
     return right / all;
 }
 
-static void test_pairs(void **state)
+TEST(pairs)
 {
     est_scored rows[N], same[N];
     uint32_t   x = 7;
 
-    (void)state;
     for (int i = 0; i < N; i++) {
         x       = x * 1664525u + 1013904223u;
         rows[i] = (est_scored){ .score    = (float)(x >> 28),
@@ -46,13 +40,12 @@ static void test_pairs(void **state)
     assert_true(fabs(est_exact_auc(same, N) - by_pairs(rows, N)) < 1e-12);
 }
 
-static void test_ends(void **state)
+TEST(ends)
 {
     est_scored apart[] = { { 0.25f, 1, false }, { 0.75f, 2, true }, { 0.5f, 3, false } };
     est_scored equal[] = { { 0.5f, 1, false }, { 0.5f, 2, true } };
     est_scored odd[]   = { { 0.5f, 1, false }, { NAN, 2, true } };
 
-    (void)state;
     assert_true(est_exact_auc(apart, 3) == 1);
     for (int i = 0; i < 3; i++) apart[i].positive = !apart[i].positive;
     assert_true(est_exact_auc(apart, 3) == 0);
@@ -60,11 +53,4 @@ static void test_ends(void **state)
     assert_true(isnan(est_exact_auc(equal, 0)));
     assert_true(isnan(est_exact_auc(apart, 1)));
     assert_true(isnan(est_exact_auc(odd, 2)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pairs), cmocka_unit_test(test_ends) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

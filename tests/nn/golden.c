@@ -188,12 +188,11 @@ static void run_case(const est_json *c, size_t index)
     nn_end(&t);
 }
 
-static void operations(void **state)
+TEST(operations)
 {
     est_json *root  = load("ops");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) run_case(json_array_get(cases, i), i);
     est_json_free(root);
 }
@@ -302,12 +301,11 @@ static void train_case(const est_json *root, const est_json *c)
     nn_end(&m.t);
 }
 
-static void optimizers(void **state)
+TEST(optimizers)
 {
     est_json *root  = load("optimizers");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) train_case(root, json_array_get(cases, i));
     est_json_free(root);
 }
@@ -379,12 +377,11 @@ static void loss_case(const est_json *root, const est_json *c)
     }
 }
 
-static void losses(void **state)
+TEST(losses)
 {
     est_json *root  = load("losses");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) loss_case(root, json_array_get(cases, i));
     est_json_free(root);
 }
@@ -421,12 +418,11 @@ static est_schedule schedule_of(const char *name)
 }
 
 /* Ours are computed in float64, TensorFlow's in float32: rates of 0.1 differ by a few 1e-8, times the slope. */
-static void schedules(void **state)
+TEST(schedules)
 {
     est_json *root = load("schedules"), *cases = json_object_get(root, "cases"),
              *steps = json_object_get(root, "steps");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const est_json *c    = json_array_get(cases, i);
         nn_test         t    = nn_begin(1);
@@ -521,12 +517,11 @@ static void metric_case(const est_json *root, const est_json *c)
     nn_end(&t);
 }
 
-static void metrics(void **state)
+TEST(metrics)
 {
     est_json *root  = load("metrics");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) metric_case(root, json_array_get(cases, i));
     est_json_free(root);
 }
@@ -592,12 +587,11 @@ static void norm_case(const est_json *c)
     nn_end(&t);
 }
 
-static void batch_norm(void **state)
+TEST(batch_norm)
 {
     est_json *root  = load("batch_norm");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) norm_case(json_array_get(cases, i));
     est_json_free(root);
 }
@@ -636,23 +630,11 @@ static void random_case(const est_json *c)
     }
 }
 
-static void random_streams(void **state)
+TEST(random_streams)
 {
     est_json *root  = load("random");
     est_json *cases = json_object_get(root, "cases");
 
-    (void)state;
     for (size_t i = 0; i < json_array_size(cases); i++) random_case(json_array_get(cases, i));
     est_json_free(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations),     cmocka_unit_test(optimizers), cmocka_unit_test(losses),
-        cmocka_unit_test(schedules),      cmocka_unit_test(metrics),    cmocka_unit_test(batch_norm),
-        cmocka_unit_test(random_streams),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void check_draw(const draw_case *c)
     nn_end(&t);
 }
 
-static void test_draws(void **state)
+TEST(draws)
 {
     const double    cut     = 0.87962566103423978; /* deviation of a unit normal cut at two */
     const draw_case cases[] = {
@@ -56,16 +56,14 @@ static void test_draws(void **state)
         { est_init_variance_scaling(3, EST_FAN_OUT, EST_DRAW_NORMAL, 0), EST_SHAPE(100, 300), 0, 0.1, 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_draw(&cases[i]);
 }
 
 /* The same graph seed gives the same weights, another one others, and two layers differ. */
-static void test_seeds(void **state)
+TEST(seeds)
 {
     double a[4], b[4], c[4], other[4];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         nn_test  t = nn_begin(i < 2 ? 5 : 6);
         est_node x = nn_const(t.graph, EST_SHAPE(1, 2), NN_VALUES(1, 1));
@@ -78,11 +76,4 @@ static void test_seeds(void **state)
     assert_memory_equal(a, b, sizeof a);
     assert_true(memcmp(a, c, sizeof a) != 0);
     assert_true(memcmp(c, other, sizeof a) != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_draws), cmocka_unit_test(test_seeds) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static void check_shape(est_node node, est_shape want)
     assert_string_equal(est_shape_text(est_node_shape(node), a), est_shape_text(&want, b));
 }
 
-static void test_dense(void **state)
+TEST(dense)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(2, 3), NN_VALUES(1, 2, 3, -1, 0, 1));
@@ -20,7 +20,6 @@ static void test_dense(void **state)
     est_node z = est_dense(y, 1, EST_DENSE(.name = "logits", .bias_initializer = est_init_constant(0.5)));
     double   k[12], out[8];
 
-    (void)state;
     check_shape(h, EST_SHAPE(2, 4));
     check_shape(z, EST_SHAPE(2, 1));
     assert_int_equal(est_trainable_variables(t.graph).n, 5);
@@ -40,7 +39,7 @@ static void test_dense(void **state)
 }
 
 /* Higher ranks, with a batch that is known only when run. */
-static void test_dense_of_rank_3(void **state)
+TEST(dense_of_rank_3)
 {
     nn_test     t = nn_begin(1);
     est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2, 3));
@@ -48,7 +47,6 @@ static void test_dense_of_rank_3(void **state)
     est_tensor *in, *out = NULL;
     float       values[24];
 
-    (void)state;
     check_shape(y, EST_SHAPE(-1, 2, 5));
     nn_ready(&t);
     for (int i = 0; i < 24; i++) values[i] = (float)i;
@@ -61,7 +59,7 @@ static void test_dense_of_rank_3(void **state)
     nn_end(&t);
 }
 
-static void test_images(void **state)
+TEST(images)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 28, 28, 3));
@@ -72,7 +70,6 @@ static void test_images(void **state)
     est_node e = est_depthwise_conv2d_layer(d, 2, 2, NULL);
     double   few[4];
 
-    (void)state;
     check_shape(a, EST_SHAPE(-1, 28, 28, 8));
     check_shape(b, EST_SHAPE(-1, 14, 14, 8));
     check_shape(c, EST_SHAPE(-1, 6, 5, 4));
@@ -119,20 +116,18 @@ static void check_batch_norm(est_shape shape, double moved_variance)
     nn_end(&t);
 }
 
-static void test_batch_norm(void **state)
+TEST(batch_norm)
 {
-    (void)state;
     check_batch_norm(EST_SHAPE(4, 2), 1.25);                 /* rows: the plain variance */
     check_batch_norm(EST_SHAPE(2, 1, 2, 2), 1.25 * 4.0 / 3); /* images: the unbiased one */
 }
 
-static void test_dropout(void **state)
+TEST(dropout)
 {
     nn_test  t = nn_begin(3);
     double   ones[200], out[200], sum = 0;
     est_node x, y;
 
-    (void)state;
     for (int i = 0; i < 200; i++) ones[i] = 1;
     x = nn_const(t.graph, EST_SHAPE(200), ones);
     y = est_dropout_layer(x, 0.25, true);
@@ -163,7 +158,7 @@ static est_node table_values(const est_initializer *self, est_graph *graph, est_
     return nn_const(graph, shape, values);
 }
 
-static void test_embedding(void **state)
+TEST(embedding)
 {
     nn_test         t     = nn_begin(1);
     est_initializer init  = { .make = table_values };
@@ -171,7 +166,6 @@ static void test_embedding(void **state)
     est_node        plain = est_embedding(ids, 5, 2, EST_EMBEDDING(.initializer = init));
     double          out[8];
 
-    (void)state;
     check_shape(plain, EST_SHAPE(2, 2, 2));
     nn_ready(&t);
     nn_fetch(&t, plain, out, 8);
@@ -181,12 +175,11 @@ static void test_embedding(void **state)
     nn_end(&t);
 }
 
-static void test_embedding_of_strings(void **state)
+TEST(embedding_of_strings)
 {
     nn_test  t     = nn_begin(1);
     est_node words = est_placeholder(t.graph, "words", EST_STRING, EST_SHAPE(-1));
 
-    (void)state;
     (void)est_embedding(words, 5, 2, NULL);
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(
@@ -194,7 +187,7 @@ static void test_embedding_of_strings(void **state)
     nn_end(&t);
 }
 
-static void test_ragged_embedding(void **state)
+TEST(ragged_embedding)
 {
     static const struct {
         est_combiner combiner;
@@ -209,7 +202,6 @@ static void test_ragged_embedding(void **state)
         { EST_COMBINE_SQRTN, true, 7 / 2.23606797749979, 16 / 3.2015621187164243 },
     };
 
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         nn_test         t      = nn_begin(1);
         est_initializer init   = { .make = table_values };
@@ -238,12 +230,11 @@ static void test_ragged_embedding(void **state)
 
 /* --- weights, regularizers, refusals --------------------------------------------------------------------------------- */
 
-static void test_regularizers(void **state)
+TEST(regularizers)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(1, 2), NN_VALUES(1, 1));
 
-    (void)state;
     assert_int_equal(est_losses(t.graph).n, 0);
     (void)est_dense(x, 3,
                     EST_DENSE(.kernel_initializer = est_init_constant(-2),
@@ -259,12 +250,11 @@ static void test_regularizers(void **state)
     nn_end(&t);
 }
 
-static void test_frozen_and_scopes(void **state)
+TEST(frozen_and_scopes)
 {
     nn_test  t = nn_begin(1);
     est_node x = nn_const(t.graph, EST_SHAPE(1, 2), NN_VALUES(1, 1)), w;
 
-    (void)state;
     (void)est_dense(x, 3, EST_DENSE(.frozen = true));
     assert_int_equal(est_trainable_variables(t.graph).n, 0);
     assert_int_equal(est_global_variables(t.graph).n, 2);
@@ -286,12 +276,11 @@ static void check_refused(nn_test *t, const char *words)
     nn_end(t);
 }
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
     est_dense_options no_size = { .name = "x" };
     nn_test           t       = nn_begin(1);
 
-    (void)state;
     (void)est_dense(nn_const(t.graph, EST_SHAPE(1, 1), NN_VALUES(1)), 2, &no_size);
     check_refused(&t, "EST_DENSE");
 
@@ -310,23 +299,4 @@ static void test_refusals(void **state)
     t = nn_begin(1);
     (void)est_dropout_layer(nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)), 1, true);
     check_refused(&t, "rate of 1");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_dense_of_rank_3),
-        cmocka_unit_test(test_images),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_embedding_of_strings),
-        cmocka_unit_test(test_ragged_embedding),
-        cmocka_unit_test(test_regularizers),
-        cmocka_unit_test(test_frozen_and_scopes),
-        cmocka_unit_test(test_refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

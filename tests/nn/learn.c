@@ -4,13 +4,12 @@
 #include "support/nn_test.h"
 
 /* y = 3 x - 2 from 8 points by gradient descent. */
-static void test_linear_regression(void **state)
+TEST(linear_regression)
 {
     nn_test  t = nn_begin(1);
     double   xs[8], ys[8], w, b, steps;
     est_node loss, train;
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         xs[i] = i / 4.0 - 1;
         ys[i] = 3 * xs[i] - 2;
@@ -30,12 +29,11 @@ static void test_linear_regression(void **state)
     nn_end(&t);
 }
 
-static void test_xor(void **state)
+TEST(xor)
 {
     const est_optimizer optimizers[] = { est_adam(0.05, NULL), est_momentum(0.2, NULL), est_rms_prop(0.01, NULL),
                                          est_adagrad(0.5, NULL), est_adam(0.05, EST_ADAM(.keras = true)) };
 
-    (void)state;
     for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++) {
         nn_test    t      = nn_begin(4);
         est_node   x      = nn_const(t.graph, EST_SHAPE(4, 2), NN_VALUES(0, 0, 0, 1, 1, 0, 1, 1));
@@ -57,7 +55,7 @@ static void test_xor(void **state)
 }
 
 /* A word is told by the mean of the embeddings of its letters: sparse gradients through ragged rows. */
-static void test_ragged_model(void **state)
+TEST(ragged_model)
 {
     nn_test  t      = nn_begin(2);
     est_node ids    = est_const_i64(t.graph, EST_SHAPE(7), (const int64_t[]){ 0, 1, 1, 2, 3, 3, 4 });
@@ -68,7 +66,6 @@ static void test_ragged_model(void **state)
     est_node train  = est_minimize(est_lazy_adam(0.05, NULL), loss, NULL);
     double   before[400], after[400];
 
-    (void)state;
     nn_ready(&t);
     nn_read(&t, "embedding/embeddings", before, 400);
     for (int i = 0; i < 150; i++) nn_run(&t, train);
@@ -80,7 +77,7 @@ static void test_ragged_model(void **state)
 }
 
 /* Batch norm and dropout in training; the moving averages follow because est_minimize runs the update ops. */
-static void test_batch_norm_in_training(void **state)
+TEST(batch_norm_in_training)
 {
     nn_test  t     = nn_begin(1);
     est_node x     = nn_const(t.graph, EST_SHAPE(4, 2), NN_VALUES(1, 10, 2, 20, 3, 30, 4, 40));
@@ -89,23 +86,10 @@ static void test_batch_norm_in_training(void **state)
     est_node train = est_minimize(est_adam(0.01, NULL), est_loss_mse(y, est_dense(h, 1, NULL), NULL), NULL);
     double   mean[2];
 
-    (void)state;
     nn_ready(&t);
     for (int i = 0; i < 20; i++) nn_run(&t, train);
     nn_read(&t, "batch_normalization/moving_mean", mean, 2);
     assert_near(mean[0], 2.5, 1e-4);
     assert_near(mean[1], 25, 1e-4);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear_regression),
-        cmocka_unit_test(test_xor),
-        cmocka_unit_test(test_ragged_model),
-        cmocka_unit_test(test_batch_norm_in_training),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,14 +16,13 @@ static void check_blamed(est_graph *graph, int line)
     if (strstr(est_error_message(), where) == NULL) fail_msg("\"%s\" does not name %s", est_error_message(), where);
 }
 
-static void test_line_is_named(void **state)
+TEST(line_is_named)
 {
     nn_test  t = nn_begin(1);
     est_node a = est_placeholder(t.graph, "a", EST_F32, EST_SHAPE(2, 3));
     est_node b = est_placeholder(t.graph, "b", EST_F32, EST_SHAPE(4, 5));
     int      line;
 
-    (void)state;
     line = __LINE__ + 1;
     (void)est_matmul(a, b);
     (void)est_add(a, b); /* too late: the first failure counts */
@@ -32,33 +31,20 @@ static void test_line_is_named(void **state)
 }
 
 /* The name without arguments is still the function. */
-static void test_names_are_pointers(void **state)
+TEST(names_are_pointers)
 {
     nn_test        t   = nn_begin(1);
     est_activation act = est_relu;
     est_node       x   = est_scalar(t.graph, EST_F32, -1);
     est_node       y   = act(x);
 
-    (void)state;
     nn_ready(&t);
     assert_near(nn_scalar(&t, y), 0, 0);
     nn_end(&t);
 }
 
-static void test_every_builder_is_there(void **state)
+TEST(every_builder_is_there)
 {
-    (void)state;
     if (system("command -v python3 >/dev/null") != 0) skip();
     assert_int_equal(system("python3 '" EST_SOURCE_DIR "/scripts/locate' --check"), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line_is_named),
-        cmocka_unit_test(test_names_are_pointers),
-        cmocka_unit_test(test_every_builder_is_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

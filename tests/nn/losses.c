@@ -64,7 +64,7 @@ static double full_log_poisson(double l, double x)
     return log_poisson(l, x) + (l > 1 ? l * log(l) - l + 0.5 * log(2 * M_PI * l) : 0);
 }
 
-static void test_elementwise(void **state)
+TEST(elementwise)
 {
     const struct {
         const char *label;
@@ -86,7 +86,6 @@ static void test_elementwise(void **state)
         { "full log poisson", est_loss_log_poisson, full_log_poisson, numbers, share, *EST_LOSS(.full = true) },
     };
 
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         nn_test          t = nn_begin(1);
         est_node         l = nn_const(t.graph, EST_SHAPE(3, 2), cases[c].labels);
@@ -112,7 +111,7 @@ static void test_elementwise(void **state)
 }
 
 /* l = (1, 2, 3, 4, 5, 6), weights per row (2, 0, 0.5), given as [3], as [3, 1] and as [3, 2]. */
-static void test_reductions(void **state)
+TEST(reductions)
 {
     static const double ls[N] = { 1, 2, 3, 4, 5, 6 }, row[3] = { 2, 0, 0.5 }, each[N] = { 2, 2, 0, 0, 0.5, 0.5 };
     static const struct {
@@ -125,7 +124,6 @@ static void test_reductions(void **state)
         { EST_LOSS_SUM_OVER_NONZERO_WEIGHTS, 11.5 / 4, 3.5 },
     };
 
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         nn_test  t    = nn_begin(1);
         est_node l    = nn_const(t.graph, EST_SHAPE(3, 2), ls);
@@ -144,7 +142,7 @@ static void test_reductions(void **state)
     }
 }
 
-static void test_softmax(void **state)
+TEST(softmax)
 {
     nn_test  t       = nn_begin(1);
     est_node logits  = nn_const(t.graph, EST_SHAPE(3, 2), raw);
@@ -155,7 +153,6 @@ static void test_softmax(void **state)
     est_node sparse  = est_loss_sparse_softmax_xent(classes, logits, NULL);
     double   want = 0, want_smooth = 0;
 
-    (void)state;
     for (int r = 0; r < 3; r++) {
         int    c       = r == 0 ? 0 : 1;
         double log_sum = log(exp(raw[2 * r]) + exp(raw[2 * r + 1]));
@@ -169,7 +166,7 @@ static void test_softmax(void **state)
     nn_end(&t);
 }
 
-static void test_cosine(void **state)
+TEST(cosine)
 {
     nn_test  t = nn_begin(1);
     est_node l = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(3, 4, 1, 0));
@@ -177,7 +174,6 @@ static void test_cosine(void **state)
     est_node y = est_loss_cosine(l, p, EST_LOSS(.reduction = EST_LOSS_NONE));
     double   got[2];
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(nn_fetch(&t, y, got, 2), 2);
     assert_near(got[0], -1, 1e-6);
@@ -186,25 +182,14 @@ static void test_cosine(void **state)
 }
 
 /* Labels -1 and 1 are taken as they are. */
-static void test_signed_hinge(void **state)
+TEST(signed_hinge)
 {
     nn_test  t = nn_begin(1);
     est_node l = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(-1, 1)),
              p = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(0.5, 0.5));
     est_node y = est_loss_hinge(l, p, NULL);
 
-    (void)state;
     nn_ready(&t);
     assert_near(nn_scalar(&t, y), (1.5 + 0.5) / 2, 1e-6);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_reductions),   cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_cosine),      cmocka_unit_test(test_signed_hinge),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ static double relative(double l, double p)
     return l == 0 ? 0 : fabs(l - p) / l;
 }
 
-static void test_means(void **state)
+TEST(means)
 {
     fed        f                 = fed_begin();
     est_metric mean              = est_metric_mean(f.prediction, NULL);
@@ -110,7 +110,6 @@ static void test_means(void **state)
     est_metric cosine = est_metric_mean_cosine_distance(f.label, f.prediction, 0, NULL);
     double     few;
 
-    (void)state;
     assert_int_equal(est_global_variables(f.t.graph).n, 0); /* nothing of this goes into a checkpoint */
     assert_int_equal(est_local_variables(f.t.graph).n, 18);
     nn_ready(&f.t);
@@ -130,7 +129,7 @@ static void test_means(void **state)
 }
 
 /* Labels and predictions above 0.5 are true: weights of (label, prediction) pairs summed by hand. */
-static void test_precision_and_recall(void **state)
+TEST(precision_and_recall)
 {
     fed        f               = fed_begin();
     est_metric precision       = est_metric_precision(f.label, f.prediction, NULL);
@@ -139,7 +138,6 @@ static void test_precision_and_recall(void **state)
     est_metric weighted_recall = est_metric_recall(f.label, f.prediction, EST_METRIC(.weights = f.weight));
     double     few;
 
-    (void)state;
     nn_ready(&f.t);
     assert_int_equal(nn_read(&f.t, "precision/true_positives/count", &few, 1), 1);
     assert_int_equal(nn_read(&f.t, "recall/false_negatives/count", &few, 1), 1);
@@ -150,14 +148,13 @@ static void test_precision_and_recall(void **state)
     nn_end(&f.t);
 }
 
-static void test_classes(void **state)
+TEST(classes)
 {
     fed        f        = fed_begin();
     est_metric each     = est_metric_mean_per_class_accuracy(f.label, f.prediction, 4, NULL);
     est_metric iou      = est_metric_mean_iou(f.label, f.prediction, 4, NULL);
     est_metric weighted = est_metric_mean_iou(f.label, f.prediction, 4, EST_METRIC(.weights = f.weight));
 
-    (void)state;
     nn_ready(&f.t);
     check_metric(&f, "per class", each, (1.0 / 2 + 2.0 / 3 + 2.0 / 3 + 0) / 4); /* class 3 never occurs */
     check_metric(&f, "iou", iou, (1.0 / 3 + 2.0 / 4 + 2.0 / 4) / 3);
@@ -165,7 +162,7 @@ static void test_classes(void **state)
     nn_end(&f.t);
 }
 
-static void test_thresholds(void **state)
+TEST(thresholds)
 {
     nn_test    t         = nn_begin(1);
     est_node   l         = nn_const(t.graph, EST_SHAPE(4, 1), NN_VALUES(1, 1, 1, 0));
@@ -175,7 +172,6 @@ static void test_thresholds(void **state)
     est_metric precision = est_metric_precision_at_threshold(l, p, 0.25, NULL);
     est_metric recall    = est_metric_recall_at_threshold(l, p, 0.5, EST_METRIC(.v1 = true));
 
-    (void)state;
     nn_ready(&t);
     nn_run(&t, v1.update);
     nn_run(&t, v2.update);
@@ -205,12 +201,11 @@ static double auc_of(const double *l, const double *p, const double *w, int n, e
     return value;
 }
 
-static void test_auc(void **state)
+TEST(auc)
 {
     static const double l[5] = { 1, 0, 1, 0, 1 }, p[5] = { 0.92, 0.61, 0.4, 0.13, 0.3 }, w[5] = { 1, 2, 1, 1, 0.5 };
     static const double ones[5] = { 1, 1, 1, 1, 1 }, zeros[5] = { 0 };
 
-    (void)state;
     assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_ROC)), 0.6, 1e-5);
     assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_ROC, .summation = EST_SUM_TRAPEZOID)), 0.6, 1e-5);
     assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_PR)), 0.675628, 1e-6);
@@ -224,7 +219,7 @@ static void test_auc(void **state)
 }
 
 /* Minoring and majoring enclose the trapezoid; thresholds of one's own are taken. */
-static void test_auc_options(void **state)
+TEST(auc_options)
 {
     static const double l[5] = { 1, 0, 1, 0, 1 }, p[5] = { 0.92, 0.61, 0.4, 0.13, 0.3 }, half[1] = { 0.5 };
     double              low  = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_MINORING));
@@ -233,7 +228,6 @@ static void test_auc_options(void **state)
     double              own  = auc_of(l, p, NULL, 5,
                                       *EST_METRIC(.thresholds = half, .n_thresholds = 1, .summation = EST_SUM_TRAPEZOID));
 
-    (void)state;
     assert_near(low, 0.5 * 1.0 / 3, 1e-5); /* points (0,0), (1/2, 1/3), (1, 1) */
     assert_near(mid, 0.5 * (1.0 / 6) + 0.5 * (2.0 / 3), 1e-5);
     assert_near(high, 0.5 * (1.0 / 3) + 0.5, 1e-5);
@@ -248,7 +242,7 @@ static void test_auc_options(void **state)
 /* --- metrics of one's own ----------------------------------------------------------------------------------------- */
 
 /* Weights of each class in float64 by scatter_add, examples in int64: (weight of class 2) / (all) + examples. */
-static void test_custom(void **state)
+TEST(custom)
 {
     fed        f     = fed_begin();
     est_graph *graph = f.t.graph;
@@ -256,7 +250,6 @@ static void test_custom(void **state)
     est_metric metric;
     double     few[3];
 
-    (void)state;
     sums   = est_metric_state(graph, "mine/sums", EST_F64, EST_SHAPE(3));
     count  = est_metric_state(graph, "mine/count", EST_I64, EST_SHAPE_SCALAR);
     class  = est_cast(f.label, EST_I32);
@@ -279,13 +272,12 @@ static void test_custom(void **state)
 }
 
 /* Other updates than additions: the largest prediction. */
-static void test_custom_assigned(void **state)
+TEST(custom_assigned)
 {
     fed        f       = fed_begin();
     est_node   largest = est_metric_state(f.t.graph, "largest", EST_F32, EST_SHAPE_SCALAR), read;
     est_metric metric;
 
-    (void)state;
     read   = est_read_variable(largest);
     metric = est_metric_custom(
         EST_NODES(largest),
@@ -317,9 +309,8 @@ static void refused_custom(int which, const char *text)
     nn_end(&t);
 }
 
-static void test_custom_refused(void **state)
+TEST(custom_refused)
 {
-    (void)state;
     refused_custom(0, "the metric state 's' is int32; it must be float32, float64 or int64");
     refused_custom(1, "state 1 of the metric is not one that est_metric_state made");
     refused_custom(2, "needs a state and an update; it has 0 and 1");
@@ -327,21 +318,4 @@ static void test_custom_refused(void **state)
     refused_custom(4, "update 0 of the metric is no operation of the graph");
     refused_custom(5, "the value of the metric depends on the batch ('batch')");
     refused_custom(6, "the value of the metric is no node");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_means),
-        cmocka_unit_test(test_precision_and_recall),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_thresholds),
-        cmocka_unit_test(test_auc),
-        cmocka_unit_test(test_auc_options),
-        cmocka_unit_test(test_custom),
-        cmocka_unit_test(test_custom_assigned),
-        cmocka_unit_test(test_custom_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,11 +47,10 @@ static void apply(line *l, est_optimizer optimizer)
     nn_run(&l->t, op);
 }
 
-static void test_halves(void **state)
+TEST(halves)
 {
     line l;
 
-    (void)state;
     make_line(&l, NULL);
     assert_null(l.gradients[2].values.graph);
     apply(&l, est_sgd(0.1));
@@ -59,11 +58,10 @@ static void test_halves(void **state)
     nn_end(&l.t);
 }
 
-static void test_clipped(void **state)
+TEST(clipped)
 {
     line l;
 
-    (void)state;
     make_line(&l, EST_MINIMIZE(.clip_global_norm = 1)); /* of (3, 4): the norm is 5 */
     apply(&l, est_sgd(1));
     assert_variables(&l, 1 - 0.6, 1 - 0.8);
@@ -82,12 +80,11 @@ static void test_clipped(void **state)
     nn_end(&l.t);
 }
 
-static void test_global_norm(void **state)
+TEST(global_norm)
 {
     line     l;
     est_node norm;
 
-    (void)state;
     make_line(&l, NULL);
     norm = est_global_norm(l.gradients, 2);
     nn_ready(&l.t);
@@ -95,27 +92,14 @@ static void test_global_norm(void **state)
     nn_end(&l.t);
 }
 
-static void test_learning_node(void **state)
+TEST(learning_node)
 {
     line     l;
     est_node rate;
 
-    (void)state;
     make_line(&l, NULL);
     rate = est_scale(est_scalar(l.t.graph, EST_F32, 0.5), 0.5);
     apply(&l, est_with_learning_node(est_sgd(7), rate));
     assert_variables(&l, 1 - 0.75, 1 - 1);
     nn_end(&l.t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_clipped),
-        cmocka_unit_test(test_global_norm),
-        cmocka_unit_test(test_learning_node),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

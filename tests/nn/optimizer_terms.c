@@ -23,12 +23,11 @@ static void check_terms(est_optimizer optimizer, const est_minimize_options *opt
     est_graph_free(graph);
 }
 
-static void test_terms(void **state)
+TEST(terms)
 {
     static const int64_t boundaries[] = { 10, 20 };
     static const double  values[]     = { 1, 0.5, 0.25 };
 
-    (void)state;
     check_terms(est_sgd(0.5), NULL, "learning_rate=0.5 (SGD)\noptimizer=SGD\n");
     check_terms(est_adam(0.001, EST_ADAM(.epsilon = 1e-8)), NULL,
                 "learning_rate=0.001 (Adam)\noptimizer=Adam, beta_1 0.9, beta_2 0.999, 1e-08\n");
@@ -41,12 +40,11 @@ static void test_terms(void **state)
 }
 
 /* Of a model with several all count. */
-static void test_two(void **state)
+TEST(two)
 {
     est_graph *graph = NULL;
     est_node   w, v, loss;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w    = est_weight(graph, "w", EST_SHAPE(2), NULL);
     v    = est_weight(graph, "v", EST_SHAPE(2), NULL);
@@ -56,11 +54,4 @@ static void test_two(void **state)
     assert_string_equal(est_graph_terms(graph), "learning_rate=0.5 (SGD)\noptimizer=SGD\n"
                                                 "learning_rate=0.25 (SGD)\noptimizer=SGD\n");
     est_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_terms), cmocka_unit_test(test_two) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,7 +270,7 @@ static void check_optimizer(const optimizer_case *c, est_dtype dtype, bool spars
     nn_end(&t);
 }
 
-static void test_trajectories(void **state)
+TEST(trajectories)
 {
     const est_optimizer  adam    = est_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99));
     const optimizer_case cases[] = {
@@ -309,7 +309,6 @@ static void test_trajectories(void **state)
           .slot = { "Adadelta", "Adadelta_1" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_optimizer(&cases[i], EST_F64, false);
         check_optimizer(&cases[i], EST_F64, true);
@@ -319,7 +318,7 @@ static void test_trajectories(void **state)
 }
 
 /* From zero with g = 1: the worked values of the estimator's documentation. */
-static void test_worked_values(void **state)
+TEST(worked_values)
 {
     const struct {
         est_optimizer optimizer;
@@ -331,7 +330,6 @@ static void test_worked_values(void **state)
         { est_sgd(0), -0.01 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         nn_test  t     = nn_begin(1);
         est_node w     = est_weight(t.graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
@@ -367,9 +365,8 @@ static void check_clipping(est_minimize_options options, double da, double db)
     nn_end(&t);
 }
 
-static void test_clipping(void **state)
+TEST(clipping)
 {
-    (void)state;
     check_clipping(*EST_MINIMIZE(.name = NULL), 3, 4);
     check_clipping(*EST_MINIMIZE(.clip_value = 3.5), 3, 3.5);
     check_clipping(*EST_MINIMIZE(.clip_norm = 2), 2, 2);
@@ -377,14 +374,13 @@ static void test_clipping(void **state)
 }
 
 /* The rate of step s is that of the counter before the step; Adam's powers move once; update ops run. */
-static void test_schedule_and_counter(void **state)
+TEST(schedule_and_counter)
 {
     nn_test  t = nn_begin(1);
     est_node w = est_weight(t.graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
     est_node train;
     double   got;
 
-    (void)state;
     train = est_minimize(est_with_schedule(est_sgd(0), est_exponential_decay(1, 1, 0.5, false)), est_read_variable(w),
                          EST_MINIMIZE(.name = "train"));
     assert_string_equal(est_node_name(train), "train");
@@ -407,7 +403,7 @@ static void test_schedule_and_counter(void **state)
 }
 
 /* Two optimizers over parts of one model count the step once. */
-static void test_two_optimizers(void **state)
+TEST(two_optimizers)
 {
     nn_test  t     = nn_begin(1);
     est_node a     = est_weight(t.graph, "a", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
@@ -417,7 +413,6 @@ static void test_two_optimizers(void **state)
     est_node other = est_minimize(est_adagrad(1, NULL), loss, EST_MINIMIZE(.variables = EST_NODES(b)));
     double   got;
 
-    (void)state;
     nn_ready(&t);
     nn_run(&t, est_group(t.graph, EST_NODES(first, other)));
     nn_read(&t, "global_step", &got, 1);
@@ -441,7 +436,7 @@ static void set_scalar(nn_test *t, const char *name, float value)
 
 /* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of its
  * own. */
-static void test_keras_variables(void **state)
+TEST(keras_variables)
 {
     nn_test       t    = nn_begin(1);
     est_node      a    = est_weight(t.graph, "a", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
@@ -450,7 +445,6 @@ static void test_keras_variables(void **state)
     est_optimizer adam = est_adam(0.1, EST_ADAM(.keras = true));
     double        got;
 
-    (void)state;
     first  = est_minimize(adam, loss, EST_MINIMIZE(.variables = EST_NODES(a)));
     second = est_minimize(adam, loss, EST_MINIMIZE(.variables = EST_NODES(b), .no_global_step = true));
     nn_ready(&t);
@@ -472,13 +466,12 @@ static void test_keras_variables(void **state)
     nn_end(&t);
 }
 
-static void test_slot_scope(void **state)
+TEST(slot_scope)
 {
     nn_test  t = nn_begin(1);
     est_node w = est_weight(t.graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros())), train;
     double   got;
 
-    (void)state;
     train = est_minimize(est_adagrad(1, NULL), est_read_variable(w), EST_MINIMIZE(.slot_scope = "part_0"));
     nn_ready(&t);
     nn_run(&t, train);
@@ -499,12 +492,11 @@ static void test_slot_scope(void **state)
     nn_end(&t);
 }
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
     nn_test       t = nn_begin(1);
     est_optimizer optimizer;
 
-    (void)state;
     (void)est_minimize(est_sgd(1), est_scalar(t.graph, EST_F32, 1), NULL);
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "no trainable variables"));
@@ -520,16 +512,4 @@ static void test_refusals(void **state)
     assert_ok(est_optimizer_by_name("RMSProp", 0, false, &optimizer));
     assert_near(optimizer.learning_rate, 0.001, 0);
     assert_int_equal(est_optimizer_by_name("Adamax", 0, false, &optimizer), EST_INVALID_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trajectories),   cmocka_unit_test(test_worked_values),
-        cmocka_unit_test(test_clipping),       cmocka_unit_test(test_schedule_and_counter),
-        cmocka_unit_test(test_two_optimizers), cmocka_unit_test(test_keras_variables),
-        cmocka_unit_test(test_slot_scope),     cmocka_unit_test(test_refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

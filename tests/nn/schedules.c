@@ -79,7 +79,7 @@ static double constant(double s)
     return 0.25;
 }
 
-static void test_closed_forms(void **state)
+TEST(closed_forms)
 {
     static const double values[] = { 1, 0.5, 0.1 };
     const struct {
@@ -104,7 +104,6 @@ static void test_closed_forms(void **state)
     nn_test  t = nn_begin(1);
     est_node rate[N], step = est_placeholder(t.graph, "step", EST_I64, EST_SHAPE_SCALAR);
 
-    (void)state;
     for (int i = 0; i < N; i++) {
         rate[i] = est_learning_rate(cases[i].schedule, step);
         assert_int_equal(est_node_dtype(rate[i]), EST_F32);
@@ -129,22 +128,14 @@ static void test_closed_forms(void **state)
 }
 
 /* A counter beyond float32's integers still tells steps apart. */
-static void test_late_steps(void **state)
+TEST(late_steps)
 {
     nn_test  t    = nn_begin(1);
     int64_t  late = (INT64_C(1) << 26) + 1;
     est_node step = est_const_i64(t.graph, EST_SHAPE_SCALAR, &late);
     est_node rate = est_learning_rate(est_piecewise_constant(EST_I64S(late - 1), NN_VALUES(1, 2)), step);
 
-    (void)state;
     nn_ready(&t);
     assert_near(nn_scalar(&t, rate), 2, 0);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_late_steps) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

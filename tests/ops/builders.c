@@ -37,7 +37,7 @@ static void check(nn_test *t, const expectation *cases, size_t n)
     }
 }
 
-static void test_elementwise(void **state)
+TEST(elementwise)
 {
     nn_test           t       = nn_begin(1);
     est_node          x       = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(-1.5, 0, 7));
@@ -61,12 +61,11 @@ static void test_elementwise(void **state)
         EXPECT(est_is_nan(odd), 1, 0, 0),
     };
 
-    (void)state;
     check(&t, cases, sizeof cases / sizeof cases[0]);
     nn_end(&t);
 }
 
-static void test_pairs(void **state)
+TEST(pairs)
 {
     nn_test           t   = nn_begin(1);
     est_node          a   = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(2, 3, 4));
@@ -85,12 +84,11 @@ static void test_pairs(void **state)
         EXPECT(est_where(yes), 1, 2), /* [2, 1] */
     };
 
-    (void)state;
     check(&t, cases, sizeof cases / sizeof cases[0]);
     nn_end(&t);
 }
 
-static void test_axes(void **state)
+TEST(axes)
 {
     nn_test           t       = nn_begin(1);
     est_node          x       = nn_const(t.graph, EST_SHAPE(2, 3), NN_VALUES(4, 1, 2, 3, 6, 5));
@@ -110,12 +108,11 @@ static void test_axes(void **state)
         EXPECT(est_row_ids(splits, est_reshape(x, EST_I64S(6))), 0, 0, 2, 2, 2, 2),
     };
 
-    (void)state;
     check(&t, cases, sizeof cases / sizeof cases[0]);
     nn_end(&t);
 }
 
-static void test_products(void **state)
+TEST(products)
 {
     nn_test           t       = nn_begin(1);
     est_node          a       = nn_const(t.graph, EST_SHAPE(2, 1, 2), NN_VALUES(1, 2, 3, 4));
@@ -128,12 +125,11 @@ static void test_products(void **state)
         EXPECT(est_depthwise_conv2d(image, filter, 1, 1, EST_VALID), 10, 10), /* each channel has its own filter */
     };
 
-    (void)state;
     check(&t, cases, sizeof cases / sizeof cases[0]);
     nn_end(&t);
 }
 
-static void test_random(void **state)
+TEST(random)
 {
     enum { N = 1000 };
     nn_test       t      = nn_begin(1);
@@ -145,7 +141,6 @@ static void test_random(void **state)
     int           seen[5]  = { 0 };
     double        farthest = 0;
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(nn_fetch(&t, normal, out, N), N);
     for (int i = 0; i < N; i++) farthest = fmax(farthest, fabs(out[i]));
@@ -159,7 +154,7 @@ static void test_random(void **state)
     nn_end(&t);
 }
 
-static void test_scatter_sub(void **state)
+TEST(scatter_sub)
 {
     nn_test  t       = nn_begin(1);
     est_node w       = est_weight(t.graph, "w", EST_SHAPE(3), EST_WEIGHT(.initializer = est_init_ones()));
@@ -167,20 +162,9 @@ static void test_scatter_sub(void **state)
     est_node update  = est_scatter_sub(w, rows, nn_const(t.graph, EST_SHAPE(2), NN_VALUES(5, 0.5)));
     double   want[3] = { 0.5, 1, -4 }, out[3];
 
-    (void)state;
     nn_ready(&t);
     nn_run(&t, update);
     assert_int_equal(nn_read(&t, "w", out, 3), 3);
     assert_memory_equal(out, want, sizeof want);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_pairs),  cmocka_unit_test(test_axes),
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_random), cmocka_unit_test(test_scatter_sub),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

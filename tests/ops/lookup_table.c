@@ -4,13 +4,8 @@
  * asked by "LookupTableFindV2", "LookupTableSizeV2" and "EstLookupOrHash". What files are refused is what TensorFlow
  * refuses; tests/interop/vocabulary.c asks it. "StringToHashBucketFast" and "AsString" are what hashing lowers to. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -22,6 +17,7 @@
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
 #include "support/graph_test.h"
+#include "support/test.h"
 
 static char folder[] = "/tmp/estoc-lookup-XXXXXX";
 
@@ -84,12 +80,11 @@ static void expect_ids(est_node table, est_tensor *keys, const int64_t *want)
 
 /* --- what is found ---------------------------------------------------------------------------------------------- */
 
-static void words_get_the_numbers_of_their_lines(void **state)
+TEST(words_get_the_numbers_of_their_lines)
 {
     est_graph *g = test_graph();
     est_node   t = est_vocabulary_file(g, file_with("red\r\ngreen\nb\rlue\nwhite\r"), EST_STRING, NULL);
 
-    (void)state;
     expect_ids(t, strings(7, (const char *const[]){ "green", "red", "b\rlue", "white", "black", "", "red\r" }),
                (const int64_t[]){ 1, 0, 2, 3, -1, -1, -1 });
     expect_ids(t, strings(0, NULL), NULL);
@@ -97,7 +92,7 @@ static void words_get_the_numbers_of_their_lines(void **state)
 }
 
 /* A byte order mark and a zero byte belong to the key, as in TensorFlow. */
-static void every_byte_but_the_end_of_a_line_counts(void **state)
+TEST(every_byte_but_the_end_of_a_line_counts)
 {
     est_graph    *g      = test_graph();
     est_node      t      = est_vocabulary_file(g,
@@ -111,30 +106,27 @@ static void every_byte_but_the_end_of_a_line_counts(void **state)
                                "a",
                                4 } };
 
-    (void)state;
     ok(est_tensor_create_from(EST_STRING, EST_SHAPE(2), two, &key));
     expect_ids(t, key, (const int64_t[]){ 1, 0 });
     est_graph_free(g);
 }
 
-static void lines_behind_size_are_not_looked_at(void **state)
+TEST(lines_behind_size_are_not_looked_at)
 {
     est_graph *g = test_graph();
     est_node   t = est_vocabulary_file(g, file_with("a\nb\nb\n\n"), EST_STRING, EST_TABLE(.size = 2));
 
-    (void)state;
     expect_ids(t, strings(2, (const char *const[]){ "b", "a" }), (const int64_t[]){ 1, 0 });
     est_graph_free(g);
 }
 
-static void integers_have_vocabularies_too(void **state)
+TEST(integers_have_vocabularies_too)
 {
     est_graph  *g    = test_graph();
     est_tensor *list = ints(3, (const int64_t[]){ 40, -7, INT64_MIN });
     est_node    file = est_vocabulary_file(g, file_with(" 7 \n-3\n"), EST_I64, NULL);
     est_node    t    = est_vocabulary_list(g, list, EST_TABLE(.has_default = true, .default_id = 9));
 
-    (void)state;
     expect_ids(file, ints(3, (const int64_t[]){ -3, 7, 0 }), (const int64_t[]){ 1, 0, -1 });
     expect_ids(t, ints(4, (const int64_t[]){ INT64_MIN, 40, -7, 0 }), (const int64_t[]){ 2, 0, 1, 9 });
     est_tensor_free(list);
@@ -146,14 +138,13 @@ static int64_t bucket(const char *text, int64_t size, uint64_t n)
     return size + (int64_t)(est_fingerprint64(text, strlen(text)) % n);
 }
 
-static void unknown_keys_share_buckets_by_their_hash(void **state)
+TEST(unknown_keys_share_buckets_by_their_hash)
 {
     est_graph  *g     = test_graph();
     est_tensor *words = strings(2, (const char *const[]){ "a", "b" }), *numbers = ints(2, (const int64_t[]){ 5, 6 });
     est_node    t = est_vocabulary_list(g, words, EST_TABLE(.num_oov_buckets = 5));
     est_node    u = est_vocabulary_list(g, numbers, EST_TABLE(.num_oov_buckets = 1000));
 
-    (void)state;
     expect_ids(t, strings(4, (const char *const[]){ "x", "b", "", "longer words" }),
                (const int64_t[]){ bucket("x", 2, 5), 1, bucket("", 2, 5), bucket("longer words", 2, 5) });
     expect_ids(
@@ -164,17 +155,16 @@ static void unknown_keys_share_buckets_by_their_hash(void **state)
     est_graph_free(g);
 }
 
-static void integers_are_found_among_strings(void **state)
+TEST(integers_are_found_among_strings)
 {
     est_graph *g = test_graph();
     est_node   t = est_vocabulary_file(g, file_with("12\n-7\n"), EST_STRING, EST_TABLE(.num_oov_buckets = 9));
 
-    (void)state;
     expect_ids(t, ints(3, (const int64_t[]){ -7, 12, 7 }), (const int64_t[]){ 1, 0, bucket("7", 2, 9) });
     est_graph_free(g);
 }
 
-static void ids_give_their_entries_back(void **state)
+TEST(ids_give_their_entries_back)
 {
     est_graph  *g    = test_graph();
     est_tensor *list = strings(2, (const char *const[]){ "", "two" });
@@ -182,7 +172,6 @@ static void ids_give_their_entries_back(void **state)
     est_node    t    = est_vocabulary_list(g, list, NULL);
     est_node    ids  = est_const_i64(g, EST_SHAPE(2, 2), (const int64_t[]){ 1, 0, 2, -1 });
 
-    (void)state;
     check_strings(est_lookup_entry(file, ids, NULL), EST_SHAPE(2, 2),
                   (const char *const[]){ "dog", "cat", "UNK", "UNK" });
     check_strings(est_lookup_entry(t, ids, "?"), EST_SHAPE(2, 2), (const char *const[]){ "two", "", "?", "?" });
@@ -192,7 +181,7 @@ static void ids_give_their_entries_back(void **state)
 }
 
 /* More keys than a batch, than a block of a thread, and than fit into a cache; half of them are not there. */
-static void many_keys_are_found(void **state)
+TEST(many_keys_are_found)
 {
     enum { N = 100003 };
     est_graph  *g     = test_graph();
@@ -200,7 +189,6 @@ static void many_keys_are_found(void **state)
     int64_t    *want = malloc(N * sizeof *want);
     char        text[32];
 
-    (void)state;
     assert_non_null(want);
     ok(est_tensor_create(EST_STRING, EST_SHAPE(N), &words));
     ok(est_tensor_create(EST_STRING, EST_SHAPE(N), &keys));
@@ -220,7 +208,7 @@ static void many_keys_are_found(void **state)
 }
 
 /* Two keys in one chain of slots whose hashes look the same: what differs is not found, and what lies behind it is. */
-static void keys_of_one_hash_are_told_apart(void **state)
+TEST(keys_of_one_hash_are_told_apart)
 {
     est_lookup_table  t   = { .name = "t", .key_dtype = EST_I64, .value_dtype = EST_I64 };
     est_lookup_column key = { .ints = est_alloc(2 * sizeof(int64_t)) }, number = { 0 };
@@ -228,7 +216,6 @@ static void keys_of_one_hash_are_told_apart(void **state)
     int64_t           twice[2], found[3];
     uint64_t          at = 0, hash;
 
-    (void)state;
     assert_non_null(key.ints);
     memcpy(key.ints, keys, 2 * sizeof(int64_t));
     ok(est_lookup_table_fill(&t, key, number, 2, twice));
@@ -261,7 +248,7 @@ static void expect_refused(est_node table, est_tensor *keys, est_status want, co
     est_tensor_free(keys);
 }
 
-static void bad_files_are_refused_by_name_and_line(void **state)
+TEST(bad_files_are_refused_by_name_and_line)
 {
     static const struct {
         const char *text;
@@ -279,7 +266,6 @@ static void bad_files_are_refused_by_name_and_line(void **state)
         { "7\n 7\n", 0, EST_I64, EST_FAILED_PRECONDITION, "line 2 says the same as line 1" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_graph *g = test_graph();
         est_node   t = est_vocabulary_file(g, file_with(cases[i].text), cases[i].key, EST_TABLE(.size = cases[i].size));
@@ -291,7 +277,7 @@ static void bad_files_are_refused_by_name_and_line(void **state)
     }
 }
 
-static void the_keys_of_a_file_are_counted(void **state)
+TEST(the_keys_of_a_file_are_counted)
 {
     static const struct {
         const char *text;
@@ -306,7 +292,6 @@ static void the_keys_of_a_file_are_counted(void **state)
     const char *path;
     int64_t     n;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_status status;
 
@@ -324,23 +309,21 @@ static void the_keys_of_a_file_are_counted(void **state)
     est_fault_arm_alloc(0);
 }
 
-static void a_file_that_cannot_be_read_is_named(void **state)
+TEST(a_file_that_cannot_be_read_is_named)
 {
     est_graph *g = test_graph();
 
-    (void)state;
     expect_refused(est_vocabulary_file(g, "/nowhere/words.txt", EST_STRING, NULL),
                    strings(1, (const char *const[]){ "a" }), EST_NOT_FOUND, "/nowhere/words.txt");
     est_graph_free(g);
 }
 
-static void a_list_with_a_key_twice_is_refused(void **state)
+TEST(a_list_with_a_key_twice_is_refused)
 {
     est_graph  *g       = test_graph();
     est_tensor *words   = strings(3, (const char *const[]){ "a", "b", "a" }),
                *numbers = ints(2, (const int64_t[]){ 4, 4 });
 
-    (void)state;
     expect_refused(est_vocabulary_list(g, words, NULL), strings(1, (const char *const[]){ "b" }),
                    EST_FAILED_PRECONDITION, "the key \"a\" is there twice, as entries 0 and 2");
     expect_refused(est_vocabulary_list(g, numbers, NULL), ints(1, (const int64_t[]){ 4 }), EST_FAILED_PRECONDITION,
@@ -446,9 +429,8 @@ static est_node make_entries_of_nothing(est_graph *g, est_tensor *words)
     return est_lookup_entry(est_const(g, words), est_const(g, words), NULL);
 }
 
-static void builders_say_what_is_wrong(void **state)
+TEST(builders_say_what_is_wrong)
 {
-    (void)state;
     expect_poison(make_both, "not both");
     expect_poison(make_default, "default_id is 3 without has_default");
     expect_poison(make_negative, "size -3");
@@ -467,7 +449,7 @@ static void builders_say_what_is_wrong(void **state)
 }
 
 /* Keys of another type are refused when the step is made: a handle that was read from a file does not tell its type. */
-static void types_are_checked_when_a_step_runs(void **state)
+TEST(types_are_checked_when_a_step_runs)
 {
     est_graph   *g       = test_graph();
     est_tensor  *words   = strings(2, (const char *const[]){ "a", "b" });
@@ -477,7 +459,6 @@ static void types_are_checked_when_a_step_runs(void **state)
     est_session *session = NULL;
     est_tensor  *out     = NULL;
 
-    (void)state;
     ok(est_graph_status(g));
     ok(est_session_create(g, EST_SESSION(.threads = 1), &session));
     assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NODES(node), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
@@ -566,7 +547,7 @@ static void kinds_travel(const est_graph *g)
     est_arena_free(arena);
 }
 
-static void graphs_with_tables_travel(void **state)
+TEST(graphs_with_tables_travel)
 {
     static const char *const theirs[] = { "HashTableV2",
                                           "LookupTableFindV2",
@@ -579,7 +560,6 @@ static void graphs_with_tables_travel(void **state)
     est_node                 nodes[7];
     kinds                    k;
 
-    (void)state;
     kinds_make(&k, file_with("cat\ndog\n"));
     kinds_check(k.g);
     kinds_travel(k.g);
@@ -603,7 +583,7 @@ static void graphs_with_tables_travel(void **state)
 
 /* --- sessions --------------------------------------------------------------------------------------------------- */
 
-static void a_table_is_filled_once_a_session(void **state)
+TEST(a_table_is_filled_once_a_session)
 {
     char         path[64];
     est_graph   *g;
@@ -612,7 +592,6 @@ static void a_table_is_filled_once_a_session(void **state)
     est_node     t, ids, more;
     uint64_t     runs;
 
-    (void)state;
     snprintf(path, sizeof path, "%s", file_with("a\nb\n"));
     g   = test_graph();
     t   = est_vocabulary_file(g, path, EST_STRING, NULL);
@@ -634,14 +613,13 @@ static void a_table_is_filled_once_a_session(void **state)
 }
 
 /* The operation that fills a table may be run by hand, as TensorFlow's programs do: the same entries are fine, others not. */
-static void filling_again_changes_nothing(void **state)
+TEST(filling_again_changes_nothing)
 {
     char         path[64];
     est_graph   *g       = test_graph();
     est_session *session = NULL;
     est_node     t, init;
 
-    (void)state;
     snprintf(path, sizeof path, "%s", file_with("a\nb\n"));
     t    = est_vocabulary_file(g, path, EST_STRING, EST_TABLE(.name = "words"));
     init = est_graph_collection(g, EST_TABLE_INITIALIZERS).data[0];
@@ -658,7 +636,7 @@ static void filling_again_changes_nothing(void **state)
     est_graph_free(g);
 }
 
-static void a_table_that_nothing_fills_is_an_error(void **state)
+TEST(a_table_that_nothing_fills_is_an_error)
 {
     est_graph *g = test_graph();
     est_node   t = est_named(
@@ -666,7 +644,6 @@ static void a_table_that_nothing_fills_is_an_error(void **state)
                      EST_ATTRS(est_attr_type("key_dtype", EST_STRING), est_attr_type("value_dtype", EST_I64))),
           "bare");
 
-    (void)state;
     expect_refused(t, strings(1, (const char *const[]){ "a" }), EST_FAILED_PRECONDITION,
                    "table 'bare' has no entries, and nothing in the graph fills it");
     est_graph_free(g);
@@ -701,12 +678,11 @@ static est_status make_and_run(const char *path)
     return status;
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
     char path[64];
     bool fired = true;
 
-    (void)state;
     snprintf(path, sizeof path, "%s", file_with("a\nb\n"));
     for (int64_t n = 1; fired; n++) {
         est_status status;
@@ -733,28 +709,5 @@ static int remove_folder(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_get_the_numbers_of_their_lines),
-        cmocka_unit_test(every_byte_but_the_end_of_a_line_counts),
-        cmocka_unit_test(lines_behind_size_are_not_looked_at),
-        cmocka_unit_test(integers_have_vocabularies_too),
-        cmocka_unit_test(unknown_keys_share_buckets_by_their_hash),
-        cmocka_unit_test(integers_are_found_among_strings),
-        cmocka_unit_test(ids_give_their_entries_back),
-        cmocka_unit_test(many_keys_are_found),
-        cmocka_unit_test(keys_of_one_hash_are_told_apart),
-        cmocka_unit_test(bad_files_are_refused_by_name_and_line),
-        cmocka_unit_test(the_keys_of_a_file_are_counted),
-        cmocka_unit_test(a_file_that_cannot_be_read_is_named),
-        cmocka_unit_test(a_list_with_a_key_twice_is_refused),
-        cmocka_unit_test(builders_say_what_is_wrong),
-        cmocka_unit_test(types_are_checked_when_a_step_runs),
-        cmocka_unit_test(graphs_with_tables_travel),
-        cmocka_unit_test(a_table_is_filled_once_a_session),
-        cmocka_unit_test(filling_again_changes_nothing),
-        cmocka_unit_test(a_table_that_nothing_fills_is_an_error),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return est_test_run(make_folder, remove_folder);
 }

@@ -2,12 +2,6 @@
  *
  * "ParseExampleV2": dense, padded, ragged and sparse features of a batch, whose sizes change from run to run. What is
  * expected was given by tf.io.parse_example for the same examples; tests/interop/export.c asks it every time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "estoc/example.h"
@@ -15,6 +9,7 @@
 #include "graph/import.h"
 #include "ops/ops.h"
 #include "support/graph_test.h"
+#include "support/test.h"
 
 #define assert_ok(expr) assert_int_equal_msg_(expr, #expr)
 static void assert_int_equal_msg_(est_status status, const char *what)
@@ -125,13 +120,12 @@ static void expect_words(const est_tensor *got, const char *const *words, int n)
 
 /* --- tests ------------------------------------------------------------------------------------------------------- */
 
-static void features_become_tensors(void **state)
+TEST(features_become_tensors)
 {
     const row  *list[3] = { &rows[0], &rows[1], &rows[2] };
     fixture     f;
     est_tensor *feed, *out[6];
 
-    (void)state;
     fixture_make(&f);
     feed = serialize(list, 3);
     assert_ok(est_session_run(f.session, EST_FEEDS({ f.examples, feed }),
@@ -150,7 +144,7 @@ static void features_become_tensors(void **state)
 }
 
 /* One plan, batches of other sizes and with other numbers of values, and nodes behind it that follow. */
-static void sizes_follow_the_contents(void **state)
+TEST(sizes_follow_the_contents)
 {
     const row    *lists[4][5] = { { &rows[2] },
                                   { &rows[0], &rows[0], &rows[1], &rows[0], &rows[0] },
@@ -161,7 +155,6 @@ static void sizes_follow_the_contents(void **state)
     fixture       f;
     est_node      size, sum, pair;
 
-    (void)state;
     fixture_make(&f);
     size = est_size(f.parsed[WORDS].values);
     sum  = est_sum(est_reshape(f.parsed[STEPS].values, EST_I64S(-1)));
@@ -183,14 +176,13 @@ static void sizes_follow_the_contents(void **state)
 }
 
 /* Only how many values or rows there are is asked for: no value is read, and yet the Examples must be. */
-static void only_sizes_are_asked_for(void **state)
+TEST(only_sizes_are_asked_for)
 {
     const row  *list[2] = { &rows[0], &rows[2] };
     fixture     f;
     est_node    words, batch;
     est_tensor *feed, *out[2];
 
-    (void)state;
     fixture_make(&f);
     words = est_size(f.parsed[WORDS].values);
     batch = est_shape_of(f.parsed[PRICE].values);
@@ -206,12 +198,11 @@ static void only_sizes_are_asked_for(void **state)
     fixture_free(&f);
 }
 
-static void no_examples(void **state)
+TEST(no_examples)
 {
     fixture     f;
     est_tensor *feed, *out[4];
 
-    (void)state;
     fixture_make(&f);
     feed = serialize(NULL, 0);
     assert_ok(est_session_run(
@@ -237,7 +228,7 @@ static est_node strings(est_graph *graph, const char *const *text, int n)
 }
 
 /* As TensorFlow's VarLenFeature has it, which no spec of ours asks for. */
-static void sparse_outputs_and_int32_splits(void **state)
+TEST(sparse_outputs_and_int32_splits)
 {
     const row   *list[3]  = { &rows[0], &rows[1], &rows[2] };
     est_graph   *graph    = test_graph();
@@ -246,7 +237,6 @@ static void sparse_outputs_and_int32_splits(void **state)
     est_node     none     = strings(graph, NULL, 0), parsed;
     est_tensor  *feed     = serialize(list, 3), *out[8];
 
-    (void)state;
     parsed = est_build(graph, &est_op_parse_example,
                        EST_NODES(examples, none, strings(graph, (const char *const[]){ "words", "none" }, 2), none,
                                  strings(graph, (const char *const[]){ "steps" }, 1)),
@@ -276,7 +266,7 @@ static void sparse_outputs_and_int32_splits(void **state)
 }
 
 /* Written as a GraphDef and read back it is the same op. */
-static void goes_out_and_comes_back(void **state)
+TEST(goes_out_and_comes_back)
 {
     const row    *list[2] = { &rows[0], &rows[1] };
     est_arena    *arena   = est_arena_create();
@@ -287,7 +277,6 @@ static void goes_out_and_comes_back(void **state)
     est_tensor   *feed    = serialize(list, 2), *out[2];
     est_node      parsed;
 
-    (void)state;
     fixture_make(&f);
     est_graph_def_init(&def, arena);
     assert_ok(est_graph_export(f.graph, &def));
@@ -318,14 +307,13 @@ static void expect_failure(fixture *f, const est_tensor *feed, est_status status
     assert_null(out);
 }
 
-static void bad_examples_are_named(void **state)
+TEST(bad_examples_are_named)
 {
     est_example *example = NULL;
     est_str      bytes;
     est_tensor  *feed = NULL, *damaged;
     fixture      f;
 
-    (void)state;
     fixture_make(&f);
     assert_ok(est_example_create(&example));
     est_example_set_i64s(example, "clicks", (const int64_t[]){ 1 }, 1);
@@ -368,9 +356,8 @@ static void refuse(est_attrs attrs, const char *key, est_shape default_shape, co
               est_attr_types("ragged_split_types", (est_i64s){ 0 }),                                                   \
               est_attr_shapes("dense_shapes", (est_shapes){ (const est_shape[]){ shape }, n }))
 
-static void wrong_nodes_are_refused(void **state)
+TEST(wrong_nodes_are_refused)
 {
-    (void)state;
     refuse(ATTRS(EST_SHAPE(2), 1), NULL, EST_SHAPE(2), "0 dense keys for 1");
     refuse(ATTRS(EST_SHAPE(2), 0), "x", EST_SHAPE(2), "0 dense_shapes");
     refuse(ATTRS(EST_SHAPE(2), 1), "x", EST_SHAPE(3), "a default of shape [3]");
@@ -378,13 +365,12 @@ static void wrong_nodes_are_refused(void **state)
     refuse(ATTRS(EST_SHAPE(2, -1), 1), "x", EST_SHAPE(2), "must be known");
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
     const row  *list[2] = { &rows[0], &rows[1] };
     est_tensor *feed    = serialize(list, 2);
     bool        fired   = true;
 
-    (void)state;
     for (int64_t n = 1; fired; n++) {
         est_graph       *graph   = NULL;
         est_session     *session = NULL;
@@ -422,13 +408,5 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_become_tensors),         cmocka_unit_test(sizes_follow_the_contents),
-        cmocka_unit_test(only_sizes_are_asked_for),        cmocka_unit_test(no_examples),
-        cmocka_unit_test(sparse_outputs_and_int32_splits), cmocka_unit_test(goes_out_and_comes_back),
-        cmocka_unit_test(bad_examples_are_named),          cmocka_unit_test(wrong_nodes_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL) != 0 || graph_test_failures != 0;
+    return est_test_run(NULL, NULL) != 0 || graph_test_failures != 0;
 }

@@ -3,16 +3,12 @@
  * "EstRowVariable", "EstFindRows", "EstFillRowTable", and "EstPullRows" and "EstAdmitRows" of tables that are elsewhere: which steps give rows to keys, and that the operations they are
  * lowered to find the same rows. What becomes of keys is tested in tests/kernels/row_table.c. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/lower.h"
 #include "ops/ops.h"
 #include "support/graph_test.h"
+#include "support/test.h"
 
 static const est_row_policy policy = { .draw = { .a = 1 }, .admit_after = 1 };
 
@@ -34,14 +30,13 @@ static void expect_rows(est_session *session, est_node keys, est_node rows, est_
     est_tensor_free(out);
 }
 
-static void test_only_a_step_that_trains_admits(void **state)
+TEST(only_a_step_that_trains_admits)
 {
     const int64_t given[4] = { 70, -3, 70, INT64_MAX }, none[4] = { -1, -1, -1, -1 }, rows[4] = { 0, 1, 0, 2 };
     est_graph    *graph   = NULL;
     est_session  *session = NULL;
     est_node      variable, keys, found, again, update;
 
-    (void)state;
     ok(est_graph_create(1, &graph));
     variable = est_row_variable(graph, "w", EST_SHAPE(5, 2), &policy);
     keys     = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
@@ -123,12 +118,11 @@ static void expect_same(est_tensor *before[16], est_tensor *after[16], int n)
 
 /* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from others, be it
  * from keys that made room or from keys that left for their age, also after its update has written them. */
-static void test_a_step_that_fails_admits_nothing(void **state)
+TEST(a_step_that_fails_admits_nothing)
 {
     static const int64_t first[4] = { 1, 2, 3, 3 }, second[4] = { 2, 2, 2, 2 }, third[4] = { 7, 8, 7, 8 };
     static const int64_t sought[4] = { 1, 7, 8, 2 };
 
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         bool           aging = kind % 2 == 1;
         failing        f     = open_failing(aging ? 1 : 0, kind >= 2);
@@ -149,14 +143,13 @@ static void test_a_step_that_fails_admits_nothing(void **state)
     }
 }
 
-static void test_other_variables_have_no_rows(void **state)
+TEST(other_variables_have_no_rows)
 {
     est_graph   *graph   = NULL;
     est_session *session = NULL;
     est_tensor  *out     = NULL;
     est_node     variable, rows;
 
-    (void)state;
     ok(est_graph_create(1, &graph));
     variable = est_variable(graph, "v", EST_F32, EST_SHAPE(2, 2));
     est_variable_initializer(variable, est_const_f32(graph, EST_SHAPE(2, 2), (const float[4]){ 0 }));
@@ -169,7 +162,7 @@ static void test_other_variables_have_no_rows(void **state)
     est_graph_free(graph);
 }
 
-static void test_lowered(void **state)
+TEST(lowered)
 {
     const int64_t given[4] = { 9, 8, 7, -1 };
     est_graph    *graph = NULL, *lowered = NULL;
@@ -177,7 +170,6 @@ static void test_lowered(void **state)
     est_tensor   *stored  = NULL;
     est_node      variable, nodes[3];
 
-    (void)state;
     ok(est_graph_create(1, &graph));
     variable = est_row_variable(graph, "w", EST_SHAPE(3, 2), &policy);
     nodes[0] = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
@@ -202,7 +194,7 @@ static void expect_i64(const est_tensor *tensor, const int64_t *want, int64_t n)
 
 /* A lookup for another task shows the rows that a training step would give its keys, and gives none. The push of that step
  * does, and drops the gradient of a key that has no row by then. */
-static void test_rows_for_another_task(void **state)
+TEST(rows_for_another_task)
 {
     const int64_t given[4] = { 70, -3, 70, 9 }, distinct[3] = { 70, -3, 9 }, none[4] = { -1, -1, -1, -1 };
     const int64_t rows[4] = { 0, 1, 0, 2 }, pushed[3] = { 9, 5, 70 };
@@ -212,7 +204,6 @@ static void test_rows_for_another_task(void **state)
     est_tensor   *keys = NULL, *ids = NULL, *out[2] = { NULL };
     est_node      variable, key, id, pull, admit, found;
 
-    (void)state;
     ok(est_graph_create(1, &graph));
     variable = est_row_variable(graph, "w", EST_SHAPE(5, 2), &policy);
     key      = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
@@ -250,17 +241,4 @@ static void test_rows_for_another_task(void **state)
     est_tensor_free(keys);
     est_session_free(session);
     est_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_a_step_that_trains_admits),
-        cmocka_unit_test(test_rows_for_another_task),
-        cmocka_unit_test(test_a_step_that_fails_admits_nothing),
-        cmocka_unit_test(test_other_variables_have_no_rows),
-        cmocka_unit_test(test_lowered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,27 +176,23 @@ static void survive_all(flavour kind)
     free_batches(batches);
 }
 
-static void dense_model(void **state)
+TEST(dense_model)
 {
-    (void)state;
     survive_all(DENSE_ADAM);
 }
 
-static void sparse_model(void **state)
+TEST(sparse_model)
 {
-    (void)state;
     survive_all(SPARSE_ADAGRAD);
 }
 
-static void ragged_model(void **state)
+TEST(ragged_model)
 {
-    (void)state;
     survive_all(RAGGED_FTRL);
 }
 
-static void convolution_model(void **state)
+TEST(convolution_model)
 {
-    (void)state;
     survive_all(CONV_MOMENTUM);
 }
 
@@ -207,11 +203,10 @@ static est_status run_late(est_session *s, est_node n, est_node y, const est_ten
     return est_session_run(s, EST_FEEDS({ n, size }), EST_NODES(y, n), (est_nodes){ 0 }, out);
 }
 
-static void late_sizes(void **state)
+TEST(late_sizes)
 {
     bool fired = true;
 
-    (void)state;
     for (int64_t k = 1; fired; k++) {
         nn_test     t   = nn_begin(1);
         est_node    n   = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
@@ -238,14 +233,4 @@ static void late_sizes(void **state)
         est_tensor_free(many);
         nn_end(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_model),       cmocka_unit_test(sparse_model), cmocka_unit_test(ragged_model),
-        cmocka_unit_test(convolution_model), cmocka_unit_test(late_sizes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

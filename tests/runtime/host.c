@@ -36,13 +36,12 @@ static est_host *make_host(void)
     return host;
 }
 
-static void test_equal_segments(void **state)
+TEST(equal_segments)
 {
     est_host       *host  = make_host();
     est_wire_writer bytes = make_segment(3), other = make_segment(2);
     int             part = -1, again = -1;
 
-    (void)state;
     assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
     assert_ok(est_host_enter(host, bytes.data, bytes.size, &again));
     assert_int_equal(part, 0);
@@ -63,7 +62,7 @@ static void test_equal_segments(void **state)
     est_host_free(NULL);
 }
 
-static void test_run(void **state)
+TEST(run)
 {
     est_host       *host  = make_host();
     est_wire_writer bytes = make_segment(2);
@@ -71,7 +70,6 @@ static void test_run(void **state)
     est_var        *w;
     int             part;
 
-    (void)state;
     assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
     assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &x));
     assert_int_equal(est_host_run(host, part, 0, (const est_tensor *[]){ x }), EST_FAILED_PRECONDITION);
@@ -89,7 +87,7 @@ static void test_run(void **state)
 }
 
 /* Nodes and outputs that the graph does not have. */
-static void test_names(void **state)
+TEST(names)
 {
     static const struct {
         uint32_t    field;
@@ -105,7 +103,6 @@ static void test_names(void **state)
                 { 3, "x:999999999999", "is not in its graph" },
                 { 4, "x:7", "no such output" } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         est_host       *host  = make_host();
         est_wire_writer bytes = make_segment(2);
@@ -121,14 +118,13 @@ static void test_names(void **state)
 }
 
 /* Cut at every byte, and every allocation failing: refused, and the whole is taken afterwards. */
-static void test_damage(void **state)
+TEST(damage)
 {
     est_host       *host  = make_host();
     est_wire_writer bytes = make_segment(2);
     bool            fired = true;
     int             part  = -1, n_parts;
 
-    (void)state;
     for (size_t size = 1; size < bytes.size; size++) {
         char      *copy = est_alloc(size);
         est_status status;
@@ -156,16 +152,4 @@ static void test_damage(void **state)
     assert_int_equal(part, 0);
     est_wire_writer_clear(&bytes);
     est_host_free(host);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_segments),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_damage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,11 +163,10 @@ static void check_model(body make, est_optimizer optimizer, const char *label, p
     check_slab(make, optimizer, 1.15, label, facts);
 }
 
-static void tables_share_the_threads(void **state)
+TEST(tables_share_the_threads)
 {
     plan_facts facts = { 0 };
 
-    (void)state;
     check_model(many_tables, est_adagrad(0.1, NULL), "tables, Adagrad", &facts);
     check_model(many_tables, est_ftrl(0.1, NULL), "tables, Ftrl", &facts);
     check_model(many_tables, est_adam(0.01, NULL), "tables, Adam", &facts);
@@ -175,43 +174,28 @@ static void tables_share_the_threads(void **state)
     assert_true(facts.lanes > 0);
 }
 
-static void convolutions_reuse_their_memory(void **state)
+TEST(convolutions_reuse_their_memory)
 {
     plan_facts facts = { 0 };
 
-    (void)state;
     check_model(convolution, est_momentum(0.01, NULL), "convolution, momentum", &facts);
     check_model(convolution, est_sgd(0.01), "convolution, gradient descent", &facts);
     assert_true(facts.inplace > 0);
 }
 
-static void replicas_reuse_their_memory(void **state)
+TEST(replicas_reuse_their_memory)
 {
     plan_facts facts = { 0 };
 
-    (void)state;
     check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "tower, Adam", &facts);
     check_model(replica, est_adadelta(1, NULL), "tower, Adadelta", &facts);
     assert_true(facts.inplace > 0 && facts.fused > 0);
 }
 
-static void hundreds_of_small_results_share_memory(void **state)
+TEST(hundreds_of_small_results_share_memory)
 {
     plan_facts facts = { 0 };
 
-    (void)state;
     check_slab(many_scales, est_adagrad(0.1, NULL), 1.5, "scales, Adagrad", &facts); /* sizes share no memory */
     assert_true(facts.inplace > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_share_the_threads),
-        cmocka_unit_test(convolutions_reuse_their_memory),
-        cmocka_unit_test(replicas_reuse_their_memory),
-        cmocka_unit_test(hundreds_of_small_results_share_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void compare_initializer(est_initializer initializer, est_dtype dtype, es
     est_graph_free(graph);
 }
 
-static void test_every_initializer(void **state)
+TEST(every_initializer)
 {
     const est_initializer initializers[] = {
         est_init_zeros(),
@@ -144,7 +144,6 @@ static void test_every_initializer(void **state)
         { .make = make_by_hand },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof initializers / sizeof initializers[0]; i++) {
         compare_initializer(initializers[i], EST_F32, EST_SHAPE(ROWS, WIDTH));
         compare_initializer(initializers[i], EST_F64, EST_SHAPE(131101));
@@ -153,7 +152,7 @@ static void test_every_initializer(void **state)
 }
 
 /* Small ones, integers and what no row can be drawn of alone are filled. */
-static void test_what_does_not_wait(void **state)
+TEST(what_does_not_wait)
 {
     est_graph   *graph = new_graph();
     est_node     small = est_variable(graph, "small", EST_F32, EST_SHAPE(1000));
@@ -174,7 +173,6 @@ static void test_what_does_not_wait(void **state)
     est_session_free(session);
     est_session_free(other);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- readers -------------------------------------------------------------------------------------------------------- */
@@ -216,15 +214,14 @@ static void compare_rows(est_dtype dtype)
     est_graph_free(graph);
 }
 
-static void test_gather(void **state)
+TEST(gather)
 {
-    (void)state;
     compare_rows(EST_I64);
     compare_rows(EST_I32);
 }
 
 /* Who reads all of it sees all of it. */
-static void test_dense_read(void **state)
+TEST(dense_read)
 {
     est_graph   *graph = new_graph();
     est_node     all   = est_read_variable(add_table(graph));
@@ -239,7 +236,6 @@ static void test_dense_read(void **state)
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- writers -------------------------------------------------------------------------------------------------------- */
@@ -306,9 +302,8 @@ static void compare_training(est_optimizer optimizer)
     est_graph_free(graph);
 }
 
-static void test_every_sparse_update(void **state)
+TEST(every_sparse_update)
 {
-    (void)state;
     compare_training(est_sgd(0.1));
     compare_training(est_momentum(0.1, NULL));
     compare_training(est_momentum(0.1, EST_MOMENTUM(.nesterov = true, .keras = true)));
@@ -323,7 +318,7 @@ static void test_every_sparse_update(void **state)
 }
 
 /* Adam changes every row of its slots. */
-static void test_dense_update(void **state)
+TEST(dense_update)
 {
     est_graph   *graph = new_graph();
     est_node     table = add_table(graph), ids = est_const_list(graph, EST_I64S(3, 4, ROWS - 1));
@@ -337,10 +332,9 @@ static void test_dense_update(void **state)
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
-    (void)state;
 }
 
-static void test_scatter(void **state)
+TEST(scatter)
 {
     est_graph   *graph = new_graph();
     est_node     table = add_table(graph), ids = est_const_list(graph, EST_I64S(3, 4, ROWS - 1, 3));
@@ -357,11 +351,10 @@ static void test_scatter(void **state)
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* What is assigned as a whole is what is there, before and after rows were touched. */
-static void test_overwritten(void **state)
+TEST(overwritten)
 {
     est_graph   *graph = new_graph();
     est_node     table = add_table(graph), shape = est_const_list(graph, EST_I64S(ROWS, WIDTH));
@@ -398,11 +391,10 @@ static void test_overwritten(void **state)
     }
     est_tensor_free(numbers);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* A first value that the same step reads is there when it does. */
-static void test_read_in_the_same_step(void **state)
+TEST(read_in_the_same_step)
 {
     est_graph   *graph  = new_graph();
     est_node     table  = est_variable(graph, "table", EST_F32, EST_SHAPE(ROWS, WIDTH));
@@ -422,11 +414,10 @@ static void test_read_in_the_same_step(void **state)
     est_session_free(fused);
     est_session_free(plain);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* A variable that is drawn again has its new values at once. */
-static void test_drawn_again(void **state)
+TEST(drawn_again)
 {
     est_graph   *graph  = new_graph();
     est_node     table  = est_variable(graph, "table", EST_F32, EST_SHAPE(ROWS, WIDTH));
@@ -445,13 +436,12 @@ static void test_drawn_again(void **state)
     est_session_free(fused);
     est_session_free(plain);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- files ---------------------------------------------------------------------------------------------------------- */
 
 /* What was saved is what would have been drawn; saving draws nothing; what is restored is not drawn over. */
-static void test_save_and_restore(void **state)
+TEST(save_and_restore)
 {
     est_graph   *graph = new_graph();
     est_node     ids, splits, target = build_model(graph, est_adagrad(0.1, NULL), &ids, &splits);
@@ -473,7 +463,6 @@ static void test_save_and_restore(void **state)
     est_session_free(waits);
     est_session_free(restored);
     est_graph_free(graph);
-    (void)state;
 }
 
 typedef struct writer {
@@ -555,9 +544,8 @@ static void compare_snapshot(est_optimizer optimizer, bool by_rows)
     est_graph_free(graph);
 }
 
-static void test_snapshot(void **state)
+TEST(snapshot)
 {
-    (void)state;
     compare_snapshot(est_sgd(0.1), true);
     compare_snapshot(est_momentum(0.1, NULL), true);
     compare_snapshot(est_momentum(0.1, EST_MOMENTUM(.nesterov = true, .keras = true)), true);
@@ -572,7 +560,7 @@ static void test_snapshot(void **state)
 /* --- tasks ---------------------------------------------------------------------------------------------------------- */
 
 /* A shard draws its rows of the whole, at the task that has it. */
-static void test_shards(void **state)
+TEST(shards)
 {
     est_graph      *graph = new_graph();
     est_node        ids, splits, target = build_model(graph, est_adagrad(0.1, NULL), &ids, &splits);
@@ -598,7 +586,6 @@ static void test_shards(void **state)
     est_session_free(whole);
     memory_remote_free(remote);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
@@ -631,7 +618,7 @@ static void *touch(void *arg)
 }
 
 /* A row that was changed is not drawn again. */
-static void test_threads(void **state)
+TEST(threads)
 {
     est_graph   *graph = new_graph();
     est_session *waits, *whole;
@@ -652,7 +639,6 @@ static void test_threads(void **state)
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
@@ -669,7 +655,7 @@ static int64_t resident_bytes(void)
 }
 
 /* 640 MB and a slot as large, of which 100 rows are used. The address sanitizer has memory of its own beside all of it. */
-static void test_memory_of_rows_touched(void **state)
+TEST(memory_of_rows_touched)
 {
     static const int64_t most   = (EST_TEST_SANITIZED ? INT64_C(512) : INT64_C(32)) << 20;
     est_graph           *graph  = new_graph();
@@ -694,7 +680,6 @@ static void test_memory_of_rows_touched(void **state)
     est_tensor_free(feed);
     est_session_free(session);
     est_graph_free(graph);
-    (void)state;
 }
 
 /* --- failures ------------------------------------------------------------------------------------------------------- */
@@ -720,7 +705,7 @@ static est_status live(est_graph *graph, est_saver *saver)
     return status;
 }
 
-static void test_failed_allocations(void **state)
+TEST(failed_allocations)
 {
     est_graph *graph = new_graph();
     est_saver *saver;
@@ -740,29 +725,9 @@ static void test_failed_allocations(void **state)
     assert_true(n > 20);
     est_saver_free(saver);
     est_graph_free(graph);
-    (void)state;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_initializer),
-        cmocka_unit_test(test_what_does_not_wait),
-        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_dense_read),
-        cmocka_unit_test(test_every_sparse_update),
-        cmocka_unit_test(test_dense_update),
-        cmocka_unit_test(test_scatter),
-        cmocka_unit_test(test_overwritten),
-        cmocka_unit_test(test_read_in_the_same_step),
-        cmocka_unit_test(test_drawn_again),
-        cmocka_unit_test(test_save_and_restore),
-        cmocka_unit_test(test_snapshot),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_memory_of_rows_touched),
-        cmocka_unit_test(test_failed_allocations),
-    };
-
-    return cmocka_run_group_tests_name("lazy rows", tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -148,9 +148,8 @@ static void compare_with_whole(est_optimizer optimizer, int n_tasks, bool no_pas
     est_graph_free(m.graph);
 }
 
-static void test_same_numbers(void **state)
+TEST(same_numbers)
 {
-    (void)state;
     for (int n = 1; n <= 4; n++) {
         compare_with_whole(est_sgd(0.1), n, false);
         compare_with_whole(est_adagrad(0.1, NULL), n, false);
@@ -161,9 +160,8 @@ static void test_same_numbers(void **state)
 }
 
 /* One exchange for values and one for gradients with one task; with several a third for the step's count, at one of them. */
-static void test_messages_a_step(void **state)
+TEST(messages_a_step)
 {
-    (void)state;
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
         model        m       = make_model(est_adagrad(0.1, NULL));
         est_remote  *remote  = memory_remote_create(n_tasks);
@@ -244,9 +242,8 @@ static void compare_deep(est_optimizer optimizer, int n_tasks)
 }
 
 /* Adam's powers are read by all pieces and written by the rest. */
-static void test_pieces_same_numbers(void **state)
+TEST(pieces_same_numbers)
 {
-    (void)state;
     for (int n = 1; n <= 2; n++) {
         compare_deep(est_adagrad(0.01, NULL), n);
         compare_deep(est_adam(0.001, NULL), n);
@@ -276,9 +273,8 @@ static void measure_overlap(est_step *step, size_t *before, size_t *after, int *
 }
 
 /* Most gradients leave during the backward pass, in a handful of messages; small ones wait for each other. */
-static void test_pieces_overlap(void **state)
+TEST(pieces_overlap)
 {
-    (void)state;
     for (int large = 0; large < 2; large++) {
         model        m       = make_deep(est_adagrad(0.1, NULL), large ? UNITS : 16);
         est_remote  *remote  = memory_remote_create(1);
@@ -310,9 +306,8 @@ static void test_pieces_overlap(void **state)
 }
 
 /* Of tables only rows travel, also where the update moves every row. */
-static void test_rows_travel(void **state)
+TEST(rows_travel)
 {
-    (void)state;
     for (int lazy = 0; lazy < 2; lazy++) {
         model        m       = make_model(lazy ? est_lazy_adam(0.1, NULL) : est_adam(0.1, NULL));
         est_remote  *remote  = memory_remote_create(1);
@@ -337,7 +332,7 @@ static void test_rows_travel(void **state)
 }
 
 /* The rest gets the old value of what a piece has written: b becomes a as it was. */
-static void test_pieces_and_reads(void **state)
+TEST(pieces_and_reads)
 {
     est_remote  *remote  = memory_remote_create(1);
     est_session *session = NULL;
@@ -346,7 +341,6 @@ static void test_pieces_and_reads(void **state)
     est_tensor  *feed = NULL, *out = NULL;
     int64_t      n = 100000;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     a     = est_weight(graph, "a", EST_SHAPE(n), EST_WEIGHT(.initializer = est_init_ones()));
     b     = est_weight(graph, "b", EST_SHAPE(n), EST_WEIGHT(.initializer = est_init_zeros()));
@@ -373,7 +367,7 @@ static void test_pieces_and_reads(void **state)
 }
 
 /* What a variable had before a step is what a later phase gets, too, though the variable was written since. */
-static void test_old_value_in_later_phase(void **state)
+TEST(old_value_in_later_phase)
 {
     est_remote  *remote  = memory_remote_create(1);
     est_session *session = NULL;
@@ -381,7 +375,6 @@ static void test_old_value_in_later_phase(void **state)
     est_node     a, x, early, seen, late;
     est_tensor  *feed = NULL, *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     a     = est_weight(graph, "a", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
     x     = est_placeholder(graph, "x", EST_F32, EST_SHAPE(2));
@@ -404,7 +397,7 @@ static void test_old_value_in_later_phase(void **state)
 }
 
 /* Every allocation of preparing such a step fails once; it is said, nothing is lost, and the step can be prepared afterwards. */
-static void test_pieces_without_memory(void **state)
+TEST(pieces_without_memory)
 {
     model        m       = make_deep(est_adagrad(0.1, NULL), UNITS);
     est_remote  *remote  = memory_remote_create(1);
@@ -415,7 +408,6 @@ static void test_pieces_without_memory(void **state)
     int          n_sent;
     bool         fired = true;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
     for (int64_t n = 1; fired; n++) {
@@ -439,7 +431,7 @@ static void test_pieces_without_memory(void **state)
 /* --- values that are used where they came ----------------------------------------------------------------------------------- */
 
 /* A pulled value takes no memory of the step, also under another shape, and lies elsewhere in every run. */
-static void test_pulled_in_place(void **state)
+TEST(pulled_in_place)
 {
     est_remote  *remote  = memory_remote_create(1);
     est_session *session = NULL;
@@ -448,7 +440,6 @@ static void test_pulled_in_place(void **state)
     est_step    *step = NULL;
     int64_t      n    = 300;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     a   = est_weight(graph, "a", EST_SHAPE(n, n), EST_WEIGHT(.initializer = est_init_ones()));
     row = est_reshape(est_read_variable(a), EST_I64S(n * n));
@@ -504,9 +495,8 @@ static model make_dynamic(est_optimizer optimizer)
 
 /* Keys are seen, admitted and forgotten at the task that has them as they are in one process, and a second session over the tasks
  * goes on where the first ended. */
-static void test_dynamic(void **state)
+TEST(dynamic)
 {
-    (void)state;
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
         for (int adam = 0; adam < 2; adam++) {
             model        m      = make_dynamic(adam ? est_lazy_adam(0.01, NULL) : est_adagrad(0.1, NULL));
@@ -538,7 +528,7 @@ static void test_dynamic(void **state)
 }
 
 /* At another task a step that trains an embedding looks it up once, all others as often as they like. */
-static void test_dynamic_looked_up_twice(void **state)
+TEST(dynamic_looked_up_twice)
 {
     est_row_policy policy  = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 }, .admit_after = 1 };
     est_remote    *remote  = memory_remote_create(1);
@@ -548,7 +538,6 @@ static void test_dynamic_looked_up_twice(void **state)
     est_step      *step = NULL;
     est_tensor    *one = NULL, *out[2] = { NULL, NULL };
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     table = est_row_variable(graph, "table", EST_SHAPE(10, 2), &policy);
     for (int i = 0; i < 2; i++) {
@@ -581,14 +570,13 @@ static void test_dynamic_looked_up_twice(void **state)
 /* --- where things go ----------------------------------------------------------------------------------------------------- */
 
 /* The table and its slots on one task, everything else on the other: as even as it gets. */
-static void test_placement_by_size(void **state)
+TEST(placement_by_size)
 {
     model        m       = make_model(est_adagrad(0.1, NULL));
     est_remote  *remote  = memory_remote_create(2);
     est_session *session = NULL;
     est_store   *store;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.remote = remote), &session));
     assert_ok(est_session_store(session, &store));
     assert_true(est_store_find(store, "table")->elsewhere);
@@ -603,7 +591,7 @@ static void test_placement_by_size(void **state)
     est_graph_free(m.graph);
 }
 
-static void test_pinned(void **state)
+TEST(pinned)
 {
     est_remote  *remote  = memory_remote_create(2);
     est_session *session = NULL;
@@ -612,7 +600,6 @@ static void test_pinned(void **state)
     est_store   *store;
     est_tensor  *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_graph_device(graph, "/job:ps/task:1");
     a = est_weight(graph, "a", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
@@ -637,13 +624,12 @@ static void test_pinned(void **state)
     est_graph_free(graph);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_remote  *remote  = memory_remote_create(2);
     est_session *session = NULL;
     est_graph   *graph;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_graph_device(graph, "/job:ps/task:7");
     (void)est_weight(graph, "lost", EST_SHAPE(2), NULL);
@@ -654,7 +640,7 @@ static void test_refused(void **state)
 }
 
 /* An id that the table does not have is an error of the task that has the table. */
-static void test_errors_come_back(void **state)
+TEST(errors_come_back)
 {
     est_remote  *remote  = memory_remote_create(1);
     est_session *session = NULL;
@@ -662,7 +648,6 @@ static void test_errors_come_back(void **state)
     est_node     table, rows;
     est_tensor  *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     table = est_weight(graph, "table", EST_SHAPE(10, 2), NULL);
     rows  = est_resource_gather(table, est_const_ints(graph, EST_I64, EST_I64S(3, 11, 3)));
@@ -679,7 +664,7 @@ static void test_errors_come_back(void **state)
 
 /* A constant that waits for something of the step is here, after it: what it waits for runs where its variable is, once, and not
  * where the constant is used. */
-static void test_constant_after(void **state)
+TEST(constant_after)
 {
     est_remote  *remote  = memory_remote_create(3);
     est_session *session = NULL;
@@ -687,7 +672,6 @@ static void test_constant_after(void **state)
     est_node     a, b, update, add, seven;
     est_tensor  *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_graph_device(graph, "/job:ps/task:1");
     a = est_weight(graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
@@ -712,28 +696,4 @@ static void test_constant_after(void **state)
     est_session_free(session);
     memory_remote_free(remote);
     est_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),
-        cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size),
-        cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_dynamic_looked_up_twice),
-        cmocka_unit_test(test_pieces_same_numbers),
-        cmocka_unit_test(test_pieces_overlap),
-        cmocka_unit_test(test_rows_travel),
-        cmocka_unit_test(test_pieces_and_reads),
-        cmocka_unit_test(test_old_value_in_later_phase),
-        cmocka_unit_test(test_pulled_in_place),
-        cmocka_unit_test(test_pieces_without_memory),
-        cmocka_unit_test(test_constant_after),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

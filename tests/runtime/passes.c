@@ -86,13 +86,12 @@ static void end_both(both *b)
 
 /* --- folding -------------------------------------------------------------------------------------------------------------- */
 
-static void constants_are_folded(void **state)
+TEST(constants_are_folded)
 {
     nn_test     t  = nn_begin(1);
     est_node    x  = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3)), c, y;
     est_tensor *in = noise(EST_SHAPE(2, 3), 1);
 
-    (void)state;
     c      = est_softmax(est_exp(noise_const(t.graph, EST_SHAPE(1, 3), 2)), -1);
     y      = est_mul(est_add(x, c), est_reduce_sum(c, EST_I64S(1), true));
     both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(y, c), 0);
@@ -102,13 +101,12 @@ static void constants_are_folded(void **state)
     nn_end(&t);
 }
 
-static void what_differs_between_runs_is_not_folded(void **state)
+TEST(what_differs_between_runs_is_not_folded)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_random_uniform(est_const_list(t.graph, EST_I64S(8)), EST_F32, 5), y = est_neg(x);
     double   a[8], b[8];
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(nn_fetch(&t, y, a, 8), 8);
     assert_int_equal(nn_fetch(&t, y, b, 8), 8);
@@ -116,14 +114,13 @@ static void what_differs_between_runs_is_not_folded(void **state)
     nn_end(&t);
 }
 
-static void large_and_failing_constants_are_left_alone(void **state)
+TEST(large_and_failing_constants_are_left_alone)
 {
     nn_test     t = nn_begin(1);
     est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE_SCALAR), zeros, bad;
     est_step   *step;
     est_tensor *out = NULL;
 
-    (void)state;
     zeros = est_fill(est_const_list(t.graph, EST_I64S(100, 1000)), est_scalar(t.graph, EST_F32, 0)); /* 400 KB */
     nn_ready(&t);
     assert_ok(
@@ -139,7 +136,7 @@ static void large_and_failing_constants_are_left_alone(void **state)
 
 /* --- merging -------------------------------------------------------------------------------------------------------------- */
 
-static void equal_operations_are_merged(void **state)
+TEST(equal_operations_are_merged)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3));
@@ -147,7 +144,6 @@ static void equal_operations_are_merged(void **state)
              same  = est_leaky_relu(x, 0.2);
     est_tensor *in = noise(EST_SHAPE(2, 3), 1);
 
-    (void)state;
     both r = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(a, b, est_add(a, b), other, same),
                       0);
     assert_int_equal(count_ops(r.step, "Exp"), 1);
@@ -170,7 +166,7 @@ static est_node string_const(est_graph *g, const char *text)
 }
 
 /* Strings by what they say, not by where they lie; checks as anything else. */
-static void equal_strings_and_checks_are_merged(void **state)
+TEST(equal_strings_and_checks_are_merged)
 {
     nn_test  t = nn_begin(1);
     est_node x = est_placeholder(t.graph, "x", EST_STRING, EST_SHAPE(-1));
@@ -180,7 +176,6 @@ static void equal_strings_and_checks_are_merged(void **state)
     est_node    d = est_check_range(n, 0, 9, "n"), e = est_check_range(n, 0, 9, "n"), f = est_check_range(n, 0, 8, "n");
     est_tensor *in = NULL, *numbers = NULL;
 
-    (void)state;
     assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &(est_str){ "one", 3 }, &in));
     assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 5 }, &numbers));
     both r = run_both(t.graph, EST_NODES(x, n), (const est_tensor *[]){ in, numbers }, EST_NODES(a, b, c, d, e, f), 0);
@@ -192,7 +187,7 @@ static void equal_strings_and_checks_are_merged(void **state)
     nn_end(&t);
 }
 
-static void random_operations_and_placeholders_stay_apart(void **state)
+TEST(random_operations_and_placeholders_stay_apart)
 {
     nn_test  t      = nn_begin(1);
     est_node x      = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1)),
@@ -201,7 +196,6 @@ static void random_operations_and_placeholders_stay_apart(void **state)
     est_tensor *one = noise(EST_SHAPE(64), 1), *two = noise(EST_SHAPE(64), 2), *out[2];
     double      sum = 0;
 
-    (void)state;
     nn_ready(&t);
     assert_ok(est_session_run(t.session, EST_FEEDS({ x, one }, { y, two }), EST_NODES(est_sub(x, y), d),
                               (est_nodes){ 0 }, out));
@@ -214,14 +208,13 @@ static void random_operations_and_placeholders_stay_apart(void **state)
     nn_end(&t);
 }
 
-static void reads_on_two_sides_of_a_write_stay_apart(void **state)
+TEST(reads_on_two_sides_of_a_write_stay_apart)
 {
     nn_test     t  = nn_begin(1);
     est_node    v  = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1)), fetches[8];
     est_node    at = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 1 });
     est_tensor *out[8];
 
-    (void)state;
     est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(1, 2, 3)));
     fetches[0]     = est_neg(est_read_variable(v));
     fetches[1]     = est_resource_gather(v, at);
@@ -249,14 +242,13 @@ static void reads_on_two_sides_of_a_write_stay_apart(void **state)
 }
 
 /* Rows of a variable put back in another order: the update reads what it overwrites. */
-static void an_update_may_read_the_variable_it_changes(void **state)
+TEST(an_update_may_read_the_variable_it_changes)
 {
     nn_test  t  = nn_begin(1);
     est_node v  = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1));
     est_node at = est_const_i64(t.graph, EST_SHAPE(3), (const int64_t[]){ 2, 1, 0 });
     double   got[3];
 
-    (void)state;
     est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(1, 2, 3)));
     est_node flip  = est_scatter_update(v, at, est_read_variable(v));
     est_node twice = est_assign_add(v, est_read_variable(v));
@@ -275,12 +267,11 @@ static void an_update_may_read_the_variable_it_changes(void **state)
 /* Rounding of a sum of k products done in another order: about sqrt(k) units of 2^-24, here with room for k <= 300. */
 #define ROUNDING 4e-6
 
-static void products_with_bias_and_relu(void **state)
+TEST(products_with_bias_and_relu)
 {
     static const int64_t sizes[][3] = { { 1, 1, 1 },     { 3, 5, 7 },   { 17, 33, 9 },
                                         { 64, 300, 65 }, { 2, 8, 129 }, { 0, 3, 4 } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int how = 0; how < 8; how++) {
             bool        ta = how & 1, tb = how & 2, relu = how & 4;
@@ -333,12 +324,11 @@ static void end_mlp(mlp *m)
     nn_end(&m->t);
 }
 
-static void gradients_through_relu(void **state)
+TEST(gradients_through_relu)
 {
     mlp          m = begin_mlp();
     est_gradient g[4];
 
-    (void)state;
     est_gradients(m.loss, m.wrt, 4, g);
     both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in },
                       EST_NODES(m.loss, g[0].values, g[1].values, g[2].values, g[3].values), 1e-5);
@@ -348,11 +338,10 @@ static void gradients_through_relu(void **state)
     end_mlp(&m);
 }
 
-static void what_is_fetched_is_not_fused_away(void **state)
+TEST(what_is_fetched_is_not_fused_away)
 {
     mlp m = begin_mlp();
 
-    (void)state;
     both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(m.product, m.loss), 1e-5);
     assert_int_equal(count_ops(b.step, "EstMatMulBias"), 1); /* only the other layer */
     assert_int_equal(count_ops(b.step, "MatMul"), 1);
@@ -367,12 +356,11 @@ static void what_is_fetched_is_not_fused_away(void **state)
     end_mlp(&m);
 }
 
-static void what_others_look_at_is_not_fused_away(void **state)
+TEST(what_others_look_at_is_not_fused_away)
 {
     mlp      m     = begin_mlp();
     est_node other = est_sum(est_exp(est_neg(est_square(m.product))));
 
-    (void)state;
     both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(est_add(m.loss, other)),
                       1e-5);
     assert_int_equal(count_ops(b.step, "MatMul"), 1);
@@ -381,7 +369,7 @@ static void what_others_look_at_is_not_fused_away(void **state)
 }
 
 /* A wait is part of an operation: whatever replaces it must wait too, or the write is never run. */
-static void fusing_keeps_waits(void **state)
+TEST(fusing_keeps_waits)
 {
     for (int which = 0; which < 3; which++) {
         nn_test     t  = nn_begin(1);
@@ -404,7 +392,6 @@ static void fusing_keeps_waits(void **state)
         est_tensor_free(out);
         nn_end(&t);
     }
-    (void)state;
 }
 
 /* --- fusing: convolution and pooling ------------------------------------------------------------------------------------------ */
@@ -443,7 +430,7 @@ static void conv_pool_once(const conv_case *c, bool train, bool peek)
     nn_end(&t);
 }
 
-static void convolutions_with_pooling(void **state)
+TEST(convolutions_with_pooling)
 {
     static const conv_case cases[] = {
         { 2, 12, 12, 1, 8, 3, true },  { 3, 13, 9, 1, 16, 3, true },   { 1, 7, 6, 3, 8, 2, true },
@@ -451,7 +438,6 @@ static void convolutions_with_pooling(void **state)
         { 9, 10, 10, 1, 5, 3, false }, { 33, 28, 28, 1, 32, 3, true }, { 4, 5, 5, 1, 40, 4, true },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         conv_pool_once(&cases[i], false, false);
         conv_pool_once(&cases[i], true, false);
@@ -461,14 +447,13 @@ static void convolutions_with_pooling(void **state)
 }
 
 /* Several activations of one window may be equal, most often 0: the gradient goes to the same one either way. */
-static void ties_in_a_window_go_the_same_way(void **state)
+TEST(ties_in_a_window_go_the_same_way)
 {
     nn_test      t     = nn_begin(1);
     est_node     x     = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 6, 6, 1)), wrt[2];
     est_tensor  *image = NULL;
     est_gradient g[2];
 
-    (void)state;
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2, 6, 6, 1), &image));
     for (int i = 0; i < 72; i++)
         ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
@@ -496,7 +481,7 @@ static void assert_all(nn_test *t, const char *name, float want)
 
 /* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It is
  * too large to be folded. */
-static void constants_go_straight_into_variables(void **state)
+TEST(constants_go_straight_into_variables)
 {
     nn_test   t    = nn_begin(1);
     est_node  dims = est_const_i32(t.graph, EST_SHAPE(2), (const int32_t[]){ 200, 300 });
@@ -506,7 +491,6 @@ static void constants_go_straight_into_variables(void **state)
     est_node  w    = est_variable(t.graph, "w", EST_F32, EST_SHAPE(200, 300));
     est_step *step;
 
-    (void)state;
     est_variable_initializer(v, zero);
     est_variable_initializer(w, two);
     est_node add   = est_assign_add(v, two);
@@ -563,11 +547,10 @@ static joined build_joined(bool after_write)
 
 /* Lookups write into what they are joined into, and their gradients read from it, bit for bit the same; what something
  * else looks at is a part like others. */
-static void bags_are_joined_where_they_are_made(void **state)
+TEST(bags_are_joined_where_they_are_made)
 {
     est_tensor *ids = NULL, *splits = NULL, *part = noise(EST_SHAPE(4, 2), 9);
 
-    (void)state;
     assert_ok(est_tensor_i64(EST_SHAPE(7), (const int64_t[]){ 3, 8, 3, 0, -1, 5, 3 }, &ids));
     assert_ok(est_tensor_i64(EST_SHAPE(5), (const int64_t[]){ 0, 2, 2, 6, 7 }, &splits));
     for (int peek = 0; peek < 2; peek++) {
@@ -599,7 +582,7 @@ static void bags_are_joined_where_they_are_made(void **state)
 }
 
 /* More parts than an op has bits to say which of its inputs it looks at: no bag is looked up for its shape alone. */
-static void many_bags_are_looked_up_once(void **state)
+TEST(many_bags_are_looked_up_once)
 {
     enum { BAGS = 40 };
     nn_test         t      = nn_begin(1);
@@ -610,7 +593,6 @@ static void many_bags_are_looked_up_once(void **state)
     est_gradient    g;
     both            b;
 
-    (void)state;
     est_variable_initializer(table, noise_const(t.graph, EST_SHAPE(9, 2), 1));
     w = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2, 3));
     est_variable_initializer(w, noise_const(t.graph, EST_SHAPE(2, 3), 2));
@@ -633,13 +615,12 @@ static void many_bags_are_looked_up_once(void **state)
 }
 
 /* Part of the whole comes after a write to a table that is looked up before it. */
-static void bags_that_a_write_waits_for_stay_apart(void **state)
+TEST(bags_that_a_write_waits_for_stay_apart)
 {
     joined      j   = build_joined(true);
     est_tensor *ids = NULL, *splits = NULL, *part = noise(EST_SHAPE(1, 2), 9);
     both        b;
 
-    (void)state;
     assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 4 }, &ids));
     assert_ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 0, 1 }, &splits));
     b = run_both(j.t.graph, EST_NODES(j.part, j.ids.values, j.ids.splits),
@@ -651,31 +632,4 @@ static void bags_that_a_write_waits_for_stay_apart(void **state)
     est_tensor_free(ids);
     est_tensor_free(splits);
     est_tensor_free(part);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constants_are_folded),
-        cmocka_unit_test(what_differs_between_runs_is_not_folded),
-        cmocka_unit_test(large_and_failing_constants_are_left_alone),
-        cmocka_unit_test(equal_operations_are_merged),
-        cmocka_unit_test(equal_strings_and_checks_are_merged),
-        cmocka_unit_test(random_operations_and_placeholders_stay_apart),
-        cmocka_unit_test(reads_on_two_sides_of_a_write_stay_apart),
-        cmocka_unit_test(an_update_may_read_the_variable_it_changes),
-        cmocka_unit_test(constants_go_straight_into_variables),
-        cmocka_unit_test(bags_are_joined_where_they_are_made),
-        cmocka_unit_test(many_bags_are_looked_up_once),
-        cmocka_unit_test(bags_that_a_write_waits_for_stay_apart),
-        cmocka_unit_test(products_with_bias_and_relu),
-        cmocka_unit_test(gradients_through_relu),
-        cmocka_unit_test(what_is_fetched_is_not_fused_away),
-        cmocka_unit_test(what_others_look_at_is_not_fused_away),
-        cmocka_unit_test(fusing_keeps_waits),
-        cmocka_unit_test(convolutions_with_pooling),
-        cmocka_unit_test(ties_in_a_window_go_the_same_way),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -588,41 +588,32 @@ static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *o
 
 /* --- tests ------------------------------------------------------------------------------------------------------------------------ */
 
-static void plans_compute_what_the_program_says(void **state)
+TEST(plans_compute_what_the_program_says)
 {
     plan_facts s = { 0 };
 
-    (void)state;
     try_seeds(1, 120, EST_SESSION(.threads = 1), &s);
     assert_true(s.inplace > 50 && s.heap > 10 && s.copies > 10 && s.dynamic > 50 && s.fused > 10);
 }
 
-static void with_threads_too(void **state)
+TEST(with_threads_too)
 {
     plan_facts s = { 0 };
 
-    (void)state;
     try_seeds(1, 120, EST_SESSION(.threads = 3), &s);
     assert_true(s.lanes > 100);
 }
 
-static void without_passes_too(void **state)
+TEST(without_passes_too)
 {
     plan_facts s = { 0 };
 
-    (void)state;
     try_seeds(120, 200, EST_SESSION(.threads = 3, .no_passes = true), &s);
     assert_int_equal(s.fused, 0);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_compute_what_the_program_says),
-        cmocka_unit_test(with_threads_too),
-        cmocka_unit_test(without_passes_too),
-    };
-
     if (argc == 3) { /* a range of seeds, for a long search */
         plan_facts s = { 0 };
         try_seeds(strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10), EST_SESSION(.threads = 3), &s);
@@ -630,5 +621,5 @@ int main(int argc, char **argv)
                s.fused, s.dynamic);
         return 0;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

@@ -56,12 +56,11 @@ static void check_pair(pair *p, const est_tensor *a, const est_tensor *b)
     }
 }
 
-static void shapes_that_contradict_are_found_every_time(void **state)
+TEST(shapes_that_contradict_are_found_every_time)
 {
     pair        p   = begin_pair();
     est_tensor *two = f32(EST_SHAPE(2, 2), 1), *five = f32(EST_SHAPE(5, 2), 3);
 
-    (void)state;
     for (int round = 0; round < 2; round++) { /* before any plan was laid out, and after */
         for (int i = 0; i < 3; i++) assert_int_equal(run_pair(&p, two, five), EST_INVALID_ARGUMENT);
         assert_non_null(strstr(est_error_message(), "[2,2]"));
@@ -75,12 +74,11 @@ static void shapes_that_contradict_are_found_every_time(void **state)
 }
 
 /* The first feed is new and fine, the second is refused: the next step must not take the first for known. */
-static void a_refused_feed_hides_nothing(void **state)
+TEST(a_refused_feed_hides_nothing)
 {
     pair        p   = begin_pair();
     est_tensor *two = f32(EST_SHAPE(2, 2), 1), *five = f32(EST_SHAPE(5, 2), 3), *wide = f32(EST_SHAPE(5, 3), 3);
 
-    (void)state;
     check_pair(&p, two, two);
     assert_int_equal(run_pair(&p, five, wide), EST_INVALID_ARGUMENT);
     assert_int_equal(run_pair(&p, five, NULL), EST_INVALID_ARGUMENT);
@@ -93,14 +91,13 @@ static void a_refused_feed_hides_nothing(void **state)
     nn_end(&p.t);
 }
 
-static void a_kernel_that_fails_leaves_a_usable_step(void **state)
+TEST(a_kernel_that_fails_leaves_a_usable_step)
 {
     nn_test     t     = nn_begin(1);
     est_node    table = est_variable(t.graph, "table", EST_F32, EST_SHAPE(4, 1));
     est_node    at    = est_placeholder(t.graph, "at", EST_I64, EST_SHAPE(-1));
     est_tensor *good = i64(2), *bad = i64(9), *out = NULL;
 
-    (void)state;
     est_variable_initializer(table, nn_const(t.graph, EST_SHAPE(4, 1), NN_VALUES(1, 2, 3, 4)));
     est_node row = est_named(est_resource_gather(table, at), "row");
     nn_ready(&t);
@@ -118,14 +115,13 @@ static void a_kernel_that_fails_leaves_a_usable_step(void **state)
     nn_end(&t);
 }
 
-static void wrong_fetches_are_named(void **state)
+TEST(wrong_fetches_are_named)
 {
     nn_test     t = nn_begin(1), other = nn_begin(1);
     est_node    v = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1)), stranger = est_scalar(other.graph, EST_F32, 1);
     est_node    write = est_assign(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)));
     est_tensor *out   = NULL;
 
-    (void)state;
     assert_ok(est_session_create(t.graph, NULL, &t.session));
     assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(stranger), (est_nodes){ 0 }, &out),
                      EST_INVALID_ARGUMENT);
@@ -142,7 +138,7 @@ static void wrong_fetches_are_named(void **state)
 }
 
 /* What a variable has before is asked, not read: asking must not hide that somebody else reads. */
-static void asking_whether_a_variable_has_a_value_is_not_filling_it(void **state)
+TEST(asking_whether_a_variable_has_a_value_is_not_filling_it)
 {
     nn_test     t    = nn_begin(1);
     est_node    v    = est_variable(t.graph, "v", EST_F32, EST_SHAPE(2));
@@ -150,7 +146,6 @@ static void asking_whether_a_variable_has_a_value_is_not_filling_it(void **state
     est_node    read = est_neg(est_read_variable(v));
     est_tensor *out[2], *two = f32(EST_SHAPE(2), 5);
 
-    (void)state;
     assert_ok(est_session_create(t.graph, NULL, &t.session));
     assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(has, read), (est_nodes){ 0 }, out),
                      EST_FAILED_PRECONDITION);
@@ -169,7 +164,7 @@ static void asking_whether_a_variable_has_a_value_is_not_filling_it(void **state
 /* --- sizes that only the step knows ---------------------------------------------------------------------------------------- */
 
 /* Scratch of operations that cut up their work grows with what they get: from nothing to a lot, and back. */
-static void late_sizes_get_the_scratch_they_need(void **state)
+TEST(late_sizes_get_the_scratch_they_need)
 {
     nn_test              t     = nn_begin(1);
     est_node             n     = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
@@ -180,7 +175,6 @@ static void late_sizes_get_the_scratch_they_need(void **state)
     est_node             fetches[6], square = est_matmul_t(tall, tall, true, false);
     static const int64_t sizes[] = { 1, 100000, 7, 300000, 2 };
 
-    (void)state;
     fetches[0] = est_sum(tall);
     fetches[1] = est_reduce_sum(tall, EST_I64S(0), false);
     fetches[2] = square;
@@ -204,7 +198,7 @@ static void late_sizes_get_the_scratch_they_need(void **state)
 }
 
 /* Only the shape is asked for, but the shape depends on numbers that must be computed. */
-static void shapes_made_of_computed_numbers(void **state)
+TEST(shapes_made_of_computed_numbers)
 {
     nn_test  t    = nn_begin(1);
     est_node n    = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
@@ -212,7 +206,6 @@ static void shapes_made_of_computed_numbers(void **state)
     est_node big  = est_fill(more, est_scalar(t.graph, EST_F32, 1));
     est_node size = est_size(est_neg(big));
 
-    (void)state;
     nn_ready(&t);
     for (int64_t k = 1; k < 5; k++) {
         est_tensor *in = i64(k), *out = NULL;
@@ -224,12 +217,11 @@ static void shapes_made_of_computed_numbers(void **state)
     nn_end(&t);
 }
 
-static void empty_batches_work(void **state)
+TEST(empty_batches_work)
 {
     pair        p    = begin_pair();
     est_tensor *none = f32(EST_SHAPE(0, 2), 1), *two = f32(EST_SHAPE(2, 2), 1);
 
-    (void)state;
     check_pair(&p, none, none);
     assert_int_equal(est_step_shape(p.step, 0)->dim[0], 0);
     check_pair(&p, two, two);
@@ -240,13 +232,12 @@ static void empty_batches_work(void **state)
 }
 
 /* A feed may stand for any node, not only a placeholder, and a fetch may be a feed. */
-static void any_node_may_be_fed_and_feeds_fetched(void **state)
+TEST(any_node_may_be_fed_and_feeds_fetched)
 {
     nn_test     t = nn_begin(1);
     est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2)), y = est_neg(x), z = est_scale(y, 10);
     est_tensor *in = f32(EST_SHAPE(2), 1), *out[2];
 
-    (void)state;
     nn_ready(&t);
     assert_ok(est_session_run(t.session, EST_FEEDS({ y, in }), EST_NODES(z, y), (est_nodes){ 0 }, out));
     assert_near(nn_element(out[0], 1), 20, 0);
@@ -262,13 +253,12 @@ static void any_node_may_be_fed_and_feeds_fetched(void **state)
 }
 
 /* Groups of groups: as many paths as rabbits, but not as much work. */
-static void nested_groups_are_planned_at_once(void **state)
+TEST(nested_groups_are_planned_at_once)
 {
     nn_test  t   = nn_begin(1);
     est_node v   = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1)), a, b;
     double   got = 0;
 
-    (void)state;
     est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(0)));
     a = b = est_assign_add(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)));
     for (int i = 0; i < 200; i++) {
@@ -281,22 +271,4 @@ static void nested_groups_are_planned_at_once(void **state)
     assert_int_equal(nn_fetch(&t, after, &got, 1), 1);
     assert_true(got == -1);
     nn_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_that_contradict_are_found_every_time),
-        cmocka_unit_test(a_refused_feed_hides_nothing),
-        cmocka_unit_test(a_kernel_that_fails_leaves_a_usable_step),
-        cmocka_unit_test(wrong_fetches_are_named),
-        cmocka_unit_test(asking_whether_a_variable_has_a_value_is_not_filling_it),
-        cmocka_unit_test(late_sizes_get_the_scratch_they_need),
-        cmocka_unit_test(shapes_made_of_computed_numbers),
-        cmocka_unit_test(empty_batches_work),
-        cmocka_unit_test(any_node_may_be_fed_and_feeds_fetched),
-        cmocka_unit_test(nested_groups_are_planned_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

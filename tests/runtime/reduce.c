@@ -188,9 +188,8 @@ static void check_cut(est_optimizer optimizer, int n, const int *cut, size_t byt
     memory_communicator_free(many.communicator);
 }
 
-static void test_parts_of_a_batch(void **state)
+TEST(parts_of_a_batch)
 {
-    (void)state;
     check_cut(est_sgd(0.1), 2, (const int[]){ 0, 12, 24 }, 0, false);
     check_cut(est_adagrad(0.1, NULL), 4, (const int[]){ 0, 6, 12, 18, 24 }, 0, false);
     check_cut(est_adagrad(0.1, NULL), 3, (const int[]){ 0, 1, 17, 24 }, 0, false);
@@ -198,23 +197,21 @@ static void test_parts_of_a_batch(void **state)
 }
 
 /* A worker without rows has gradients that are no numbers: means of nothing. */
-static void test_worker_without_examples(void **state)
+TEST(worker_without_examples)
 {
-    (void)state;
     check_cut(est_adagrad(0.1, NULL), 3, (const int[]){ 0, 0, 17, 24 }, 0, false);
     check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 24, 24 }, 0, false);
 }
 
 /* R1: what one worker fetches beside does not change what meets. */
-static void test_fetches_of_one(void **state)
+TEST(fetches_of_one)
 {
-    (void)state;
     check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 12, 24 }, 0, true);
     check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 12, 24 }, 100, true);
 }
 
 /* Small packs: the gradient of the last layer, which comes first, is under way before the first layer's is computed. */
-static void test_packs_leave_early(void **state)
+TEST(packs_leave_early)
 {
     model                m            = make_model(est_sgd(0.1));
     memory_communicator *communicator = memory_communicator_create(1);
@@ -223,7 +220,6 @@ static void test_packs_leave_early(void **state)
     est_plan            *plan;
     int                  first_begin = -1, last_product = -1, n_begins = 0, first_end = -1, first_write = -1;
 
-    (void)state;
     memory_communicator_of(communicator, 0)->bytes_per_pack = 16;
     assert_ok(est_session_create(
         m.graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, 0)), &session));
@@ -289,9 +285,8 @@ static void run_broken(void *user, int rank)
 }
 
 /* R2: whichever of the operations of a step fails, no variable was written. */
-static void test_lost_worker(void **state)
+TEST(lost_worker)
 {
-    (void)state;
     for (int number = 0; number < 8; number++) {
         broken_job j = { .communicator = memory_communicator_create(2), .rows = 8 };
         int        begun;
@@ -346,9 +341,8 @@ static void run_fault(void *user, int rank)
 }
 
 /* The others learn at once why, and wait for nobody. */
-static void test_fault_of_one(void **state)
+TEST(fault_of_one)
 {
-    (void)state;
     for (size_t bytes_per_pack = 0; bytes_per_pack < 2; bytes_per_pack++) { /* 1: it has begun a pack before */
         fault_job j = { .communicator = memory_communicator_create(2) };
 
@@ -363,9 +357,8 @@ static void test_fault_of_one(void **state)
 }
 
 /* All see the same, and nothing changes: it is the end when all are idle, and else only a step without examples. */
-static void test_nobody_has_examples(void **state)
+TEST(nobody_has_examples)
 {
-    (void)state;
     for (int idle = 0; idle <= 3; idle++) {
         broken_job j = { .communicator = memory_communicator_create(3), .rows = 0 };
 
@@ -442,11 +435,10 @@ static void run_values(void *user, int rank)
     est_graph_free(graph);
 }
 
-static void test_values(void **state)
+TEST(values)
 {
     values_job jobs[2] = { { .communicator = memory_communicator_create(2) } };
 
-    (void)state;
     memory_communicator_run(2, run_values, jobs);
     for (int i = 0; i < 2; i++) {
         assert_near(jobs[i].sum, 30, 0);
@@ -505,7 +497,7 @@ static void run_widths(void *user, int rank)
 }
 
 /* Rows of different widths, or dtypes, are refused by all, also when the bytes would add up. */
-static void test_gathered_widths(void **state)
+TEST(gathered_widths)
 {
     static const struct {
         est_dtype   dtypes[2];
@@ -518,7 +510,6 @@ static void test_gathered_widths(void **state)
         { { EST_F32, EST_I64 }, { 1, 1 }, { 2, 1 }, "int64 [?,1]" },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         widths_job j = { .communicator = memory_communicator_create(2) };
 
@@ -535,14 +526,13 @@ static void test_gathered_widths(void **state)
 }
 
 /* A worker without a batch has no rows, and does not know how wide those of others are. */
-static void test_gathered_nothing(void **state)
+TEST(gathered_nothing)
 {
     widths_job j = { .communicator = memory_communicator_create(3),
                      .dtypes       = { EST_F32, EST_F32, EST_F32 },
                      .rows         = { 2, 0, 1 },
                      .cols         = { 3, 0, 3 } };
 
-    (void)state;
     memory_communicator_run(3, run_widths, &j);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(j.status[i], EST_OK);
@@ -645,9 +635,8 @@ static void check_tables(size_t bytes_per_pack, int begins)
 }
 
 /* In one pack, or in one each where packs are small. */
-static void test_tables_travel_sync_replicas(void **state)
+TEST(tables_travel_sync_replicas)
 {
-    (void)state;
     check_tables(0, 1);
     check_tables(15, TABLES);
 }
@@ -723,7 +712,7 @@ static void run_idle(void *user, int rank)
 }
 
 /* R1, whatever of the step is hidden behind what it feeds. */
-static void test_worker_without_batch(void **state)
+TEST(worker_without_batch)
 {
     static const struct {
         double second, variable;
@@ -733,7 +722,6 @@ static void test_worker_without_batch(void **state)
                           [OF_A_VARIABLE]  = { 9, 9, 2 },
                           [JUST_THE_FIRST] = { 9, 0, 2 } };
 
-    (void)state;
     for (int kind = 0; kind < N_SECONDS; kind++) {
         idle_job j = { .communicator = memory_communicator_create(2), .kind = (second_kind)kind };
 
@@ -780,11 +768,10 @@ static void run_rows(void *user, int rank)
 }
 
 /* The mean of rows is one of examples, although a count of workers has the same weight. */
-static void test_rows_beside_integers(void **state)
+TEST(rows_beside_integers)
 {
     rows_job j = { .communicator = memory_communicator_create(2) };
 
-    (void)state;
     memory_communicator_run(2, run_rows, &j);
     for (int i = 0; i < 2; i++) assert_near(j.row[i], 6, 0);
     memory_communicator_free(j.communicator);
@@ -855,9 +842,8 @@ static void run_images(void *user, int rank)
     est_graph_free(graph);
 }
 
-static void test_lost_worker_of_images(void **state)
+TEST(lost_worker_of_images)
 {
-    (void)state;
     for (int number = 0; number < 2; number++) {
         image_job j = { .communicator = memory_communicator_create(2) };
 
@@ -871,26 +857,4 @@ static void test_lost_worker_of_images(void **state)
         }
         memory_communicator_free(j.communicator);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_of_a_batch),
-        cmocka_unit_test(test_worker_without_examples),
-        cmocka_unit_test(test_fetches_of_one),
-        cmocka_unit_test(test_packs_leave_early),
-        cmocka_unit_test(test_lost_worker),
-        cmocka_unit_test(test_nobody_has_examples),
-        cmocka_unit_test(test_lost_worker_of_images),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_gathered_widths),
-        cmocka_unit_test(test_gathered_nothing),
-        cmocka_unit_test(test_tables_travel_sync_replicas),
-        cmocka_unit_test(test_worker_without_batch),
-        cmocka_unit_test(test_rows_beside_integers),
-        cmocka_unit_test(test_fault_of_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing allocated
  * in a step, passes that change nothing but speed, and errors that say where to look. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -19,6 +13,7 @@
 #include "estoc/estoc.h"
 #include "graph/graph.h"
 #include "support/locale_test.h"
+#include "support/test.h"
 
 #define ok(expr) assert_int_equal_msg((expr), EST_OK, est_error_message())
 
@@ -103,12 +98,11 @@ static void train_tiny(const est_session_options *options, float losses[STEPS], 
     est_graph_free(m.g);
 }
 
-static void same_bits_with_any_number_of_threads(void **state)
+TEST(same_bits_with_any_number_of_threads)
 {
     float  one[STEPS], many[STEPS];
     double sum_one, sum_many;
 
-    (void)state;
     train_tiny(EST_SESSION(.threads = 1), one, &sum_one);
     for (int threads = 2; threads <= 4; threads++) {
         train_tiny(EST_SESSION(.threads = threads), many, &sum_many);
@@ -118,12 +112,11 @@ static void same_bits_with_any_number_of_threads(void **state)
     assert_true(one[0] != one[1]);
 }
 
-static void same_seed_same_losses_other_seed_others(void **state)
+TEST(same_seed_same_losses_other_seed_others)
 {
     float  a[STEPS], b[STEPS];
     double sum_a, sum_b;
 
-    (void)state;
     train_tiny(NULL, a, &sum_a);
     train_tiny(NULL, b, &sum_b);
     assert_memory_equal(a, b, sizeof a);
@@ -131,19 +124,18 @@ static void same_seed_same_losses_other_seed_others(void **state)
 }
 
 /* Fused kernels add in another order, so values may differ by rounding: a few float32 ulps grown over STEPS steps. */
-static void passes_change_nothing_but_rounding(void **state)
+TEST(passes_change_nothing_but_rounding)
 {
     float  with[STEPS], without[STEPS];
     double sum_with, sum_without;
 
-    (void)state;
     train_tiny(NULL, with, &sum_with);
     train_tiny(EST_SESSION(.no_passes = true), without, &sum_without);
     for (int i = 0; i < STEPS; i++) assert_float_equal(with[i], without[i], 2e-5f * (1 + with[i]));
 }
 
 /* With one thread, so that all that a step looks up is looked up in this one. */
-static void steps_allocate_and_look_up_nothing(void **state)
+TEST(steps_allocate_and_look_up_nothing)
 {
     tiny         m    = build_tiny(3);
     est_session *s    = NULL;
@@ -152,7 +144,6 @@ static void steps_allocate_and_look_up_nothing(void **state)
     uint64_t     allocated, looked_up;
     int          layouts;
 
-    (void)state;
     ok(est_session_create(m.g, EST_SESSION(.threads = 1), &s));
     ok(est_session_init(s));
     ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
@@ -172,14 +163,13 @@ static void steps_allocate_and_look_up_nothing(void **state)
     est_graph_free(m.g);
 }
 
-static void larger_batches_grow_the_plan_once(void **state)
+TEST(larger_batches_grow_the_plan_once)
 {
     tiny         m    = build_tiny(3);
     est_session *s    = NULL;
     est_step    *step = NULL;
     est_tensor  *small[3], *large[3];
 
-    (void)state;
     fill_tiny(5, 1, small);
     fill_tiny(64, 2, large);
     ok(est_session_create(m.g, NULL, &s));
@@ -197,13 +187,12 @@ static void larger_batches_grow_the_plan_once(void **state)
 }
 
 /* Counts of ids change every step: the largest so far must not be a new layout each time. */
-static void sizes_that_creep_up_find_room(void **state)
+TEST(sizes_that_creep_up_find_room)
 {
     tiny         m    = build_tiny(3);
     est_session *s    = NULL;
     est_step    *step = NULL;
 
-    (void)state;
     ok(est_session_create(m.g, NULL, &s));
     ok(est_session_init(s));
     ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
@@ -221,14 +210,13 @@ static void sizes_that_creep_up_find_room(void **state)
 
 /* --- variables ------------------------------------------------------------------------------------------------------ */
 
-static void reads_see_the_value_before_unordered_writes(void **state)
+TEST(reads_see_the_value_before_unordered_writes)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_node     v, old, twice, update, fresh;
     est_tensor  *out[3];
 
-    (void)state;
     ok(est_graph_create(1, &g));
     v = est_variable(g, "v", EST_F32, EST_SHAPE(3));
     est_variable_initializer(v, est_const_f32(g, EST_SHAPE(3), (const float[]){ 1, 2, 3 }));
@@ -267,13 +255,12 @@ static void run_assignment(est_graph *g, est_node assign, est_nodes fetches, boo
     est_session_free(s);
 }
 
-static void first_values_are_made_where_they_stay(void **state)
+TEST(first_values_are_made_where_they_stay)
 {
     est_graph  *g    = NULL;
     est_tensor *here = NULL, *copied = NULL;
     est_node    v, value, assign;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     v      = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
     value  = draw_table(g);
@@ -288,13 +275,12 @@ static void first_values_are_made_where_they_stay(void **state)
 }
 
 /* The value of the last assignment is there before the first one writes the variable. */
-static void values_wait_while_others_write_the_variable(void **state)
+TEST(values_wait_while_others_write_the_variable)
 {
     est_graph  *g   = NULL;
     est_tensor *out = NULL, *alone = NULL;
     est_node    v, value, first;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     v     = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
     value = draw_table(g);
@@ -307,14 +293,13 @@ static void values_wait_while_others_write_the_variable(void **state)
     est_graph_free(g);
 }
 
-static void initializers_may_read_other_variables(void **state)
+TEST(initializers_may_read_other_variables)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *t = NULL;
     est_node     v[4];
 
-    (void)state;
     ok(est_graph_create(1, &g));
     for (int i = 3; i >= 0; i--) {
         v[i] = est_variable(g, (const char *[]){ "a", "b", "c", "d" }[i], EST_F32, EST_SHAPE(1));
@@ -330,12 +315,11 @@ static void initializers_may_read_other_variables(void **state)
     est_graph_free(g);
 }
 
-static void initializers_in_a_circle_are_refused(void **state)
+TEST(initializers_in_a_circle_are_refused)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node a = est_variable(g, "a", EST_F32, EST_SHAPE(1));
     est_node b = est_variable(g, "b", EST_F32, EST_SHAPE(1));
@@ -347,14 +331,13 @@ static void initializers_in_a_circle_are_refused(void **state)
     est_graph_free(g);
 }
 
-static void variables_are_read_and_written_by_name(void **state)
+TEST(variables_are_read_and_written_by_name)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *t = NULL, *wrong = NULL;
     est_node     v;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     v = est_variable(g, "a/b", EST_F32, EST_SHAPE(2));
     ok(est_session_create(g, NULL, &s));
@@ -374,13 +357,12 @@ static void variables_are_read_and_written_by_name(void **state)
     est_graph_free(g);
 }
 
-static void uninitialised_variables_are_named(void **state)
+TEST(uninitialised_variables_are_named)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node read = est_read_variable(est_variable(g, "lonely", EST_F32, EST_SHAPE(2)));
     ok(est_session_create(g, NULL, &s));
@@ -393,13 +375,12 @@ static void uninitialised_variables_are_named(void **state)
 
 /* --- errors --------------------------------------------------------------------------------------------------------- */
 
-static void wrong_feeds_are_refused_and_named(void **state)
+TEST(wrong_feeds_are_refused_and_named)
 {
     est_graph   *g   = NULL;
     est_session *s   = NULL;
     est_tensor  *ids = NULL, *wide = NULL, *fine = NULL, *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node x = est_placeholder(g, "x", EST_F32, EST_SHAPE(-1, 3));
     est_node y = est_neg(x);
@@ -425,12 +406,11 @@ static void wrong_feeds_are_refused_and_named(void **state)
     est_graph_free(g);
 }
 
-static void shapes_that_do_not_fit_name_node_shapes_and_line(void **state)
+TEST(shapes_that_do_not_fit_name_node_shapes_and_line)
 {
     est_graph *g = NULL;
     char       here[64];
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node a = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1, 3));
     est_node b = est_placeholder(g, "b", EST_F32, EST_SHAPE(4, 5));
@@ -445,13 +425,12 @@ static void shapes_that_do_not_fit_name_node_shapes_and_line(void **state)
     est_graph_free(g);
 }
 
-static void a_nan_is_traced_to_the_node_that_made_it(void **state)
+TEST(a_nan_is_traced_to_the_node_that_made_it)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *x = NULL, *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
     est_node root = est_named(est_sqrt(in), "root");
@@ -469,14 +448,13 @@ static void a_nan_is_traced_to_the_node_that_made_it(void **state)
 
 /* --- shapes that only a running step knows ----------------------------------------------------------------------------- */
 
-static void sizes_decided_by_data_flow_on(void **state)
+TEST(sizes_decided_by_data_flow_on)
 {
     est_graph   *g    = NULL;
     est_session *s    = NULL;
     est_tensor  *x    = NULL, *out[2];
     est_step    *step = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node in       = est_placeholder(g, "in", EST_I64, EST_SHAPE(-1));
     est_node distinct = est_unique(in, NULL);
@@ -508,13 +486,12 @@ static void sizes_decided_by_data_flow_on(void **state)
     est_graph_free(g);
 }
 
-static void shapes_fed_as_numbers_work(void **state)
+TEST(shapes_fed_as_numbers_work)
 {
     est_graph   *g    = NULL;
     est_session *s    = NULL;
     est_tensor  *dims = NULL, *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node shape = est_placeholder(g, "shape", EST_I64, EST_SHAPE(2));
     est_node ones  = est_fill(shape, est_scalar(g, EST_F32, 2));
@@ -531,14 +508,13 @@ static void shapes_fed_as_numbers_work(void **state)
     est_graph_free(g);
 }
 
-static void a_batch_of_one_may_broadcast(void **state)
+TEST(a_batch_of_one_may_broadcast)
 {
     est_graph   *g   = NULL;
     est_session *s   = NULL;
     est_tensor  *one = NULL, *four = NULL, *t = NULL;
     est_step    *step = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node a   = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1, 2));
     est_node b   = est_placeholder(g, "b", EST_F32, EST_SHAPE(-1, 2));
@@ -560,14 +536,13 @@ static void a_batch_of_one_may_broadcast(void **state)
     est_graph_free(g);
 }
 
-static void after_a_failed_run_shapes_are_looked_at_again(void **state)
+TEST(after_a_failed_run_shapes_are_looked_at_again)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *t[3], *wrong = NULL;
     est_step    *step = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node a   = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1));
     est_node b   = est_placeholder(g, "b", EST_F32, EST_SHAPE(-1));
@@ -592,13 +567,12 @@ static void after_a_failed_run_shapes_are_looked_at_again(void **state)
 }
 
 /* An item of which only the shape is wanted still reads the integers that tell it. */
-static void integers_that_tell_a_shape_are_kept_for_it(void **state)
+TEST(integers_that_tell_a_shape_are_kept_for_it)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *f = NULL, *x = NULL, *out[2];
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node fed  = est_placeholder(g, "fed", EST_I32, EST_SHAPE(2));
     est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
@@ -620,14 +594,13 @@ static void integers_that_tell_a_shape_are_kept_for_it(void **state)
     est_graph_free(g);
 }
 
-static void a_fetched_reshape_outlives_the_feed(void **state)
+TEST(a_fetched_reshape_outlives_the_feed)
 {
     est_graph   *g    = NULL;
     est_session *s    = NULL;
     est_tensor  *x    = NULL;
     est_step    *step = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
     est_node flat = est_reshape(in, EST_I64S(2, -1));
@@ -642,13 +615,12 @@ static void a_fetched_reshape_outlives_the_feed(void **state)
     est_graph_free(g);
 }
 
-static void edges_added_after_a_run_are_seen(void **state)
+TEST(edges_added_after_a_run_are_seen)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node v = est_variable(g, "v", EST_F32, EST_SHAPE_SCALAR);
     est_variable_initializer(v, est_scalar(g, EST_F32, 1));
@@ -668,14 +640,13 @@ static void edges_added_after_a_run_are_seen(void **state)
     est_graph_free(g);
 }
 
-static void misuse_is_refused_not_punished(void **state)
+TEST(misuse_is_refused_not_punished)
 {
     est_graph   *g = NULL;
     est_session *s = NULL;
     est_tensor  *x = NULL, *t = NULL, *both[2];
     est_step    *step = NULL;
 
-    (void)state;
     assert_int_equal(est_session_create(NULL, NULL, &s), EST_INVALID_ARGUMENT);
     assert_int_equal(est_graph_status(NULL), EST_INVALID_ARGUMENT);
     assert_int_equal(est_session_init(NULL), EST_INVALID_ARGUMENT);
@@ -707,7 +678,7 @@ static void misuse_is_refused_not_punished(void **state)
 }
 
 /* More independent small items than a stage has lanes. */
-static void hundreds_of_features_share_the_threads(void **state)
+TEST(hundreds_of_features_share_the_threads)
 {
     enum { N = 600 };
     static est_node parts[N];
@@ -715,7 +686,6 @@ static void hundreds_of_features_share_the_threads(void **state)
     est_session    *s = NULL;
     est_tensor     *x = NULL, *t = NULL;
 
-    (void)state;
     ok(est_graph_create(1, &g));
     est_node in = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
     for (int i = 0; i < N; i++) parts[i] = est_square(est_shift(in, i));
@@ -733,7 +703,7 @@ static void hundreds_of_features_share_the_threads(void **state)
     est_graph_free(g);
 }
 
-static void timeline_and_report_show_every_kernel(void **state)
+TEST(timeline_and_report_show_every_kernel)
 {
     tiny         m    = build_tiny(3);
     est_session *s    = NULL;
@@ -745,7 +715,6 @@ static void timeline_and_report_show_every_kernel(void **state)
     size_t       size = 0;
     FILE        *f;
 
-    (void)state;
     fill_tiny(8, 1, feeds);
     ok(est_session_create(m.g, NULL, &s));
     ok(est_session_init(s));
@@ -779,38 +748,4 @@ static void timeline_and_report_show_every_kernel(void **state)
     free_feeds(feeds);
     est_session_free(s);
     est_graph_free(m.g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_with_any_number_of_threads),
-        cmocka_unit_test(same_seed_same_losses_other_seed_others),
-        cmocka_unit_test(passes_change_nothing_but_rounding),
-        cmocka_unit_test(steps_allocate_and_look_up_nothing),
-        cmocka_unit_test(larger_batches_grow_the_plan_once),
-        cmocka_unit_test(sizes_that_creep_up_find_room),
-        cmocka_unit_test(reads_see_the_value_before_unordered_writes),
-        cmocka_unit_test(first_values_are_made_where_they_stay),
-        cmocka_unit_test(values_wait_while_others_write_the_variable),
-        cmocka_unit_test(initializers_may_read_other_variables),
-        cmocka_unit_test(initializers_in_a_circle_are_refused),
-        cmocka_unit_test(variables_are_read_and_written_by_name),
-        cmocka_unit_test(uninitialised_variables_are_named),
-        cmocka_unit_test(wrong_feeds_are_refused_and_named),
-        cmocka_unit_test(shapes_that_do_not_fit_name_node_shapes_and_line),
-        cmocka_unit_test(a_nan_is_traced_to_the_node_that_made_it),
-        cmocka_unit_test(sizes_decided_by_data_flow_on),
-        cmocka_unit_test(shapes_fed_as_numbers_work),
-        cmocka_unit_test(a_batch_of_one_may_broadcast),
-        cmocka_unit_test(after_a_failed_run_shapes_are_looked_at_again),
-        cmocka_unit_test(integers_that_tell_a_shape_are_kept_for_it),
-        cmocka_unit_test(a_fetched_reshape_outlives_the_feed),
-        cmocka_unit_test(edges_added_after_a_run_are_seen),
-        cmocka_unit_test(misuse_is_refused_not_punished),
-        cmocka_unit_test(hundreds_of_features_share_the_threads),
-        cmocka_unit_test(timeline_and_report_show_every_kernel),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static void compare_with_whole(est_optimizer optimizer, int64_t rows, int n_task
     est_graph_free(m.graph);
 }
 
-static void test_every_optimizer(void **state)
+TEST(every_optimizer)
 {
     const est_optimizer optimizers[] = {
         est_sgd(0.1),
@@ -202,7 +202,6 @@ static void test_every_optimizer(void **state)
         est_adadelta(0.5, NULL),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
         compare_with_whole(optimizers[i], 29, 3, 4, false);
         compare_with_whole(optimizers[i], 29, 2, 3, true);
@@ -211,9 +210,8 @@ static void test_every_optimizer(void **state)
 }
 
 /* Numbers that divide and that do not, fewer rows than shards, fewer tasks than shards and more. */
-static void test_every_number_of_shards(void **state)
+TEST(every_number_of_shards)
 {
-    (void)state;
     for (int n_tasks = 1; n_tasks <= 5; n_tasks++) {
         for (int n_shards = 1; n_shards <= 7; n_shards++) {
             compare_with_whole(est_adagrad(0.1, NULL), 30, n_tasks, n_shards, false);
@@ -247,7 +245,7 @@ static est_node make_transposed(const est_initializer *self, est_graph *graph, e
     return est_shift(est_transpose(drawn, EST_I64S(1, 0)), 1);
 }
 
-static void test_every_initializer(void **state)
+TEST(every_initializer)
 {
     const est_initializer initializers[] = {
         est_init_zeros(),
@@ -271,7 +269,6 @@ static void test_every_initializer(void **state)
     est_session    *whole = NULL, *cut = NULL;
     est_graph      *graph;
 
-    (void)state;
     assert_ok(est_graph_create(3, &graph));
     for (size_t i = 0; i < sizeof initializers / sizeof initializers[0]; i++) {
         (void)est_weight(graph, "w", EST_SHAPE(1003, 3), EST_WEIGHT(.initializer = initializers[i]));
@@ -298,7 +295,7 @@ static void test_every_initializer(void **state)
 
 /* --- where shards go ------------------------------------------------------------------------------------------------- */
 
-static void test_placement(void **state)
+TEST(placement)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(3, &partitioner);
@@ -308,7 +305,6 @@ static void test_placement(void **state)
     int             seen = 0;
     model           m;
 
-    (void)state;
     assert_ok(build_model(est_adagrad(0.1, NULL), 29, &m));
     for (int again = 0; again < 2; again++) { /* the second session finds what the first has made */
         assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
@@ -344,7 +340,7 @@ static void test_placement(void **state)
 }
 
 /* Loads that differ do not bring two shards of one variable to one task. */
-static void test_shards_stay_apart(void **state)
+TEST(shards_stay_apart)
 {
     est_partitioner partitioner = est_min_size_partitioner(4000, 0);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -353,7 +349,6 @@ static void test_shards_stay_apart(void **state)
     est_store      *store;
     const est_var  *table;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     (void)est_weight(graph, "scalars", EST_SHAPE(1, 100000), NULL); /* one row: in one piece */
     (void)est_weight(graph, "table", EST_SHAPE(1000, 4), NULL);
@@ -371,7 +366,7 @@ static void test_shards_stay_apart(void **state)
 }
 
 /* Pinned, local and dynamic variables, and such as are used with others of other rows, stay in one piece. */
-static void test_in_one_piece(void **state)
+TEST(in_one_piece)
 {
     est_partitioner partitioner = est_fixed_shards(2);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -380,7 +375,6 @@ static void test_in_one_piece(void **state)
     est_store      *store;
     est_node        local;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_graph_device(graph, "/job:ps/task:1");
     (void)est_weight(graph, "pinned", EST_SHAPE(10), NULL);
@@ -398,7 +392,7 @@ static void test_in_one_piece(void **state)
 }
 
 /* Variables of different rows that one operation touches are not spread: shard by shard they would not fit. */
-static void test_unlike(void **state)
+TEST(unlike)
 {
     est_partitioner partitioner = est_fixed_shards(2);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -407,7 +401,6 @@ static void test_unlike(void **state)
     est_store      *store;
     est_node        w[4];
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w[0] = est_variable(graph, "a", EST_F32, EST_SHAPE(10));
     w[1] = est_variable(graph, "b", EST_F32, EST_SHAPE(4));
@@ -429,7 +422,7 @@ static void test_unlike(void **state)
 }
 
 /* Where a device string says, when what is used with it is spread already. */
-static void test_pinned_too_late(void **state)
+TEST(pinned_too_late)
 {
     est_partitioner partitioner = est_fixed_shards(2);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -438,7 +431,6 @@ static void test_pinned_too_late(void **state)
     est_store      *store;
     est_node        w, late;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w = est_variable(graph, "w", EST_F32, EST_SHAPE(10));
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
@@ -453,7 +445,7 @@ static void test_pinned_too_late(void **state)
 }
 
 /* A slot that is made after the session joins its variable, shard by shard. */
-static void test_graph_that_grows(void **state)
+TEST(graph_that_grows)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -462,7 +454,6 @@ static void test_graph_that_grows(void **state)
     est_store      *store;
     est_node        w, train;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w = est_weight(graph, "w", EST_SHAPE(10, 2), EST_WEIGHT(.initializer = est_init_ones()));
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
@@ -485,11 +476,10 @@ static void test_graph_that_grows(void **state)
 
 /* As many messages as without shards: one exchange for values, one for gradients, and a third for the step's count at one of
  * several tasks. Of tables only the rows of the batch travel. */
-static void test_messages_a_step(void **state)
+TEST(messages_a_step)
 {
     est_partitioner partitioner = est_fixed_shards(0);
 
-    (void)state;
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
         est_remote  *remote  = spread_remote(n_tasks, &partitioner);
         est_session *session = NULL;
@@ -521,7 +511,7 @@ static void test_messages_a_step(void **state)
 
 /* --- values ---------------------------------------------------------------------------------------------------------- */
 
-static void test_read_and_write(void **state)
+TEST(read_and_write)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -531,7 +521,6 @@ static void test_read_and_write(void **state)
     est_tensor     *in = NULL, *out = NULL;
     int64_t         values[7 * 2];
 
-    (void)state;
     for (int i = 0; i < 14; i++) values[i] = 100 + i;
     assert_ok(est_graph_create(1, &graph));
     w     = est_variable(graph, "w", EST_I64, EST_SHAPE(7, 2));
@@ -560,7 +549,7 @@ static void test_read_and_write(void **state)
 }
 
 /* A variable of which one task lost its shard has no value as a whole. */
-static void test_a_shard_without_a_value(void **state)
+TEST(a_shard_without_a_value)
 {
     est_partitioner partitioner = est_fixed_shards(2);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -569,7 +558,6 @@ static void test_a_shard_without_a_value(void **state)
     est_store      *store;
     const est_var  *w;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     (void)est_weight(graph, "w", EST_SHAPE(7, 2), NULL);
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
@@ -589,7 +577,7 @@ static void test_a_shard_without_a_value(void **state)
 }
 
 /* Tasks that have the variable in other shards, as of a job that was started with another partitioner. */
-static void test_other_shards_are_there(void **state)
+TEST(other_shards_are_there)
 {
     est_partitioner two = est_fixed_shards(2), three = est_fixed_shards(3);
     est_remote     *remote  = spread_remote(2, &two);
@@ -598,7 +586,6 @@ static void test_other_shards_are_there(void **state)
     est_node        read;
     est_tensor     *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     read = est_read_variable(est_weight(graph, "w", EST_SHAPE(7, 2), NULL));
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
@@ -616,7 +603,7 @@ static void test_other_shards_are_there(void **state)
 }
 
 /* Updates that no optimizer makes: whole values added, scattered scalars, indices of rank 2 and 0. */
-static void test_updates_by_hand(void **state)
+TEST(updates_by_hand)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -624,7 +611,6 @@ static void test_updates_by_hand(void **state)
     est_graph      *graph;
     est_node        w, ids, rows, updates[6];
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w          = est_weight(graph, "w", EST_SHAPE(7, 2), NULL);
     ids        = est_const_ints(graph, EST_I32, EST_I64S(6, 0, 3, 6));
@@ -653,7 +639,7 @@ static void test_updates_by_hand(void **state)
 }
 
 /* What is waited for is waited for at every task: reads after an update see all of it. */
-static void test_order(void **state)
+TEST(order)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(3, &partitioner);
@@ -662,7 +648,6 @@ static void test_order(void **state)
     est_node        w, add, before, after, rows;
     est_tensor     *out[3];
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w      = est_weight(graph, "w", EST_SHAPE(5), EST_WEIGHT(.initializer = est_init_ones()));
     before = est_read_variable(w);
@@ -684,7 +669,7 @@ static void test_order(void **state)
 }
 
 /* An id that the table does not have is an error that names the table, not one of its shards. */
-static void test_ids_out_of_range(void **state)
+TEST(ids_out_of_range)
 {
     est_partitioner partitioner = est_fixed_shards(3);
     est_remote     *remote      = spread_remote(2, &partitioner);
@@ -693,7 +678,6 @@ static void test_ids_out_of_range(void **state)
     est_node        table, rows, update;
     est_tensor     *out = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     table  = est_weight(graph, "table", EST_SHAPE(10, 2), NULL);
     rows   = est_resource_gather(table, est_const_ints(graph, EST_I64, EST_I64S(3, 10, 3)));
@@ -726,7 +710,7 @@ static est_status run_once(est_graph *graph, est_remote *remote, est_node loss, 
     return status;
 }
 
-static void test_every_allocation_fails_once(void **state)
+TEST(every_allocation_fails_once)
 {
     est_partitioner partitioner = est_fixed_shards(2);
     est_graph      *graph;
@@ -734,7 +718,6 @@ static void test_every_allocation_fails_once(void **state)
     bool            fired = true;
     int64_t         n     = 0;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     w      = est_weight(graph, "w", EST_SHAPE(3, 2), EST_WEIGHT(.initializer = { .make = make_ramp }));
     loss   = est_sum(est_square(est_resource_gather(w, est_const_ints(graph, EST_I64, EST_I64S(2, 0)))));
@@ -754,29 +737,4 @@ static void test_every_allocation_fails_once(void **state)
     }
     assert_true(n > 100); /* it did allocate */
     est_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_optimizer),
-        cmocka_unit_test(test_every_number_of_shards),
-        cmocka_unit_test(test_every_initializer),
-        cmocka_unit_test(test_placement),
-        cmocka_unit_test(test_shards_stay_apart),
-        cmocka_unit_test(test_in_one_piece),
-        cmocka_unit_test(test_unlike),
-        cmocka_unit_test(test_pinned_too_late),
-        cmocka_unit_test(test_graph_that_grows),
-        cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_read_and_write),
-        cmocka_unit_test(test_a_shard_without_a_value),
-        cmocka_unit_test(test_other_shards_are_there),
-        cmocka_unit_test(test_updates_by_hand),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_ids_out_of_range),
-        cmocka_unit_test(test_every_allocation_fails_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,11 +176,10 @@ static void compare_pushed(est_optimizer optimizer, int n_tasks, const est_parti
     est_graph_free(m.graph);
 }
 
-static void test_same_bytes(void **state)
+TEST(same_bytes)
 {
     est_partitioner spread = est_fixed_shards(2);
 
-    (void)state;
     compare_pushed(est_adagrad(0.1, NULL), 1, NULL, 3); /* in pieces */
     compare_pushed(est_adam(0.01, NULL), 2, NULL, 4);
     compare_pushed(est_adam(0.01, NULL), 2, &spread, 4);
@@ -229,11 +228,10 @@ static void compare_values(est_optimizer optimizer, int n_tasks, const est_parti
     est_graph_free(m.graph);
 }
 
-static void test_same_values(void **state)
+TEST(same_values)
 {
     est_partitioner spread = est_fixed_shards(2);
 
-    (void)state;
     compare_values(est_adagrad(0.1, NULL), 1, NULL);
     compare_values(est_adam(0.01, NULL), 2, NULL);
     compare_values(est_adam(0.01, NULL), 2, &spread);
@@ -266,12 +264,11 @@ static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replic
 }
 
 /* Updates need no more messages for being made together; the global step, which is not known before all have pushed, one. */
-static void test_messages(void **state)
+TEST(messages)
 {
     est_optimizer optimizers[] = { est_sgd(0.1), est_adagrad(0.1, NULL), est_adam(0.01, NULL), est_ftrl(0.1, NULL),
                                    est_momentum(0.1, NULL) };
 
-    (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
         for (int n_tasks = 1; n_tasks <= 2; n_tasks++) {
             int n = count_messages(optimizers[i], n_tasks, false, false);
@@ -286,9 +283,8 @@ static void test_messages(void **state)
 /* --- what goes wrong ------------------------------------------------------------------------------------------------------- */
 
 /* An update that is computed here of what another one has left; at the task that has both it can be made. */
-static void test_update_of_update(void **state)
+TEST(update_of_update)
 {
-    (void)state;
     for (int here = 0; here < 2; here++) {
         est_remote  *remote  = remote_sync_replicas(1, NULL);
         est_session *session = NULL;
@@ -327,7 +323,7 @@ static void test_update_of_update(void **state)
 }
 
 /* Every allocation of preparing such a step fails once; it is said, and the step can be prepared afterwards. */
-static void test_without_memory(void **state)
+TEST(without_memory)
 {
     model        m       = make_model(est_adagrad(0.1, NULL));
     est_remote  *remote  = remote_sync_replicas(2, NULL);
@@ -335,7 +331,6 @@ static void test_without_memory(void **state)
     est_step    *step    = NULL;
     bool         fired   = true;
 
-    (void)state;
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
     for (int64_t n = 1; fired; n++) {
@@ -351,14 +346,4 @@ static void test_without_memory(void **state)
     est_session_free(session);
     memory_remote_free(remote);
     est_graph_free(m.graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),       cmocka_unit_test(test_same_values),    cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_update_of_update), cmocka_unit_test(test_without_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

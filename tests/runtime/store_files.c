@@ -52,7 +52,7 @@ static void write_part(est_store *store, const est_store_entry *entries, int n, 
 }
 
 /* Written as 7 and 3 rows by two stores, read as a whole, as 4, 4 and 2 rows, and as none. */
-static void test_shards(void **state)
+TEST(shards)
 {
     est_store            *one = make_store(), *two = make_store(), *other = make_store();
     const est_store_entry first = add_shard(one, "table/part_0", 0, 7), second = add_shard(two, "table/part_1", 7, 3);
@@ -65,7 +65,6 @@ static void test_shards(void **state)
     est_bundle       *bundle;
     est_tensor       *whole;
 
-    (void)state;
     write_part(one, &first, 1, parts[0]);
     write_part(two, &second, 1, parts[1]);
     assert_ok(est_bundle_merge(parts, 2, at("shards")));
@@ -84,7 +83,7 @@ static void test_shards(void **state)
 }
 
 /* What is written is what there was, whoever writes or restores the variable meanwhile; one that was ended is not written. */
-static void test_snapshot_stands_still(void **state)
+TEST(snapshot_stands_still)
 {
     est_store            *store = make_store();
     const est_store_entry entry = add_shard(store, "v", 0, ROWS);
@@ -93,7 +92,6 @@ static void test_snapshot_stands_still(void **state)
     est_tensor           *fives;
     size_t                buffer;
 
-    (void)state;
     assert_ok(est_store_snapshot(store, &entry, 1, &snapshot));
     est_var_write(est_store_find(store, "v"), (const float[2 * ROWS]){ 5 });
     assert_ok(est_snapshot_write(snapshot, at("still")));
@@ -123,13 +121,12 @@ static void test_snapshot_stands_still(void **state)
     est_snapshot_free(other);
 }
 
-static void test_snapshot_refused(void **state)
+TEST(snapshot_refused)
 {
     est_store      *store = make_store();
     est_store_entry entries[2];
     est_snapshot   *snapshot;
 
-    (void)state;
     entries[0]     = add_shard(store, "v", 0, ROWS);
     entries[1]     = add_shard(store, "w", 0, ROWS);
     entries[1].key = "other";
@@ -148,14 +145,13 @@ static void test_snapshot_refused(void **state)
 }
 
 /* What the index tells is known before anything changes. */
-static void test_misfits(void **state)
+TEST(misfits)
 {
     est_store            *store = make_store();
     const est_store_entry good  = add_shard(store, "v", 0, ROWS);
     est_store_entry       bad[] = { good, good, good, good };
     est_bundle           *bundle;
 
-    (void)state;
     write_part(store, &good, 1, at("misfits"));
     assert_ok(est_bundle_open(at("misfits"), &bundle));
     ((float *)est_store_find(store, "v")->value.data)[0] = 77;
@@ -191,13 +187,12 @@ static void flip_last_byte(const char *path)
 }
 
 /* Who does not verify loses what there was, but has no mixture. */
-static void test_damage(void **state)
+TEST(damage)
 {
     est_store      *store = make_store();
     est_store_entry entries[2];
     est_bundle     *bundle;
 
-    (void)state;
     entries[0]     = add_shard(store, "a", 0, ROWS);
     entries[1]     = add_shard(store, "b", 0, ROWS);
     entries[1].key = "other";
@@ -264,7 +259,7 @@ static void expect_same_rows(const est_store *a, const est_store *b)
 }
 
 /* A store that has heard nothing of the embedding makes it as it was; new keys get the same first values. */
-static void test_rows(void **state)
+TEST(rows)
 {
     est_graph       *graph;
     est_store       *store = make_rows(&graph, 8), *other = make_store();
@@ -273,7 +268,6 @@ static void test_rows(void **state)
     est_bundle      *bundle;
     int64_t          row, new_key = 123;
 
-    (void)state;
     write_part(store, entries, n, at("rows"));
     assert_ok(est_bundle_open(at("rows"), &bundle));
     assert_int_equal(est_bundle_find(bundle, "w")->shape.dim[0], KEYS); /* no row that no key has */
@@ -341,12 +335,11 @@ static void compare_rows(est_store *store, int64_t steps, void (*train)(const es
     }
 }
 
-static void test_rows_while_keys_change(void **state)
+TEST(rows_while_keys_change)
 {
     est_graph *graph, *many_graph;
     est_store *store = make_rows(&graph, 8), *many = make_rows(&many_graph, 300);
 
-    (void)state;
     est_row_table_of(est_store_find(store, "w"))->max_age     = 6;
     est_row_table_of(est_store_find(store, "w"))->admit_after = 2;
     compare_rows(store, 40, train_rows);
@@ -360,7 +353,7 @@ static void test_rows_while_keys_change(void **state)
 }
 
 /* A table that a failed restore has made does not count as one with values; one that was there has no keys then. */
-static void test_rows_damaged(void **state)
+TEST(rows_damaged)
 {
     est_graph       *graph;
     est_store       *store = make_rows(&graph, 8), *other = make_store();
@@ -368,7 +361,6 @@ static void test_rows_damaged(void **state)
     est_store_entry *entries = all_entries(store, &n);
     est_bundle      *bundle;
 
-    (void)state;
     write_part(store, entries, n, at("spoiled"));
     flip_last_byte(at("spoiled.data-00000-of-00001"));
     assert_ok(est_bundle_open(at("spoiled"), &bundle));
@@ -410,7 +402,7 @@ static est_status there_and_back(est_store *from, est_store *to, const est_store
 }
 
 /* Every allocation fails once; nothing leaks. */
-static void test_no_memory(void **state)
+TEST(no_memory)
 {
     est_graph       *graph;
     est_store       *store = make_rows(&graph, 8);
@@ -418,7 +410,6 @@ static void test_no_memory(void **state)
     est_store_entry *entries = all_entries(store, &n);
     bool             fired   = true;
 
-    (void)state;
     for (int64_t i = 1; fired; i++) {
         est_store *other = make_store();
         est_status status;
@@ -439,17 +430,5 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_snapshot_stands_still),
-        cmocka_unit_test(test_snapshot_refused),
-        cmocka_unit_test(test_misfits),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_rows_damaged),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_rows_while_keys_change),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Timelines: arrows from what makes a value to what reads it, and the memory that is taken meanwhile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "estoc/estoc.h"
+#include "support/test.h"
 
 static void ok(est_status status)
 {
@@ -103,7 +98,7 @@ static void check_counters(const char *text, const est_step *step)
     assert_true(most > est_step_slab_bytes(step) / 2 && most <= est_step_slab_bytes(step));
 }
 
-static void test_timeline(void **state)
+TEST(timeline)
 {
     est_graph   *g    = NULL;
     est_session *s    = NULL;
@@ -113,7 +108,6 @@ static void test_timeline(void **state)
     char        *text;
     int          kernels;
 
-    (void)state;
     ok(est_graph_create(3, &g));
     x     = est_placeholder(g, "x", EST_F32, EST_SHAPE(-1, 12));
     y     = est_dense(est_dense(x, 33, EST_DENSE(.activation = est_tanh)), 5, NULL);
@@ -141,13 +135,4 @@ static void test_timeline(void **state)
     est_tensor_free(rows);
     est_session_free(s);
     est_graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeline),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

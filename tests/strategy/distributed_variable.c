@@ -52,11 +52,10 @@ static const kind kinds[] = {
     { EST_SYNCHRONIZATION_ON_READ, EST_AGGREGATION_MEAN, true, { 11, 12, 13 }, 12 },
 };
 
-static void test_kinds(void **state)
+TEST(kinds)
 {
     est_strategy *s = mirrored(3);
 
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const kind     *k = &kinds[i];
         nn_test         t = nn_begin(1);
@@ -81,11 +80,10 @@ static void test_kinds(void **state)
 }
 
 /* A value that is written across replicas is what is read across them. */
-static void test_across(void **state)
+TEST(across)
 {
     est_strategy *s = mirrored(4);
 
-    (void)state;
     for (int a = EST_AGGREGATION_SUM; a <= EST_AGGREGATION_ONLY_FIRST_REPLICA; a++) {
         for (int on = EST_SYNCHRONIZATION_ON_WRITE; on <= EST_SYNCHRONIZATION_ON_READ; on++) {
             nn_test                  t = nn_begin(1);
@@ -108,14 +106,13 @@ static void test_across(void **state)
     est_strategy_free(s);
 }
 
-static void test_made(void **state)
+TEST(made)
 {
     est_strategy            *s = mirrored(2);
     nn_test                  t = nn_begin(1);
     est_distributed_variable w, r;
     double                   a[4], b[4];
 
-    (void)state;
     w = est_strategy_variable(s, t.graph, "w", EST_SHAPE(4), EST_DISTRIBUTED_VARIABLE(.trainable = true));
     r = est_strategy_variable(s, t.graph, "r", EST_SHAPE(4),
                               EST_DISTRIBUTED_VARIABLE(.initializer     = est_init_random_uniform(0, 1, 0),
@@ -151,13 +148,12 @@ static est_node write_without_context(const est_replica_context *c, void *user)
     return est_distributed_assign(&j->v, NULL, est_scalar(c->graph, EST_F32, 1));
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_strategy *s = mirrored(2);
     nn_test       t = nn_begin(1);
     job           j = { 0 };
 
-    (void)state;
     (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR,
                                 EST_DISTRIBUTED_VARIABLE(.synchronization = EST_SYNCHRONIZATION_NONE));
     expect_refused(t.graph, "variable 'v': no synchronization");
@@ -211,14 +207,13 @@ static void run_worker(void *user, int rank)
     w->status = est_session_run(w->t.session, EST_NO_FEEDS, EST_NODES(w->read), EST_NO_NODES, &w->got);
 }
 
-static void test_workers(void **state)
+TEST(workers)
 {
     static const char *const tasks[2] = {
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         static const double  sums[4]      = { 0, 46, 11.5, 10 }; /* of the replicas 10 to 13, by aggregation */
         const kind          *k            = &kinds[i];
@@ -337,11 +332,10 @@ static void check_first(est_dtype dtype, const bool idle[2])
     memory_communicator_free(communicator);
 }
 
-static void test_first_that_has_a_batch(void **state)
+TEST(first_that_has_a_batch)
 {
     static const est_dtype dtypes[] = { EST_F32, EST_F64, EST_I32, EST_I64 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         check_first(dtypes[i], (const bool[]){ false, false });
         check_first(dtypes[i], (const bool[]){ true, false });
@@ -350,11 +344,10 @@ static void test_first_that_has_a_batch(void **state)
     }
 }
 
-static void test_memory_is_out(void **state)
+TEST(memory_is_out)
 {
     est_strategy *s = mirrored(2);
 
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         for (int64_t n = 1;; n++) {
             est_graph *graph = NULL;
@@ -382,19 +375,4 @@ static void test_memory_is_out(void **state)
         }
     }
     est_strategy_free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_across),
-        cmocka_unit_test(test_made),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_memory_is_out),
-        cmocka_unit_test(test_first_that_has_a_batch),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,12 +177,11 @@ static void cut_evenly(model *m, int n)
     for (int i = 0; i <= n; i++) m->cut[i] = i * ROWS / n;
 }
 
-static void test_optimizers(void **state)
+TEST(optimizers)
 {
     named_optimizer list[32];
     int             n = all_optimizers(list);
 
-    (void)state;
     for (int k = 0; k < n; k++) {
         for (int sums = 0; sums < 2; sums++) {
             outcome want, got;
@@ -205,13 +204,12 @@ static void test_optimizers(void **state)
 
 /* --- parts of unequal size ------------------------------------------------------------------------------------------ */
 
-static void test_unequal_parts(void **state)
+TEST(unequal_parts)
 {
     static const int cuts[][6] = { { 2, 0, 5, 24 }, { 3, 0, 1, 2, 24 }, { 4, 0, 11, 11, 20, 24 }, { 2, 0, 24, 24 } };
     outcome          want, got;
     model            m = { .optimizer = est_adam(0.01, NULL) };
 
-    (void)state;
     cut_evenly(&m, 1);
     run_model(&m, &want);
     for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++) {
@@ -295,13 +293,12 @@ static void run_workers(const model *like, int workers, int replicas, const outc
     memory_communicator_free(communicator);
 }
 
-static void test_workers(void **state)
+TEST(workers)
 {
     static const int uneven[5] = { 0, 7, 7, 21, 24 };
     named_optimizer  list[32];
     int              n = all_optimizers(list);
 
-    (void)state;
     for (int k = 0; k < n; k++) {
         outcome want;
         model   m = { .optimizer = list[k].optimizer };
@@ -325,12 +322,11 @@ static void test_workers(void **state)
 /* --- what else belongs to a loss ------------------------------------------------------------------------------------- */
 
 /* est_regularization_loss is float32: its gradient has 24 bits. */
-static void test_regularizers(void **state)
+TEST(regularizers)
 {
     outcome want, got, without;
     model   m = { .optimizer = est_sgd(0.1), .l2 = 0.125 };
 
-    (void)state;
     cut_evenly(&m, 1);
     run_model(&m, &want);
     for (int sums = 0; sums < 2; sums++) {
@@ -347,13 +343,12 @@ static void test_regularizers(void **state)
 }
 
 /* Each replica clips its own gradients, as TensorFlow does: with one replica it is what it always was. */
-static void test_clipping(void **state)
+TEST(clipping)
 {
     outcome got, want;
     model   m = { .optimizer = est_sgd(0.1), .minimize = { .clip_norm = 0.05 } };
     nn_test t = nn_begin(3);
 
-    (void)state;
     cut_evenly(&m, 1);
     run_model(&m, &got);
     m.graph = t.graph;
@@ -376,13 +371,12 @@ static void test_clipping(void **state)
 
 /* --- losses that are sums -------------------------------------------------------------------------------------------- */
 
-static void test_sums(void **state)
+TEST(sums)
 {
     static const int cuts[][6] = { { 2, 0, 12, 24 }, { 2, 0, 5, 24 }, { 4, 0, 11, 11, 20, 24 } };
     outcome          want, got;
     model            m = { .optimizer = est_sgd(0.005), .by_sum = true };
 
-    (void)state;
     cut_evenly(&m, 1);
     run_model(&m, &want);
     for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++) {
@@ -396,11 +390,6 @@ static void test_sums(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizers), cmocka_unit_test(test_unequal_parts), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_workers),    cmocka_unit_test(test_regularizers),  cmocka_unit_test(test_clipping),
-    };
-
     fill_data();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

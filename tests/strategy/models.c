@@ -66,9 +66,8 @@ static void check_nothing(est_replica_reduce gradients)
     nn_end(&t);
 }
 
-static void test_nothing(void **state)
+TEST(nothing)
 {
-    (void)state;
     check_nothing(EST_REPLICA_MEAN);
     check_nothing(EST_REPLICA_SUM);
 }
@@ -108,9 +107,8 @@ static void statistics(const plan *p, int part, int channel, double *mean, doubl
     *variance = squares / (p->images && n > 1 ? n - 1 : n);
 }
 
-static void test_batch_norm(void **state)
+TEST(batch_norm)
 {
-    (void)state;
     for (int images = 0; images < 2; images++) {
         nn_test      t = nn_begin(1);
         plan         p = { .graph = t.graph, .cut = cuts, .images = images != 0 };
@@ -214,12 +212,11 @@ static int run_metrics(const int *cut, int n, double *values)
 }
 
 /* Sums of weights and of 0 and 1 are exact, and so are metrics of them; other sums have some roundings of 24 bits more. */
-static void test_metrics(void **state)
+TEST(metrics)
 {
     double want[16], got[16];
     int    n = run_metrics(whole, 1, want);
 
-    (void)state;
     assert_int_equal(run_metrics(cuts, 3, got), n);
     assert_int_equal(n, 15);
     for (int i = 0; i < n; i++) {
@@ -356,13 +353,12 @@ static void end_worker(worker *w, numbers *out)
     est_columns_free(w->p.columns);
 }
 
-static void test_columns(void **state)
+TEST(columns)
 {
     worker               one = { 0 }, three = { 0 }, two[2] = { 0 };
     numbers              want, got;
     memory_communicator *communicator = memory_communicator_create(2);
 
-    (void)state;
     build_worker(&one, whole, 1, 0, 1, NULL);
     train_worker(&one, 0);
     end_worker(&one, &want);
@@ -414,12 +410,11 @@ static bool train_with_loss(int number, numbers got[2])
 }
 
 /* Whatever operation fails, the step that is made again finds keys, rows and counts as they were before it. */
-static void test_keys_of_a_step_made_again(void **state)
+TEST(keys_of_a_step_made_again)
 {
     numbers want[2], got[2];
     int     lost = 0;
 
-    (void)state;
     assert_false(train_with_loss(-1, want));
     while (train_with_loss(lost, got)) {
         for (int i = 0; i < 2; i++) {
@@ -429,17 +424,4 @@ static void test_keys_of_a_step_made_again(void **state)
         lost++;
     }
     assert_true(lost > 2); /* keys, gradients and rows of gradients at least */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_keys_of_a_step_made_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,12 +16,11 @@
 
 /* --- options ------------------------------------------------------------------------------------------------------------- */
 
-static void test_options(void **state)
+TEST(options)
 {
     est_strategy   *s           = NULL;
     est_partitioner partitioner = est_fixed_shards(3);
 
-    (void)state;
     assert_ok(est_parameter_server_strategy(NULL, &s));
     assert_string_equal(est_strategy_name(s), "parameter_server");
     assert_false(est_strategy_needs_no_chief(s));
@@ -37,11 +36,10 @@ static void test_options(void **state)
     est_strategy_free(NULL);
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_strategy *s = NULL;
 
-    (void)state;
     assert_int_equal(est_parameter_server_strategy(EST_PARAMETER_SERVER(.sync_replicas = -1), &s),
                      EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "sync_replicas is -1"));
@@ -103,12 +101,11 @@ static void train(est_session *session, const embedded *m, int steps, double *lo
     }
 }
 
-static void test_placement(void **state)
+TEST(placement)
 {
     static const char *const names[] = { "global_step", "table", "hidden/kernel", "hidden/bias", "logits/kernel" };
     static const int         turn[] = { 0, 1, 0, 1, 0 }, size[] = { 1, 0, 1, 1, 1 };
 
-    (void)state;
     for (int round = 0; round < 2; round++) {
         servers     s      = servers_start(2, 1, "tcp");
         est_remote *remote = servers_remote(
@@ -160,7 +157,7 @@ static est_session *open_over(est_remote *remote, const embedded *m)
 }
 
 /* Trained over two servers as in one process, bit for bit; saved there, it goes on in one process and over two others. */
-static void test_shards(void **state)
+TEST(shards)
 {
     est_partitioner partitioner = est_min_size_partitioner(ROWS * WIDTH * 2, 0); /* the table, in two */
     servers         first = servers_start(2, 1, "tcp"), second = servers_start(2, 1, "tcp");
@@ -171,7 +168,6 @@ static void test_shards(void **state)
     est_store      *store;
     double          want[STEPS], got[STEPS];
 
-    (void)state;
     remote = servers_remote(&first, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .partitioner = &partitioner));
     other  = servers_remote(&second, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20));
     whole  = open_over(NULL, &m);
@@ -289,7 +285,7 @@ static double first_of(est_session *session, const char *name)
 }
 
 /* While two workers step as fast as they can, every checkpoint is of one step. */
-static void test_consistent_saves(void **state)
+TEST(consistent_saves)
 {
     servers      s      = servers_start(2, 3, "tcp");
     est_remote  *remote = servers_remote(&s, 0,
@@ -300,7 +296,6 @@ static void test_consistent_saves(void **state)
     worker       workers[2];
     double       before = -1;
 
-    (void)state;
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
     assert_ok(est_session_init(chief));
     assert_ok(est_remote_declare_ready(remote));
@@ -360,7 +355,7 @@ static void await_wait(const char *who, const char *for_whom, const char *why)
 }
 
 /* When the link to the clock breaks nobody holds steps any more: what is copied then may be of several, and is no checkpoint. */
-static void test_hold_is_lost(void **state)
+TEST(hold_is_lost)
 {
     servers      s       = servers_start(2, 1, "tcp");
     est_remote  *remote  = servers_remote(&s, 0,
@@ -370,7 +365,6 @@ static void test_hold_is_lost(void **state)
     saving       save    = { .remote = remote };
     pthread_t    thread;
 
-    (void)state;
     assert_int_equal(mkdir(at("lost"), 0700), 0);
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
@@ -425,7 +419,7 @@ static est_session *begin_step(const counter *c, est_remote *remote, est_step **
 }
 
 /* One that is in the middle of its step holds up another once two were counted meanwhile. */
-static void test_staleness(void **state)
+TEST(staleness)
 {
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
@@ -434,7 +428,6 @@ static void test_staleness(void **state)
     est_session *chief  = begin_step(&c, remote, &step);
     worker       other  = { .servers = &s, .index = 1, .limit = 4, .staleness = 2 };
 
-    (void)state;
     assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
     await_waiting(s.ps[0], "worker:1");
     assert_ok(est_step_run(step, NULL));
@@ -451,7 +444,7 @@ static void test_staleness(void **state)
 }
 
 /* One that is between two steps, saving perhaps, holds up nobody. */
-static void test_between_steps(void **state)
+TEST(between_steps)
 {
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
@@ -460,7 +453,6 @@ static void test_between_steps(void **state)
     est_session *chief  = begin_step(&c, remote, &step);
     worker       other  = { .servers = &s, .index = 1, .limit = 8, .staleness = 2 };
 
-    (void)state;
     assert_ok(est_step_run(step, NULL));
     assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
     assert_int_equal(pthread_join(other.thread, NULL), 0);
@@ -472,7 +464,7 @@ static void test_between_steps(void **state)
 }
 
 /* Whoever held steps for a checkpoint and left, or begins a step itself, holds them no longer. */
-static void test_hold_ends(void **state)
+TEST(hold_ends)
 {
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
@@ -482,7 +474,6 @@ static void test_hold_ends(void **state)
     worker       other    = { .servers = &s, .index = 1, .limit = 5 };
     bool         finished = false;
 
-    (void)state;
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
     assert_ok(est_session_init(chief));
     assert_ok(est_remote_declare_ready(remote));
@@ -557,7 +548,7 @@ static void await_held(est_server *server, bool held)
 }
 
 /* A holder that dies before it was told so, or with the steps held, holds up nobody. */
-static void test_holder_dies(void **state)
+TEST(holder_dies)
 {
     servers      s       = servers_start(2, 2, "tcp");
     est_remote  *remote  = servers_remote(&s, 1, EST_REMOTE(.is_chief = true, .connect_secs = 60));
@@ -568,7 +559,6 @@ static void test_holder_dies(void **state)
     holder       h;
     bool         finished = false;
 
-    (void)state;
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
@@ -605,13 +595,5 @@ static void test_holder_dies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_placement),        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_hold_is_lost),
-        cmocka_unit_test(test_staleness),        cmocka_unit_test(test_between_steps),
-        cmocka_unit_test(test_hold_ends),        cmocka_unit_test(test_holder_dies),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Partitioners: what tf.distribute.experimental.partitioners of TensorFlow 2.15.1 say of the same variables. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estoc/strategy.h"
+#include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -25,7 +19,7 @@ static int shards(est_partitioner partitioner, const expected *e)
     return partitioner.shards(&partitioner, "some", e->dtype, &e->shape, 2);
 }
 
-static void test_as_tensorflow(void **state)
+TEST(as_tensorflow)
 {
     const expected cases[] = {
         { EST_SHAPE(10, 3), EST_F32, { 1, 3, 8 }, { 1, 1, 1, 1 }, { 1, 1, 1, 4 } },
@@ -40,7 +34,6 @@ static void test_as_tensorflow(void **state)
     const int     fixed[] = { 1, 3, 8 }, min_shards[] = { 1, 8, 5, 100 }, max_shards[] = { 0, 0, 7, 4 };
     const int64_t min_bytes[] = { 0, 256 << 10, 1000, 1 << 20 }, max_bytes[] = { 1000, 1 << 16, 1 << 20, 1 };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         for (int k = 0; k < 3; k++) assert_int_equal(shards(est_fixed_shards(fixed[k]), &cases[i]), cases[i].fixed[k]);
         for (int k = 0; k < 4; k++) {
@@ -53,22 +46,14 @@ static void test_as_tensorflow(void **state)
 }
 
 /* Zeros are defaults of our own. */
-static void test_defaults(void **state)
+TEST(defaults)
 {
     const expected large = { .shape = EST_SHAPE(1000000, 16), .dtype = EST_F32 };
     const expected empty = { .shape = EST_SHAPE(1000, 0), .dtype = EST_F32 };
 
-    (void)state;
     assert_int_equal(shards(est_fixed_shards(0), &large), 2);
     assert_int_equal(shards(est_min_size_partitioner(0, 0), &large), 2);
     assert_int_equal(shards(est_max_size_partitioner(0, 0), &large), 1000000);
     assert_int_equal(shards(est_min_size_partitioner(0, 0), &empty), 1);
     assert_int_equal(shards(est_max_size_partitioner(100, 0), &empty), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_as_tensorflow), cmocka_unit_test(test_defaults) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

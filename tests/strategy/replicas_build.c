@@ -81,12 +81,11 @@ static est_status build_turns(plan *p, int replica)
     return EST_OK;
 }
 
-static void test_turns(void **state)
+TEST(turns)
 {
     plan    p = begin(build_turns);
     nn_test t = { 0 };
 
-    (void)state;
     est_scope_push(p.graph, "model");
     assert_ok(build_all(&p, 3));
     assert_string_equal(p.order, "0a 1a 2a 0b 1b 2b 0c 1c 2c ");
@@ -167,9 +166,8 @@ static est_status build_bad_merge(plan *p, int replica)
     return EST_OK;
 }
 
-static void test_failures(void **state)
+TEST(failures)
 {
-    (void)state;
     expect(build_too_few, 3, EST_INVALID_ARGUMENT, "replica 0 has merged 2 times and replica 2 1 times");
     expect(build_too_many, 2, EST_INVALID_ARGUMENT, "replica 0 has merged 0 times and replica 1 1 times");
     expect(build_other_kind, 3, EST_INVALID_ARGUMENT, "merge 1 of replica 1 is of another kind");
@@ -220,13 +218,12 @@ static int count_ops(const est_graph *graph, const char *op)
     return n;
 }
 
-static void test_shared(void **state)
+TEST(shared)
 {
     plan    p = begin(build_variables);
     nn_test t = { 0 };
     double  w, kernel;
 
-    (void)state;
     (void)est_named(est_scalar(p.graph, EST_F32, 0),
                     "dense"); /* what was there before changes names of the first only */
     assert_ok(build_all(&p, 3));
@@ -281,9 +278,8 @@ static est_status build_other_table(plan *p, int replica)
     return EST_OK;
 }
 
-static void test_not_shared(void **state)
+TEST(not_shared)
 {
-    (void)state;
     expect(build_other_shape, 2, EST_INVALID_ARGUMENT,
            "variable 'w' is float32 [2,3] in replica 0 and float32 [2,4] in replica 1");
     expect(build_other_dtype, 2, EST_INVALID_ARGUMENT, "is float32 [2] in replica 0 and float64 [2]");
@@ -307,13 +303,12 @@ static est_status build_random(plan *p, int replica)
     return EST_OK;
 }
 
-static void test_random(void **state)
+TEST(random)
 {
     plan    p = begin(build_random);
     nn_test t = { 0 };
     double  drawn[6][4];
 
-    (void)state;
     assert_ok(build_all(&p, 3));
     t.graph = p.graph;
     nn_ready(&t);
@@ -335,11 +330,10 @@ static est_status build_worker(plan *p, int replica)
     return EST_OK;
 }
 
-static void test_workers_draw(void **state)
+TEST(workers_draw)
 {
     double drawn[2][2][4];
 
-    (void)state;
     for (int worker = 0; worker < 2; worker++) {
         plan         p = begin(build_worker);
         nn_test      t = { .graph = p.graph };
@@ -397,11 +391,10 @@ static void expect_same(const est_graph *a, const est_graph *b)
     }
 }
 
-static void test_same_graph(void **state)
+TEST(same_graph)
 {
     plan first = begin(build_model), again = begin(build_model), one = begin(build_model), plain = begin(build_model);
 
-    (void)state;
     assert_ok(build_all(&first, 3));
     assert_ok(build_all(&again, 3));
     expect_same(first.graph, again.graph);
@@ -416,9 +409,8 @@ static void test_same_graph(void **state)
     est_graph_free(plain.graph);
 }
 
-static void test_memory_is_out(void **state)
+TEST(memory_is_out)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
         bool       fired;
@@ -434,15 +426,4 @@ static void test_memory_is_out(void **state)
         }
         assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),      cmocka_unit_test(test_failures),      cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_not_shared), cmocka_unit_test(test_random),        cmocka_unit_test(test_workers_draw),
-        cmocka_unit_test(test_same_graph), cmocka_unit_test(test_memory_is_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

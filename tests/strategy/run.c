@@ -41,14 +41,13 @@ static est_node look(const est_replica_context *c, void *user)
     return est_scalar(c->graph, EST_F32, c->replica_id_in_sync_group);
 }
 
-static void test_contexts(void **state)
+TEST(contexts)
 {
     est_strategy   *s   = NULL;
     nn_test         t   = nn_begin(1);
     seen            all = { 0 };
     est_per_replica values;
 
-    (void)state;
     assert_ok(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.replicas = 3, .cluster_json = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
                                                                  "\"task\": {\"type\": \"worker\", \"index\": 1}}"),
@@ -76,13 +75,12 @@ static est_node pinned(const est_replica_context *c, void *user)
     return est_scalar(c->graph, EST_F32, 1);
 }
 
-static void test_one_device(void **state)
+TEST(one_device)
 {
     est_strategy   *s = NULL;
     nn_test         t = nn_begin(1);
     est_per_replica v;
 
-    (void)state;
     assert_ok(est_one_device_strategy("/cpu:0", &s));
     v = est_strategy_run(s, t.graph, pinned, NULL);
     assert_string_equal(est_def(v.data[0])->device, "/device:CPU:0");
@@ -99,12 +97,11 @@ static est_node run_inside(const est_replica_context *c, void *user)
     return EST_NO_NODE;
 }
 
-static void test_scopes(void **state)
+TEST(scopes)
 {
     est_strategy *s = mirrored(2), *other = mirrored(2);
     nn_test       t = nn_begin(1);
 
-    (void)state;
     est_strategy_scope(s, t.graph);
     est_strategy_scope(s, t.graph); /* the same again */
     (void)est_strategy_run(s, t.graph, pinned, NULL);
@@ -155,13 +152,12 @@ static est_node scope_inside(const est_replica_context *c, void *user)
     return est_replica_all_reduce(c, EST_REDUCE_OP_MEAN, x); /* still in the replica */
 }
 
-static void test_scope_in_merge(void **state)
+TEST(scope_in_merge)
 {
     est_strategy   *s = mirrored(2);
     nn_test         t = nn_begin(1);
     est_per_replica v = est_strategy_run(s, t.graph, scope_inside, NULL);
 
-    (void)state;
     nn_ready(&t);
     assert_near(nn_scalar(&t, v.data[1]), 22, 0);
     nn_end(&t);
@@ -205,12 +201,11 @@ static const reduction reductions[] = {
     { uneven, EST_REDUCE_OP_MEAN, 0, 2, { 4, 5 } }, /* of all four rows: not the mean of means */
 };
 
-static void test_reduce(void **state)
+TEST(reduce)
 {
     est_strategy *s = mirrored(2);
     double        got[8];
 
-    (void)state;
     for (size_t i = 0; i < sizeof reductions / sizeof reductions[0]; i++) {
         const reduction *r = &reductions[i];
         nn_test          t = nn_begin(1);
@@ -224,14 +219,13 @@ static void test_reduce(void **state)
     est_strategy_free(s);
 }
 
-static void test_default_reduce(void **state)
+TEST(default_reduce)
 {
     nn_test         t = nn_begin(1);
     double          got[8];
     est_per_replica v = est_strategy_run(NULL, t.graph, even, NULL);
     est_node        y = est_strategy_reduce(NULL, EST_REDUCE_OP_MEAN, v, EST_NO_AXIS);
 
-    (void)state;
     assert_int_equal(y.id, v.data[0].id); /* nothing is built */
     y = est_strategy_gather(NULL, v, 1);
     assert_int_equal(y.id, v.data[0].id);
@@ -248,14 +242,13 @@ static est_node counts(const est_replica_context *c, void *user)
     return est_const_i32(c->graph, EST_SHAPE(2), (int32_t[]){ c->replica + 1, 10 });
 }
 
-static void test_integers(void **state)
+TEST(integers)
 {
     est_strategy *s = mirrored(3);
     nn_test       t = nn_begin(1);
     est_node y = est_strategy_reduce(s, EST_REDUCE_OP_SUM, est_strategy_run(s, t.graph, counts, NULL), EST_NO_AXIS);
     double   got[2];
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(nn_fetch(&t, y, got, 2), 2);
     assert_true(got[0] == 6 && got[1] == 30);
@@ -263,7 +256,7 @@ static void test_integers(void **state)
     est_strategy_free(s);
 }
 
-static void test_gather(void **state)
+TEST(gather)
 {
     est_strategy *s = mirrored(2);
     nn_test       t = nn_begin(1);
@@ -271,7 +264,6 @@ static void test_gather(void **state)
     est_node      rows    = est_strategy_gather(s, est_strategy_run(s, t.graph, uneven, NULL), 0);
     est_node      columns = est_strategy_gather(s, est_strategy_run(s, t.graph, even, NULL), -1);
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(nn_fetch(&t, rows, got, 8), 8);
     for (int i = 0; i < 8; i++) assert_near(got[i], i + 1, 0);
@@ -311,13 +303,12 @@ static est_node keep_largest(const est_replica_context *c, void *user)
     return est_metric_custom(EST_NODES(state), EST_NODES(update), read).value;
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_strategy   *s = mirrored(2);
     est_per_replica v;
     nn_test         t;
 
-    (void)state;
     t = nn_begin(1);
     (void)est_strategy_gather(s, est_strategy_run(s, t.graph, scalar, NULL), 0);
     expect(t.graph, "est_strategy_gather: axis 0 of values []");
@@ -362,13 +353,12 @@ static est_node add_up(const est_replica_context *c, void *user)
 }
 
 /* Replicas add to one state. */
-static void test_metric_states(void **state)
+TEST(metric_states)
 {
     est_strategy *s = mirrored(2);
     nn_test       t = nn_begin(1);
     est_metric    m[2];
 
-    (void)state;
     (void)est_strategy_run(s, t.graph, add_up, m);
     assert_int_equal(est_local_variables(t.graph).n, 1);
     nn_ready(&t);
@@ -409,7 +399,7 @@ static est_node meet(const est_replica_context *c, void *user)
     return est_replica_merge_call(c, biggest, est_add(x, i->sum[c->replica]), &i->calls);
 }
 
-static void test_merge_call(void **state)
+TEST(merge_call)
 {
     est_strategy   *s = mirrored(2);
     nn_test         t = nn_begin(1);
@@ -417,7 +407,6 @@ static void test_merge_call(void **state)
     double          got[2];
     est_per_replica v = est_strategy_run(s, t.graph, meet, &i);
 
-    (void)state;
     nn_ready(&t);
     assert_int_equal(i.calls, 2);
     assert_near(nn_scalar(&t, i.sum[0]), 3, 0);
@@ -451,14 +440,13 @@ static est_node merge_once_more(const est_replica_context *c, void *user)
     return x;
 }
 
-static void test_merge_refused(void **state)
+TEST(merge_refused)
 {
     est_strategy       *s     = mirrored(2);
     nn_test             t     = nn_begin(1);
     int                 calls = 0;
     est_replica_context context;
 
-    (void)state;
     (void)est_strategy_run(s, t.graph, merge_otherwise, &calls);
     expect(t.graph, "replica 1 merges with another function than replica 0");
     t = nn_begin(1);
@@ -491,13 +479,12 @@ static est_node scalar_loss(const est_replica_context *c, void *user)
     return est_compute_average_loss(est_scalar(c->graph, EST_F32, 3), EST_NO_NODE, 0);
 }
 
-static void test_losses(void **state)
+TEST(losses)
 {
     est_strategy *s = mirrored(2);
     nn_test       t = nn_begin(1);
     est_node      found[8], alone;
 
-    (void)state;
     (void)est_strategy_run(s, t.graph, losses, found);
     alone = est_scale_regularization_loss(est_scalar(t.graph, EST_F32, 3)); /* no strategy, one replica */
     nn_ready(&t);
@@ -552,7 +539,7 @@ static est_node row_sum(const est_replica_context *c, void *user)
     return est_scalar(c->graph, EST_F32, c->replica_id_in_sync_group);
 }
 
-static void test_workers(void **state)
+TEST(workers)
 {
     static const char *const tasks[2] = {
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
@@ -561,7 +548,6 @@ static void test_workers(void **state)
     memory_communicator *communicator = memory_communicator_create(2);
     worker               all[2]       = { 0 };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         worker         *w = &all[i];
         est_per_replica rows, numbers;
@@ -631,7 +617,7 @@ static void train_keys(void *user, int rank)
     w->status = est_session_run(w->t.session, EST_NO_FEEDS, EST_NODES(w->rows), EST_NODES(w->update), &w->got);
 }
 
-static void test_keys_after_a_loss(void **state)
+TEST(keys_after_a_loss)
 {
     static const char *const tasks[2] = {
         "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
@@ -640,7 +626,6 @@ static void test_keys_after_a_loss(void **state)
     memory_communicator *communicator = memory_communicator_create(2);
     key_worker           all[2]       = { 0 };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         key_worker *w = &all[i];
 
@@ -677,9 +662,8 @@ static est_node draw_rows(const est_replica_context *c, void *user)
 }
 
 /* What row a key gets depends on the seed of the job, which all workers build their graphs with, and on nothing of the worker. */
-static void test_rows_of_workers(void **state)
+TEST(rows_of_workers)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         est_strategy *s;
         est_row_draw  draw;
@@ -701,11 +685,10 @@ static void test_rows_of_workers(void **state)
 
 /* --- memory ---------------------------------------------------------------------------------------------------------------- */
 
-static void test_memory_is_out(void **state)
+TEST(memory_is_out)
 {
     est_strategy *s = mirrored(2);
 
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_graph *graph = NULL;
         inside     i     = { 0 };
@@ -727,21 +710,4 @@ static void test_memory_is_out(void **state)
         if (!fired) break;
     }
     est_strategy_free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contexts),        cmocka_unit_test(test_one_device),
-        cmocka_unit_test(test_scopes),          cmocka_unit_test(test_scope_in_merge),
-        cmocka_unit_test(test_reduce),          cmocka_unit_test(test_default_reduce),
-        cmocka_unit_test(test_integers),        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_merge_call),
-        cmocka_unit_test(test_merge_refused),   cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_workers),         cmocka_unit_test(test_keys_after_a_loss),
-        cmocka_unit_test(test_rows_of_workers), cmocka_unit_test(test_memory_is_out),
-        cmocka_unit_test(test_metric_states),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

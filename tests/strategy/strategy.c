@@ -35,11 +35,10 @@ static void expect_text(const est_strategy *s, const char *want)
     est_strbuf_clear(&text);
 }
 
-static void test_local(void **state)
+TEST(local)
 {
     est_strategy *s = NULL;
 
-    (void)state;
     expect_replicas(EST_OK, &s, "default", 1);
     expect_replicas(est_one_device_strategy("/device:CPU:0", &s), &s, "one_device", 1);
     est_strategy_free(s);
@@ -96,12 +95,11 @@ static void keep_line(void *user, est_log_level level, int64_t wall_ns, const ch
 }
 
 /* A job file always gives a number, so 1 is told however it came; who has named devices has chosen. */
-static void test_one_replica_is_told(void **state)
+TEST(one_replica_is_told)
 {
     char          told[200] = "";
     est_strategy *s         = NULL;
 
-    (void)state;
     est_log_set_sink(keep_line, told);
     assert_ok(est_mirrored_strategy(NULL, &s));
     est_strategy_free(s);
@@ -119,13 +117,12 @@ static void test_one_replica_is_told(void **state)
     assert_string_equal(told, "");
 }
 
-static void test_workers(void **state)
+TEST(workers)
 {
     est_input_context context  = { .n_pipelines = 7, .pipeline = 3 };
     est_strategy     *s        = NULL;
     est_resolver     *resolver = NULL;
 
-    (void)state;
     expect_worker(TASK("chief", 0), 3, 0, false);
     expect_worker(TASK("worker", 1), 3, 2, false);
     expect_worker(TASK("evaluator", 0), 1, 0, true);
@@ -166,12 +163,11 @@ static void expect_refused(est_status got, est_status code, const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("%s", est_error_message());
 }
 
-static void test_refused(void **state)
+TEST(refused)
 {
     est_strategy *s   = NULL;
     est_resolver *own = NULL;
 
-    (void)state;
     expect_refused(est_one_device_strategy("/gpu:0", &s), EST_INVALID_ARGUMENT, "there is no device \"/gpu:0\"");
     expect_refused(est_one_device_strategy("cpu", &s), EST_INVALID_ARGUMENT, "the device is \"cpu\"");
     expect_refused(est_one_device_strategy(NULL, &s), EST_INVALID_ARGUMENT, "a device is missing");
@@ -220,11 +216,10 @@ static void test_refused(void **state)
     assert_null(s);
 }
 
-static void test_memory_is_out(void **state)
+TEST(memory_is_out)
 {
     est_strategy *s = NULL;
 
-    (void)state;
     est_log_set_level(EST_LOG_WARN); /* a line that there is no memory for is not missed */
     for (int64_t n = 1;; n++) {
         est_status status;
@@ -249,14 +244,4 @@ static void test_memory_is_out(void **state)
     assert_int_equal(est_one_device_strategy("/cpu:0", &s), EST_RESOURCE_EXHAUSTED);
     est_fault_arm_alloc(0);
     assert_null(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_local),   cmocka_unit_test(test_one_replica_is_told), cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory_is_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,22 +182,20 @@ static void run_all(worker *w, int lost, int lost_at)
     for (int i = 1; i < WORKERS; i++) assert_memory_equal(w[i].kernel, w[0].kernel, sizeof w[0].kernel);
 }
 
-static void test_multi_worker(void **state)
+TEST(multi_worker)
 {
     worker alone = { .config = "{}" }, w[WORKERS];
 
-    (void)state;
     live(&alone, 0);
     assert_string_equal(alone.error, "");
     run_all(w, -1, 0);
     for (int i = 0; i < 2; i++) assert_near((double)w[0].kernel[i], (double)alone.kernel[i], 1e-5);
 }
 
-static void test_lost(void **state)
+TEST(lost)
 {
     worker calm[WORKERS], w[WORKERS];
 
-    (void)state;
     run_all(calm, -1, 0);
     for (int lost = 0; lost < WORKERS; lost++) {
         run_all(w, lost, LOST_AT);
@@ -212,11 +210,10 @@ static void test_lost(void **state)
 }
 
 /* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has ended. */
-static void test_lost_at_end(void **state)
+TEST(lost_at_end)
 {
     worker calm[WORKERS], w[WORKERS];
 
-    (void)state;
     run_all(calm, -1, 0);
     for (int lost = 0; lost < WORKERS; lost++) {
         run_all(w, lost, STEPS - 1);
@@ -281,11 +278,10 @@ static void meet_spoiled(void *user, int rank)
 }
 
 /* They do not meet for ever. */
-static void test_spoiled(void **state)
+TEST(spoiled)
 {
     spoiled s = { 0 };
 
-    (void)state;
     crew_make(&s.c, 2,
               &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\ngo_on=no\n",
                                          .over  = is_done,
@@ -300,14 +296,13 @@ static void test_spoiled(void **state)
     crew_free(&s.c);
 }
 
-static void test_alone(void **state)
+TEST(alone)
 {
     est_workers *workers;
     est_graph   *graph   = NULL;
     est_session *session = NULL;
     int64_t      step    = 3;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     assert_ok(est_session_create(graph, NULL, &session));
     assert_ok(est_workers_create(NULL, NULL, &workers));
@@ -323,13 +318,4 @@ static void test_alone(void **state)
     est_workers_free(NULL);
     est_session_free(session);
     est_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_multi_worker), cmocka_unit_test(test_lost),
-                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_spoiled),
-                                        cmocka_unit_test(test_alone) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * Testing datasets. */
 #include "support/data_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/strbuf.h"
 #include "data/state.h"
+#include "support/test.h"
 
 #define COMPONENTS_MAX 8
 

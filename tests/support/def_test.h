@@ -4,18 +4,13 @@
 #ifndef EST_TESTS_DEF_TEST_H
 #define EST_TESTS_DEF_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/wire.h"
+#include "support/test.h"
 
 #define DEF_GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
 

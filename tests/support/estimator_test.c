@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/sanitized.h"
-
 #define ROWS     64
 #define DIRS_MAX 256 /* at once */
 
@@ -80,13 +78,6 @@ est_status est_test_kill(est_hook *hook, est_loop *loop)
 void est_test_error_has(const char *text)
 {
     if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in \"%s\"", text, est_error_message());
-}
-
-int64_t est_test_stride(int64_t usual)
-{
-    const char *given = getenv("EST_FAULT_STRIDE");
-
-    return given != NULL ? strtol(given, NULL, 10) : EST_TEST_SANITIZED ? 7 * usual : usual;
 }
 
 est_status est_test_input(const est_input_context *context, void *user, est_dataset **out)

@@ -5,14 +5,8 @@
 #ifndef EST_TESTS_ESTIMATOR_TEST_H
 #define EST_TESTS_ESTIMATOR_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estoc/estoc.h"
+#include "support/test.h"
 
 /* A new directory, removed with all in it by est_test_dir_remove, or when the program ends. */
 void est_test_dir(char out[64]);
@@ -35,10 +29,6 @@ est_status est_test_kill(est_hook *hook, est_loop *loop);
 
 /* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
 void est_test_same_checkpoint(const char *a, const char *b);
-
-/* From one failing allocation to the next: `usual`, or EST_FAULT_STRIDE; 7 times as many under a sanitizer, which is as
- * much slower. A prime, so that what repeats with every step is met at different places. */
-int64_t est_test_stride(int64_t usual);
 
 /* Asserts that the thread's error text has this in it. */
 void est_test_error_has(const char *text);

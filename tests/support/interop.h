@@ -10,18 +10,12 @@
 #ifndef EST_TESTS_INTEROP_H
 #define EST_TESTS_INTEROP_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/strbuf.h"
 #include "estoc/tensor.h"
+#include "support/test.h"
 
 /* Runs the tests as a cmocka group with the other side of that name beside them; returns what main returns. */
-#define INTEROP_MAIN(name, tests) (interop_side = (name), cmocka_run_group_tests((tests), interop_start, interop_stop))
+#define INTEROP_MAIN(name) (interop_side = (name), est_test_run(interop_start, interop_stop))
 extern const char *interop_side;
 int                interop_start(void **state);
 int                interop_stop(void **state);

@@ -5,18 +5,14 @@
 #ifndef EST_TESTS_LOCALE_TEST_H
 #define EST_TESTS_LOCALE_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "support/test.h"
 
 /* glibc's LC_NUMERIC: a number that says what it is, how many parts there are, where they begin; then the parts: the
  * point, what is between thousands, their grouping (twice three), the first two as wide characters, the character set.

@@ -5,16 +5,11 @@
 #ifndef EST_TESTS_NET_TEST_H
 #define EST_TESTS_NET_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "net/certificates.h"
 #include "net/net.h"
+#include "support/test.h"
 
 #define NET_TEST_SECS 20.0 /* for what should be at once, on a busy machine */
 

@@ -5,17 +5,12 @@
 #define EST_TESTS_NN_TEST_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "estoc/nn.h"
 #include "estoc/session.h"
+#include "support/test.h"
 
 typedef struct nn_test {
     est_graph   *graph;

@@ -2,14 +2,9 @@
  *
  * Ports that are kept. */
 #include "support/port_test.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <sys/socket.h>
 
 int port_take(int *fd)

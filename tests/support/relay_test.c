@@ -3,19 +3,14 @@
  * Relays. */
 #include "support/relay_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "support/port_test.h"
+#include "support/test.h"
 
 static bool is_closed(int fd)
 {

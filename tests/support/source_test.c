@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/source_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
 #define COMPONENTS_MAX 4
 

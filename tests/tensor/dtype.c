@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Element types: numbers as in TensorFlow's files, sizes, names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estoc/tensor.h"
+#include "support/test.h"
 
-static void test_table(void **state)
+TEST(table)
 {
     static const struct {
         est_dtype   dtype;
@@ -24,17 +18,9 @@ static void test_table(void **state)
         { (est_dtype)99, 99, 0, "unknown" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         assert_int_equal(types[i].dtype, types[i].number);
         assert_int_equal(est_dtype_size(types[i].dtype), types[i].size);
         assert_string_equal(est_dtype_name(types[i].dtype), types[i].name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_table) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shapes: counting without overflow, text, broadcasting, merging, strides. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "tensor/shape.h"
 
 #define BIG (INT64_C(1) << 40)
 
-static void test_count(void **state)
+TEST(count)
 {
     static const struct {
         est_shape shape;
@@ -26,20 +21,18 @@ static void test_count(void **state)
         { { 2, { 0, -1 } }, -1 },      { { 8, { 2, 2, 2, 2, 2, 2, 2, 2 } }, 256 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(est_shape_count(&cases[i].shape), cases[i].count);
         assert_int_equal(est_shape_is_known(&cases[i].shape), cases[i].count >= 0);
     }
 }
 
-static void test_size(void **state)
+TEST(size)
 {
     est_shape shape = EST_SHAPE(3, 5);
     int64_t   count = -7;
     size_t    bytes = 0;
 
-    (void)state;
     assert_int_equal(est_shape_size(&shape, EST_F64, &count, &bytes), EST_OK);
     assert_int_equal(count, 15);
     assert_int_equal(bytes, 120);
@@ -62,11 +55,10 @@ static void test_size(void **state)
     assert_int_equal(bytes, 120);
 }
 
-static void test_check(void **state)
+TEST(check)
 {
     est_shape shape = EST_SHAPE_UNKNOWN;
 
-    (void)state;
     assert_int_equal(est_shape_check(&shape, "x"), EST_OK);
     shape.rank = -2;
     assert_int_equal(est_shape_check(&shape, "x"), EST_INVALID_ARGUMENT);
@@ -75,12 +67,11 @@ static void test_check(void **state)
     assert_string_equal(est_error_message(), "the label has dimension -5 on axis 2; expected 0 or more");
 }
 
-static void test_text_and_equality(void **state)
+TEST(text_and_equality)
 {
     char      text[EST_SHAPE_TEXT_MAX];
     est_shape a = EST_SHAPE(2, -1, 3), b = EST_SHAPE(2, -1, 3), longest = { .rank = EST_RANK_MAX };
 
-    (void)state;
     assert_string_equal(est_shape_text(&a, text), "[2,?,3]");
     assert_string_equal(est_shape_text(&EST_SHAPE_SCALAR, text), "[]");
     assert_string_equal(est_shape_text(&EST_SHAPE_UNKNOWN, text), "?");
@@ -113,9 +104,8 @@ static const struct {
     { { 2, { 3, 4 } }, { 2, { 4, 3 } }, { 0 }, false },
 };
 
-static void test_broadcast(void **state)
+TEST(broadcast)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof broadcasts / sizeof broadcasts[0]; i++) {
         est_shape  ab = EST_SHAPE(99), ba = EST_SHAPE(99), before = ab;
         est_status status = est_shape_broadcast(&broadcasts[i].a, &broadcasts[i].b, &ab);
@@ -129,7 +119,7 @@ static void test_broadcast(void **state)
     assert_non_null(strstr(est_error_message(), "[3,4]"));
 }
 
-static void test_merge(void **state)
+TEST(merge)
 {
     static const struct {
         est_shape a, b, out;
@@ -144,7 +134,6 @@ static void test_merge(void **state)
         { { 1, { 1 } }, { 1, { 3 } }, { 0 }, false },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_shape ab = EST_SHAPE(99), ba = EST_SHAPE(99);
 
@@ -156,13 +145,12 @@ static void test_merge(void **state)
     }
 }
 
-static void test_strides(void **state)
+TEST(strides)
 {
     est_shape shape = EST_SHAPE(2, 3, 4), row = EST_SHAPE(1, 4), column = EST_SHAPE(3, 1),
               empty = EST_SHAPE(0, BIG, BIG);
     int64_t strides[EST_RANK_MAX];
 
-    (void)state;
     est_shape_strides(&shape, strides);
     assert_memory_equal(strides, ((const int64_t[]){ 12, 4, 1 }), 3 * sizeof *strides);
     est_shape_broadcast_strides(&shape, &shape, strides);
@@ -178,16 +166,4 @@ static void test_strides(void **state)
     assert_int_equal(est_shape_product(&shape, 0, 3), 24);
     assert_int_equal(est_shape_product(&shape, 1, 3), 12);
     assert_int_equal(est_shape_product(&shape, 2, 2), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_count),     cmocka_unit_test(test_size),
-        cmocka_unit_test(test_check),     cmocka_unit_test(test_text_and_equality),
-        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_strides),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

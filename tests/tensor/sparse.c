@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ragged rows and indexed rows: every way to be wrong, and sums of duplicates. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "estoc/tensor.h"
+#include "support/test.h"
 
 static est_tensor *made(est_dtype dtype, est_shape shape, const void *data)
 {
@@ -32,9 +27,8 @@ static est_status check_splits(int64_t n_values, int64_t n_splits, const int64_t
     return status;
 }
 
-static void test_ragged_splits(void **state)
+TEST(ragged_splits)
 {
-    (void)state;
     assert_int_equal(check_splits(5, 4, (const int64_t[]){ 0, 2, 2, 5 }), EST_OK);
     assert_int_equal(check_splits(0, 1, (const int64_t[]){ 0 }), EST_OK); /* no rows */
     assert_int_equal(check_splits(0, 3, (const int64_t[]){ 0, 0, 0 }), EST_OK);
@@ -47,7 +41,7 @@ static void test_ragged_splits(void **state)
     assert_int_equal(check_splits(1, 1, (const int64_t[]){ 0 }), EST_INVALID_ARGUMENT);
 }
 
-static void test_ragged_types(void **state)
+TEST(ragged_types)
 {
     const int32_t narrow[] = { 0, 1 };
     const float   one      = 1;
@@ -55,7 +49,6 @@ static void test_ragged_types(void **state)
     est_tensor   *splits = made(EST_I64, EST_SHAPE(2), (const int64_t[]){ 0, 1 });
     est_tensor   *wrong = made(EST_I32, EST_SHAPE(2), narrow), *flat = made(EST_I64, EST_SHAPE_SCALAR, &(int64_t){ 0 });
 
-    (void)state;
     assert_int_equal(est_ragged_check(&(est_ragged){ values, splits }), EST_OK);
     assert_int_equal(est_ragged_check(&(est_ragged){ values, wrong }), EST_INVALID_ARGUMENT);
     assert_int_equal(est_ragged_check(&(est_ragged){ values, flat }), EST_INVALID_ARGUMENT);
@@ -69,7 +62,7 @@ static void test_ragged_types(void **state)
     est_tensor_free(flat);
 }
 
-static void test_indexed_sums_duplicates(void **state)
+TEST(indexed_sums_duplicates)
 {
     const float   values[]  = { 1, 2, 10, 20, 100, 200 };
     const float   want[]    = { 0, 0, 101, 202, 0, 0, 10, 20 };
@@ -77,7 +70,6 @@ static void test_indexed_sums_duplicates(void **state)
     est_indexed   slices    = { made(EST_F32, EST_SHAPE(3, 2), values), made(EST_I64, EST_SHAPE(3), indices), 4 };
     est_tensor   *dense     = NULL;
 
-    (void)state;
     assert_int_equal(est_indexed_to_dense(&slices, &dense), EST_OK);
     assert_true(est_shape_equal(est_tensor_shape(dense), &EST_SHAPE(4, 2)));
     assert_memory_equal(est_tensor_data(dense), want, sizeof want);
@@ -94,7 +86,7 @@ static void test_indexed_sums_duplicates(void **state)
     est_tensor_free(slices.indices);
 }
 
-static void test_indexed_types(void **state)
+TEST(indexed_types)
 {
     const double  f64[]  = { 1.5, 2.5 };
     const int32_t i32[]  = { INT32_MAX, 1 };
@@ -117,7 +109,6 @@ static void test_indexed_types(void **state)
         { EST_U8, u8, { .u8 = 1 } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         est_indexed slices = { made(cases[i].dtype, EST_SHAPE(2), cases[i].values), made(EST_I32, EST_SHAPE(2), zero),
                                1 };
@@ -147,9 +138,8 @@ static est_status dense_status(int64_t n_values, int64_t n_indices, const int64_
     return status;
 }
 
-static void test_indexed_errors(void **state)
+TEST(indexed_errors)
 {
-    (void)state;
     assert_int_equal(dense_status(2, 2, (const int64_t[]){ 0, 4 }, 5), EST_OK);
     assert_int_equal(dense_status(0, 0, NULL, 0), EST_OK);
     assert_int_equal(dense_status(2, 2, (const int64_t[]){ 0, 5 }, 5), EST_INVALID_ARGUMENT);
@@ -159,7 +149,7 @@ static void test_indexed_errors(void **state)
     assert_int_equal(dense_status(0, 0, NULL, -3), EST_INVALID_ARGUMENT);
 }
 
-static void test_indexed_without_a_sum(void **state)
+TEST(indexed_without_a_sum)
 {
     const float   index   = 0;
     const int64_t zero    = 0;
@@ -168,7 +158,6 @@ static void test_indexed_without_a_sum(void **state)
     est_tensor   *strings = made(EST_STRING, EST_SHAPE(1), &text), *scalar = made(EST_F32, EST_SHAPE_SCALAR, &index);
     est_tensor   *dense = NULL;
 
-    (void)state;
     assert_int_equal(est_indexed_to_dense(&(est_indexed){ strings, indices, 1 }, &dense), EST_INVALID_ARGUMENT);
     assert_int_equal(est_indexed_to_dense(&(est_indexed){ floats, floats, 1 }, &dense), EST_INVALID_ARGUMENT);
     assert_int_equal(est_indexed_to_dense(&(est_indexed){ scalar, indices, 1 }, &dense), EST_INVALID_ARGUMENT);
@@ -177,15 +166,4 @@ static void test_indexed_without_a_sum(void **state)
     est_tensor_free(floats);
     est_tensor_free(strings);
     est_tensor_free(scalar);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ragged_splits),           cmocka_unit_test(test_ragged_types),
-        cmocka_unit_test(test_indexed_sums_duplicates), cmocka_unit_test(test_indexed_types),
-        cmocka_unit_test(test_indexed_errors),          cmocka_unit_test(test_indexed_without_a_sum),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

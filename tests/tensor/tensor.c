@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tensors: memory and who frees it, strings, wrapped memory, views of rows, references from many threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "estoc/tensor.h"
+#include "support/test.h"
 
 #define STR(text) ((est_str){ (text), sizeof(text) - 1 })
 
-static void test_create(void **state)
+TEST(create)
 {
     est_tensor *t = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_create(EST_F32, EST_SHAPE(2, 3), &t), EST_OK);
     assert_int_equal(est_tensor_dtype(t), EST_F32);
     assert_true(est_shape_equal(est_tensor_shape(t), &EST_SHAPE(2, 3)));
@@ -31,12 +25,11 @@ static void test_create(void **state)
     est_tensor_free(NULL);
 }
 
-static void test_scalars_and_empty_ones(void **state)
+TEST(scalars_and_empty_ones)
 {
     const float value = 2.5f;
     est_tensor *t     = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_f32(EST_SHAPE_SCALAR, &value, &t), EST_OK);
     assert_int_equal(est_tensor_count(t), 1);
     assert_memory_equal(est_tensor_data(t), &value, sizeof value);
@@ -50,24 +43,22 @@ static void test_scalars_and_empty_ones(void **state)
     est_tensor_free(t);
 }
 
-static void test_data_is_copied(void **state)
+TEST(data_is_copied)
 {
     int64_t     data[] = { 1, 2, 3 };
     est_tensor *t      = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_i64(EST_SHAPE(3), data, &t), EST_OK);
     data[1] = 77;
     assert_int_equal(((int64_t *)est_tensor_data(t))[1], 2);
     est_tensor_free(t);
 }
 
-static void test_bad_arguments(void **state)
+TEST(bad_arguments)
 {
     est_tensor *t    = NULL;
     float       data = 0;
 
-    (void)state;
     assert_int_equal(est_tensor_create(EST_F32, EST_SHAPE(-1, 3), &t), EST_INVALID_ARGUMENT);
     assert_int_equal(est_tensor_create(EST_F32, EST_SHAPE_UNKNOWN, &t), EST_INVALID_ARGUMENT);
     assert_int_equal(est_tensor_create(EST_RESOURCE, EST_SHAPE(2), &t), EST_INVALID_ARGUMENT);
@@ -78,12 +69,11 @@ static void test_bad_arguments(void **state)
     assert_null(t);
 }
 
-static void test_strings(void **state)
+TEST(strings)
 {
     est_tensor *t = NULL;
     est_str    *s;
 
-    (void)state;
     assert_int_equal(est_tensor_create(EST_STRING, EST_SHAPE(2, 2), &t), EST_OK);
     assert_int_equal(est_tensor_bytes(t), 4 * sizeof(est_str));
     s = est_tensor_data(t);
@@ -109,13 +99,12 @@ static void test_strings(void **state)
     est_tensor_free(t);
 }
 
-static void test_strings_are_copied(void **state)
+TEST(strings_are_copied)
 {
     char        first[]   = "red";
     est_str     strings[] = { { first, 3 }, STR("green"), STR("") };
     est_tensor *t         = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(3), strings, &t), EST_OK);
     first[0]        = 'X';
     strings[1].size = 0;
@@ -129,13 +118,12 @@ static void count_release(void *user)
     ++*(int *)user;
 }
 
-static void test_wrap(void **state)
+TEST(wrap)
 {
     float       data[6]  = { 0, 1, 2, 3, 4, 5 };
     int         released = 0;
     est_tensor *t = NULL, *view = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_wrap(EST_F32, EST_SHAPE(3, 2), data, count_release, &released, &t), EST_OK);
     assert_ptr_equal(est_tensor_data(t), data);
     assert_int_equal(est_tensor_rows(t, 1, 2, &view), EST_OK);
@@ -153,12 +141,11 @@ static void test_wrap(void **state)
     assert_int_equal(released, 2);
 }
 
-static void test_rows(void **state)
+TEST(rows)
 {
     float       data[12];
     est_tensor *t = NULL, *middle = NULL, *inner = NULL, *none = NULL;
 
-    (void)state;
     for (int i = 0; i < 12; i++) data[i] = (float)i;
     assert_int_equal(est_tensor_f32(EST_SHAPE(6, 2), data, &t), EST_OK);
     assert_int_equal(est_tensor_rows(t, 1, 4, &middle), EST_OK);
@@ -189,12 +176,11 @@ static void test_rows(void **state)
     est_tensor_free(t);
 }
 
-static void test_string_rows(void **state)
+TEST(string_rows)
 {
     const est_str strings[] = { STR("zero"), STR("one"), STR("two") };
     est_tensor   *t = NULL, *view = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(3), strings, &t), EST_OK);
     assert_int_equal(est_tensor_rows(t, 2, 1, &view), EST_OK);
     est_tensor_free(t);
@@ -219,14 +205,13 @@ static void *share_many(void *arg)
     return arg;
 }
 
-static void test_references_from_threads(void **state)
+TEST(references_from_threads)
 {
     pthread_t   threads[4];
     int         released = 0;
     float       data[4]  = { 0 };
     est_tensor *t        = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_wrap(EST_F32, EST_SHAPE(4), data, count_release, &released, &t), EST_OK);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, share_many, est_tensor_ref(t)), 0);
@@ -255,9 +240,8 @@ static est_status make_some(void)
     return status;
 }
 
-static void test_memory_out(void **state)
+TEST(memory_out)
 {
-    (void)state;
     for (int n = 1;; n++) {
         est_status status;
 
@@ -273,12 +257,11 @@ static void test_memory_out(void **state)
     est_fault_arm_alloc(0);
 }
 
-static void test_row(void **state)
+TEST(row)
 {
     const int64_t data[] = { 1, 2, 3, 4, 5, 6 };
     est_tensor   *t = NULL, *row = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_i64(EST_SHAPE(3, 2), data, &t), EST_OK);
     assert_int_equal(est_tensor_row(t, 1, &row), EST_OK);
     assert_true(est_shape_equal(est_tensor_shape(row), &EST_SHAPE(2)));
@@ -295,11 +278,10 @@ static void test_row(void **state)
     est_tensor_free(t);
 }
 
-static void test_string_scalar(void **state)
+TEST(string_scalar)
 {
     est_tensor *t = NULL;
 
-    (void)state;
     assert_int_equal(est_tensor_string("a\0b", 3, &t), EST_OK);
     assert_int_equal(est_tensor_dtype(t), EST_STRING);
     assert_true(est_shape_equal(est_tensor_shape(t), &EST_SHAPE_SCALAR));
@@ -312,25 +294,4 @@ static void test_string_scalar(void **state)
     assert_int_equal(((est_str *)est_tensor_data(t))->size, 0);
     est_tensor_free(t);
     assert_int_equal(est_tensor_string("x", SIZE_MAX, &t), EST_RESOURCE_EXHAUSTED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),
-        cmocka_unit_test(test_scalars_and_empty_ones),
-        cmocka_unit_test(test_data_is_copied),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_strings_are_copied),
-        cmocka_unit_test(test_wrap),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_string_rows),
-        cmocka_unit_test(test_references_from_threads),
-        cmocka_unit_test(test_row),
-        cmocka_unit_test(test_string_scalar),
-        cmocka_unit_test(test_memory_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,22 +73,20 @@ static void expect_golden(const char *json, const char *path)
     est_checkpoint_close(checkpoint);
 }
 
-static void test_tensorflow(void **state)
+TEST(tensorflow)
 {
-    (void)state;
     expect_golden("canned.json", GOLDEN "/canned/model.ckpt-2");
     expect_golden("canned.json", GOLDEN "/canned");
     expect_golden("canned.json", GOLDEN "/canned/"); /* as a shell completes it */
     expect_golden("object.json", GOLDEN "/object");
 }
 
-static void test_listing(void **state)
+TEST(listing)
 {
     est_checkpoint                *checkpoint;
     const est_checkpoint_variable *variable;
     est_shape                      shape = EST_SHAPE(5, 3);
 
-    (void)state;
     assert_ok(est_checkpoint_open(GOLDEN "/canned", &checkpoint));
     assert_string_equal(est_checkpoint_path(checkpoint), GOLDEN "/canned/model.ckpt-2");
     variable = est_checkpoint_find(checkpoint, "linear/linear_model/job/weights");
@@ -102,12 +100,11 @@ static void test_listing(void **state)
     est_checkpoint_close(NULL);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     est_checkpoint *checkpoint;
     est_tensor     *got = NULL;
 
-    (void)state;
     expect_error(est_checkpoint_open(NULL, &checkpoint), EST_INVALID_ARGUMENT, "NULL");
     expect_error(est_checkpoint_open(at("none"), &checkpoint), EST_NOT_FOUND, "there is no");
     expect_error(est_checkpoint_open(test_root, &checkpoint), EST_NOT_FOUND, "no checkpoint in");
@@ -123,11 +120,10 @@ static void test_errors(void **state)
     est_checkpoint_close(checkpoint);
 }
 
-static void test_saved_model(void **state)
+TEST(saved_model)
 {
     est_checkpoint *checkpoint;
 
-    (void)state;
     assert_ok(est_dir_create(at("model/variables")));
     copy_file(GOLDEN "/object/ckpt-2.index", at("model/variables/variables.index"));
     copy_file(GOLDEN "/object/ckpt-2.data-00000-of-00001", at("model/variables/variables.data-00000-of-00001"));
@@ -137,14 +133,13 @@ static void test_saved_model(void **state)
 }
 
 /* A dtype that tensors do not know is listed and checked, only not read. */
-static void test_unknown_dtype(void **state)
+TEST(unknown_dtype)
 {
     est_checkpoint *checkpoint;
     est_tensor     *got = NULL;
     char           *bytes;
     size_t          size;
 
-    (void)state;
     copy_file(GOLDEN "/half.ckpt.index", at("half.index"));
     copy_file(GOLDEN "/half.ckpt.data-00000-of-00001", at("half.data-00000-of-00001"));
     assert_ok(est_checkpoint_open(at("half"), &checkpoint));
@@ -161,7 +156,7 @@ static void test_unknown_dtype(void **state)
 }
 
 /* An index may say any sizes; their sum is at most the largest number. */
-static void test_huge_sizes(void **state)
+TEST(huge_sizes)
 {
     est_bundle_index index = { 0 };
     est_bundle_entry piece = { .name = "a", .dtype = EST_F32, .shape = EST_SHAPE(1), .size = INT64_MAX };
@@ -169,7 +164,6 @@ static void test_huge_sizes(void **state)
     est_checkpoint  *checkpoint;
     est_tensor      *got;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         est_bundle_slice slice = EST_BUNDLE_SLICE(i, 1);
         est_bundle_entry full  = {
@@ -222,9 +216,8 @@ static void verify_finds_every_change(const char *from, const char *name)
     est_checkpoint_close(checkpoint);
 }
 
-static void test_verify(void **state)
+TEST(verify)
 {
-    (void)state;
     verify_finds_every_change(GOLDEN "/canned/model.ckpt-2", "\"dnn/hiddenlayer_0/bias\" at offset 0");
     verify_finds_every_change(GOLDEN "/tensorflow.ckpt", "\"b\" at offset 0");
     verify_finds_every_change(GOLDEN "/object/ckpt-2", "at offset 0");
@@ -232,11 +225,10 @@ static void test_verify(void **state)
 
 /* --- directories ------------------------------------------------------------------------------------------------ */
 
-static void test_latest(void **state)
+TEST(latest)
 {
     char out[EST_CHECKPOINT_PATH_MAX] = "untouched";
 
-    (void)state;
     assert_ok(est_dir_create(at("latest")));
     expect_error(est_checkpoint_latest(at("latest"), out), EST_NOT_FOUND, at("latest"));
     expect_error(est_checkpoint_latest(NULL, out), EST_INVALID_ARGUMENT, "NULL");
@@ -251,14 +243,13 @@ static void test_latest(void **state)
 }
 
 /* Opening a directory passes over what is plainly not whole. */
-static void test_open_usable(void **state)
+TEST(open_usable)
 {
     static const char *const files[] = { "checkpoint", "model.ckpt-0.index", "model.ckpt-0.data-00000-of-00001",
                                          "model.ckpt-2.index", "model.ckpt-2.data-00000-of-00001" };
     est_checkpoint          *checkpoint;
     char                     from[256], to[64];
 
-    (void)state;
     watch_log();
     assert_ok(est_dir_create(at("usable")));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -293,11 +284,10 @@ static est_status open_and_read(void)
     return status;
 }
 
-static void test_failures(void **state)
+TEST(failures)
 {
     bool fired = true;
 
-    (void)state;
     for (int64_t n = 1; fired; n++) {
         est_status status;
 
@@ -325,12 +315,5 @@ static void test_failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensorflow),  cmocka_unit_test(test_listing),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_saved_model), cmocka_unit_test(test_unknown_dtype), cmocka_unit_test(test_verify),
-        cmocka_unit_test(test_huge_sizes),  cmocka_unit_test(test_latest),        cmocka_unit_test(test_open_usable),
-        cmocka_unit_test(test_failures),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -89,13 +89,12 @@ static const char *saved_steps(const char *dir)
     return text;
 }
 
-static void test_steps(void **state)
+TEST(steps, .setup_func = keep_log)
 {
     trainer   t;
     listener  a = make_listener("a"), b = make_listener("b");
     est_hook *hook;
 
-    (void)state;
     make_trainer(&t, 14, 1);
     t.saver = make_saver(at("steps"));
     hook    = make_hook(
@@ -128,13 +127,12 @@ static void pass_a_second(recorder *own, est_loop *loop)
     est_manual_clock_advance(&clock_at, EST_NS_PER_SEC);
 }
 
-static void test_secs(void **state)
+TEST(secs, .setup_func = keep_log)
 {
     trainer   t;
     est_hook *hook;
     recorder  r = make_recorder("r");
 
-    (void)state;
     est_manual_clock_init(&clock_at, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&clock_at.clock);
     make_trainer(&t, 20, 1);
@@ -149,7 +147,7 @@ static void test_secs(void **state)
     trainer_free(&t);
 }
 
-static void test_log_and_events(void **state)
+TEST(log_and_events, .setup_func = keep_log)
 {
     trainer             t;
     est_hook           *hook;
@@ -157,7 +155,6 @@ static void test_log_and_events(void **state)
     char                path[PATH_MAX], want[4096];
     const char         *events;
 
-    (void)state;
     make_trainer(&t, 2, 1);
     t.saver = make_saver(at("log"));
     assert_ok(est_summary_writer_create(at("log"), "", &writer));
@@ -189,13 +186,12 @@ static void test_log_and_events(void **state)
 }
 
 /* A file that describes the graph is for people: where it cannot be written, which is logged, training goes on. */
-static void test_no_graph_file(void **state)
+TEST(no_graph_file, .setup_func = keep_log)
 {
     trainer   t;
     char      latest[EST_CHECKPOINT_PATH_MAX];
     est_hook *hook;
 
-    (void)state;
     make_trainer(&t, 2, 1);
     t.saver = make_saver(at("blocked"));
     assert_ok(est_dir_create(at("blocked/graph.pbtxt"))); /* no file can take its name */
@@ -210,14 +206,13 @@ static void test_no_graph_file(void **state)
 }
 
 /* A directory and a name in place of a saver; the graph is left out. */
-static void test_directory(void **state)
+TEST(directory, .setup_func = keep_log)
 {
     trainer   t;
     char      latest[EST_CHECKPOINT_PATH_MAX];
     est_hook *hook = est_checkpoint_saver_hook(
         at("named"), EST_CHECKPOINT_SAVER(.steps = 1, .basename = "best", .no_graph_def = true));
 
-    (void)state;
     assert_true(est_is_checkpoint_saver(hook));
     assert_false(est_is_checkpoint_saver(NULL));
     assert_false(est_file_exists(at("named"))); /* not before a loop begins */
@@ -246,12 +241,11 @@ static void refused(est_hook *hook, const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("'%s' does not say '%s'", est_error_message(), text);
 }
 
-static void test_refused(void **state)
+TEST(refused, .setup_func = keep_log)
 {
     est_saver *saver = make_saver(at("refused"));
     listener   a     = make_listener("a");
 
-    (void)state;
     refused(est_checkpoint_saver_hook(at("refused"), NULL), "every 0 steps and every 0 seconds; set exactly one");
     refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .secs = 1)), "exactly one");
     refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1)), "no directory");
@@ -265,14 +259,13 @@ static void test_refused(void **state)
 }
 
 /* Lent listeners are told after the hook's own, none twice, until they are taken back. */
-static void test_lent(void **state)
+TEST(lent, .setup_func = keep_log)
 {
     trainer   t;
     listener  a = make_listener("a"), b = make_listener("b");
     est_hook *hook = est_checkpoint_saver_hook(
         at("lent"), EST_CHECKPOINT_SAVER(.steps = 10, .listeners = EST_LISTENERS(&a.listener)));
 
-    (void)state;
     make_trainer(&t, 2, 1);
     est_checkpoint_saver_lend(hook, EST_LISTENERS(&a.listener, &b.listener));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
@@ -286,7 +279,7 @@ static void test_lent(void **state)
 }
 
 /* A step that made the loss NaN has spoiled the variables: what was saved before stays the latest, also at the end. */
-static void test_nan(void **state)
+TEST(nan, .setup_func = keep_log)
 {
     trainer   t;
     listener  a    = make_listener("a");
@@ -294,7 +287,6 @@ static void test_nan(void **state)
         at("nan"), EST_CHECKPOINT_SAVER(.steps = 1, .listeners = EST_LISTENERS(&a.listener)));
     est_hook *nan = est_nan_hook(false);
 
-    (void)state;
     make_trainer(&t, 4, 1);
     t.spec.loss = est_div(est_scalar(t.graph, EST_F32, 0), est_scalar(t.graph, EST_F32, 0));
     assert_ok(run_hooks(&t, EST_HOOKS(hook, nan)));
@@ -309,13 +301,12 @@ static void test_nan(void **state)
     trainer_free(&t);
 }
 
-static void test_listener_stops(void **state)
+TEST(listener_stops, .setup_func = keep_log)
 {
     trainer   t;
     listener  a = make_listener("a");
     est_hook *hook;
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     t.saver   = make_saver(at("stops"));
     a.stop_at = 2;
@@ -350,7 +341,7 @@ static est_status add_position(void *user, est_loop *loop, est_extra *extras, in
     return EST_OK;
 }
 
-static void test_extras(void **state)
+TEST(extras, .setup_func = keep_log)
 {
     trainer       t;
     est_tensor   *position = NULL;
@@ -359,7 +350,6 @@ static void test_extras(void **state)
     est_hook     *hook;
     est_session  *session;
 
-    (void)state;
     make_trainer(&t, 8, 1);
     t.spec.extras = add_position;
     hook          = est_checkpoint_saver_hook(at("extras"), EST_CHECKPOINT_SAVER(.steps = 1));
@@ -393,13 +383,12 @@ static void note_step(recorder *own, est_loop *loop)
 }
 
 /* A new session goes back to the last checkpoint: steps since then are made again. */
-static void test_recovery(void **state)
+TEST(recovery, .setup_func = keep_log)
 {
     trainer   t;
     est_hook *hook;
     recorder  r = make_recorder("");
 
-    (void)state;
     make_trainer(&t, 2, 8);
     t.saver           = make_saver(at("recovery"));
     hook              = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3));
@@ -454,14 +443,13 @@ static void write_step(recorder *own, est_loop *loop)
 
 /* What a killed process leaves: the summaries up to a checkpoint are in the file when it is there, and those of its own
  * step before the next. */
-static void test_summaries_are_not_behind(void **state)
+TEST(summaries_are_not_behind, .setup_func = keep_log)
 {
     trainer          t;
     recorder         early = make_recorder("early"), late = make_recorder("late");
     est_manual_clock clock;
     est_hook        *hook;
 
-    (void)state;
     est_manual_clock_init(&clock, 0, EST_NS_PER_SEC); /* no flush comes by time */
     est_clock_set(&clock.clock);
     make_trainer(&t, 2, 4);
@@ -520,7 +508,7 @@ static int train_until_told(const char *dir)
     return 0;
 }
 
-static void test_sigterm(void **state)
+TEST(sigterm, .setup_func = keep_log)
 {
     int             ready[2], status;
     char            byte, latest[EST_CHECKPOINT_PATH_MAX];
@@ -528,7 +516,6 @@ static void test_sigterm(void **state)
     est_checkpoint *checkpoint;
     est_tensor     *step;
 
-    (void)state;
     assert_int_equal(pipe(ready), 0);
     started = ready[1];
     child   = fork();
@@ -586,14 +573,13 @@ static est_status make_steps_of_others(est_hook *hook, est_loop *loop)
 }
 
 /* The last checkpoint has the steps that others made, and is called after them. */
-static void test_others(void **state)
+TEST(others, .setup_func = keep_log)
 {
     est_hook    others = { .after_run = make_steps_of_others };
     est_remote *remote = memory_remote_create(2);
     trainer     t;
     est_hook   *hook;
 
-    (void)state;
     make_trainer(&t, 12, 1);
     t.saver               = make_saver(at("others"));
     t.spec.session.remote = remote;
@@ -606,9 +592,8 @@ static void test_others(void **state)
     memory_remote_free(remote);
 }
 
-static void test_memory(void **state)
+TEST(memory, .setup_func = keep_log)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
         bool       fired;
@@ -625,23 +610,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_steps, keep_log),
-        cmocka_unit_test_setup(test_secs, keep_log),
-        cmocka_unit_test_setup(test_log_and_events, keep_log),
-        cmocka_unit_test_setup(test_listener_stops, keep_log),
-        cmocka_unit_test_setup(test_no_graph_file, keep_log),
-        cmocka_unit_test_setup(test_directory, keep_log),
-        cmocka_unit_test_setup(test_refused, keep_log),
-        cmocka_unit_test_setup(test_lent, keep_log),
-        cmocka_unit_test_setup(test_nan, keep_log),
-        cmocka_unit_test_setup(test_extras, keep_log),
-        cmocka_unit_test_setup(test_recovery, keep_log),
-        cmocka_unit_test_setup(test_summaries_are_not_behind, keep_log),
-        cmocka_unit_test_setup(test_sigterm, keep_log),
-        cmocka_unit_test_setup(test_others, keep_log),
-        cmocka_unit_test_setup(test_memory, keep_log),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -27,12 +27,11 @@ static est_status lose_race(void *user, const char *prefix, bool *unusable)
     return est_fail(EST_NOT_FOUND, "gone");
 }
 
-static void test_newer_one_meanwhile(void **state)
+TEST(newer_one_meanwhile)
 {
     model m = make_model();
     race  r = { .m = &m, .n_saves = 3, .step = 1 };
 
-    (void)state;
     watch_log();
     assert_ok(est_saver_create(at("race"), EST_SAVER(.keep_max = 1), &r.saver));
     assert_ok(save_step(r.saver, &m, 0));
@@ -67,12 +66,11 @@ static est_status lose_second(void *user, const char *prefix, bool *unusable)
     return est_fail(r->n_attempts == 1 ? EST_DATA_LOSS : EST_NOT_FOUND, "attempt %d", r->n_attempts);
 }
 
-static void test_newer_one_later(void **state)
+TEST(newer_one_later)
 {
     model m = make_model();
     race  r = { .m = &m };
 
-    (void)state;
     watch_log();
     assert_ok(est_saver_create(at("later"), EST_SAVER(.keep_max = 2), &r.saver));
     assert_ok(save_step(r.saver, &m, 1));
@@ -95,16 +93,15 @@ static est_status refuse(void *user, const char *prefix, bool *unusable)
 }
 
 /* What is not the checkpoint's fault ends the search, as it is. */
-static void test_other_errors(void **state)
+TEST(other_errors)
 {
     int n = 0;
 
-    (void)state;
     expect_error(est_checkpoint_try_all(GOLDEN "/canned", NULL, refuse, &n), EST_INVALID_ARGUMENT, "does not fit");
     assert_int_equal(n, 1);
 }
 
-static void test_order(void **state)
+TEST(order)
 {
     static const char *const files[] = { "a-5.index",
                                          "a-20.index",
@@ -119,7 +116,6 @@ static void test_order(void **state)
                                          "a-30.data-00000-of-00001" };
     est_checkpoint_list      list    = { 0 };
 
-    (void)state;
     assert_ok(est_dir_create(at("list")));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
@@ -153,12 +149,5 @@ static void test_order(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newer_one_meanwhile),
-        cmocka_unit_test(test_newer_one_later),
-        cmocka_unit_test(test_other_errors),
-        cmocka_unit_test(test_order),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -59,7 +59,7 @@ static void expect_results(const char *dir, const char *want)
     est_eval_results_clear(&results);
 }
 
-static void test_results(void **state)
+TEST(results, .setup_func = set_up)
 {
     est_eval_results    results = { 0 };
     est_summary_writer *writer;
@@ -67,7 +67,6 @@ static void test_results(void **state)
     est_event_writer   *events;
     est_event           event = { .wall_time = 1, .step = 70, .kind = EST_EVENT_SUMMARY };
 
-    (void)state;
     expect_results(at("nowhere"), "");
     assert_ok(est_dir_create(at("results")));
     expect_results(at("results"), "");
@@ -101,14 +100,13 @@ static void test_results(void **state)
     est_eval_results_clear(&results);
 }
 
-static void test_damaged_results(void **state)
+TEST(damaged_results, .setup_func = set_up)
 {
     const char         *path = at("damaged/events.out.tfevents.1700000002.x");
     char               *bytes;
     size_t              size;
     est_summary_writer *writer;
 
-    (void)state;
     assert_ok(est_summary_writer_create(at("damaged"), "", &writer));
     for (int step = 1; step <= 3; step++) {
         est_summary_begin(writer, step);
@@ -160,9 +158,8 @@ static bool stops(est_hook *hook)
     return stopped;
 }
 
-static void test_thresholds(void **state)
+TEST(thresholds, .setup_func = set_up)
 {
-    (void)state;
     assert_false(stops(est_stop_if_higher_hook("accuracy", 0, NULL))); /* no evaluation yet */
     add_result(at("run/eval"), 100, "accuracy", 0.5);
     add_result(at("run/eval"), 200, "accuracy", 0.75);
@@ -182,12 +179,11 @@ static void test_thresholds(void **state)
     assert_true(stops(est_stop_if_higher_hook("accuracy", 0.9, EST_EARLY_STOPPING(.eval_dir = at("other")))));
 }
 
-static void test_no_progress(void **state)
+TEST(no_progress, .setup_func = set_up)
 {
     const char                       *dir     = at("progress");
     const est_early_stopping_options *options = EST_EARLY_STOPPING(.eval_dir = dir);
 
-    (void)state;
     add_result(dir, 100, "rmse", 5);
     add_result(dir, 200, "rmse", 3);
     add_result(dir, 300, "rmse", 3); /* the same is not better */
@@ -208,12 +204,11 @@ static void test_no_progress(void **state)
     assert_true(stops(est_stop_if_no_decrease_hook("rmse", 250, options)));
 }
 
-static void test_missing_metric(void **state)
+TEST(missing_metric, .setup_func = set_up)
 {
     trainer   t;
     est_hook *hook = est_stop_if_higher_hook("accuracy", 1, EST_EARLY_STOPPING(.eval_dir = at("missing")));
 
-    (void)state;
     add_result(at("missing"), 40, "rmse", 1);
     make_trainer(&t, 4, 1);
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_NOT_FOUND,
@@ -245,14 +240,13 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_timing(void **state)
+TEST(timing, .setup_func = set_up)
 {
     trainer   t;
     est_hook  ticking = { .before_run = pass_time };
     est_hook *hook;
     int       asks = 0;
 
-    (void)state;
     make_trainer(&t, 2, 50);
     hook = est_early_stopping_hook(ask, &asks, NULL); /* every minute */
     assert_ok(run_hooks(&t, EST_HOOKS(&ticking, hook)));
@@ -279,9 +273,8 @@ static void expect_refused(est_hook *hook, const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("'%s' does not say '%s'", est_error_message(), text);
 }
 
-static void test_refused(void **state)
+TEST(refused, .setup_func = set_up)
 {
-    (void)state;
     expect_refused(est_early_stopping_hook(NULL, NULL, NULL), "needs a function");
     expect_refused(est_stop_if_lower_hook(NULL, 1, NULL), "name of a metric");
     expect_refused(est_stop_if_lower_hook("", 1, NULL), "name of a metric");
@@ -293,9 +286,8 @@ static void test_refused(void **state)
                    "EST_EARLY_STOPPING");
 }
 
-static void test_memory(void **state)
+TEST(memory, .setup_func = set_up)
 {
-    (void)state;
     add_result(at("memory/eval"), 1, "accuracy", 0.5);
     add_result(at("memory/eval"), 2, "accuracy", 0.25);
     for (int64_t n = 1;; n++) {
@@ -326,12 +318,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_results, set_up),        cmocka_unit_test_setup(test_damaged_results, set_up),
-        cmocka_unit_test_setup(test_thresholds, set_up),     cmocka_unit_test_setup(test_no_progress, set_up),
-        cmocka_unit_test_setup(test_missing_metric, set_up), cmocka_unit_test_setup(test_timing, set_up),
-        cmocka_unit_test_setup(test_refused, set_up),        cmocka_unit_test_setup(test_memory, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

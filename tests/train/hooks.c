@@ -65,13 +65,12 @@ static int runs_until(trainer *t, est_hook *hook, const char *reason)
     return runs;
 }
 
-static void test_stop_at_step(void **state)
+TEST(stop_at_step, .setup_func = set_up)
 {
     trainer   t;
     est_hook *hook = est_stop_at_step_hook(5, 0);
     recorder  r    = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     assert_int_equal(runs_until(&t, hook, "step 5 was reached"), 5);
     assert_int_equal(runs_until(&t, hook, "step 5 was reached"), 5); /* a new loop counts anew */
@@ -95,14 +94,13 @@ static void test_stop_at_step(void **state)
 }
 
 /* A checkpoint beyond the last step: nothing is run. */
-static void test_stop_at_step_passed(void **state)
+TEST(stop_at_step_passed, .setup_func = set_up)
 {
     trainer      t;
     est_hook    *hook = est_stop_at_step_hook(0, 3);
     est_loop    *loop;
     est_session *session;
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     assert_ok(est_saver_create(at("passed"), NULL, &t.saver));
     assert_ok(est_session_create(t.graph, NULL, &session));
@@ -123,12 +121,11 @@ static void test_stop_at_step_passed(void **state)
     trainer_free(&t);
 }
 
-static void test_stop_at_secs(void **state)
+TEST(stop_at_secs, .setup_func = set_up)
 {
     trainer   t;
     est_hook *hook = est_stop_at_secs_hook(3);
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     assert_int_equal(runs_until(&t, hook, "3 seconds have passed"), 6);
     assert_int_equal(runs_until(&t, hook, "3 seconds have passed"), 6);
@@ -138,13 +135,12 @@ static void test_stop_at_secs(void **state)
     trainer_free(&t);
 }
 
-static void test_nan(void **state)
+TEST(nan, .setup_func = set_up)
 {
     trainer   t;
     est_hook *hook = est_nan_hook(true);
     recorder  r    = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 4, 3);
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
     assert_int_equal(r.calls, 6);
@@ -172,12 +168,11 @@ static void test_nan(void **state)
 
 /* --- logging ----------------------------------------------------------------------------------------------------------- */
 
-static void test_logging(void **state)
+TEST(logging, .setup_func = set_up)
 {
     trainer        t;
     est_named_node nodes[3];
 
-    (void)state;
     make_trainer(&t, 8, 1);
     nodes[0] = (est_named_node){ .name = "loss" }; /* found by name */
     nodes[1] = (est_named_node){ .name = "in", .node = t.x };
@@ -202,7 +197,7 @@ static void test_logging(void **state)
     trainer_free(&t);
 }
 
-static void test_logged_values(void **state)
+TEST(logged_values, .setup_func = set_up)
 {
     trainer              t;
     est_named_node       nodes[6];
@@ -211,7 +206,6 @@ static void test_logged_values(void **state)
     static const est_str texts[2] = { { "a", 1 }, { "b\"", 2 } };
     static const int32_t many[20] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
 
-    (void)state;
     make_trainer(&t, 2, 1);
     assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(2), texts, &words));
     nodes[0] = (est_named_node){ "grid", est_const_f32(t.graph, EST_SHAPE(3, 2), grid) };
@@ -242,13 +236,12 @@ static est_status in_own_words(void *user, est_named_tensors values, char *line,
     return EST_OK;
 }
 
-static void test_logging_format(void **state)
+TEST(logging_format, .setup_func = set_up)
 {
     trainer   t;
     int       lines = 0;
     est_hook *hook;
 
-    (void)state;
     make_trainer(&t, 8, 1);
     hook = est_logging_hook((const est_named_node[]){ { "error", t.loss }, { "x", t.x } }, 2,
                             EST_LOGGING(.every_n_iter = 2, .at_end = true, .format = in_own_words, .user = &lines));
@@ -259,12 +252,11 @@ static void test_logging_format(void **state)
     trainer_free(&t);
 }
 
-static void test_logging_refused(void **state)
+TEST(logging_refused, .setup_func = set_up)
 {
     trainer        t;
     est_named_node node = { .name = "nothing" }, nameless = { 0 };
 
-    (void)state;
     make_trainer(&t, 2, 1);
     expect_error(run_one(&t, est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 1))), EST_NOT_FOUND,
                  "finds no node 'nothing'");
@@ -277,11 +269,10 @@ static void test_logging_refused(void **state)
     trainer_free(&t);
 }
 
-static void test_loss_log(void **state)
+TEST(loss_log, .setup_func = set_up)
 {
     trainer t;
 
-    (void)state;
     make_trainer(&t, 8, 1);
     assert_ok(run_one(&t, est_loss_log_hook(2)));
     assert_string_equal(logged, "loss = 10, step = 0\nloss = 61.9341, step = 2 (1.000 sec)\n");
@@ -290,13 +281,12 @@ static void test_loss_log(void **state)
 
 /* --- the step counter ---------------------------------------------------------------------------------------------------- */
 
-static void test_step_counter(void **state)
+TEST(step_counter, .setup_func = set_up)
 {
     trainer             t;
     est_summary_writer *writer;
     char                path[PATH_MAX];
 
-    (void)state;
     make_trainer(&t, 4, 4);
     assert_ok(est_summary_writer_create(at("counter"), "", &writer));
     t.spec.summaries = writer;
@@ -339,12 +329,11 @@ static void expect_timeline(const char *path, bool arrows, bool memory)
     est_free(bytes);
 }
 
-static void test_profiler(void **state)
+TEST(profiler, .setup_func = set_up)
 {
     trainer t;
     char    want[1024];
 
-    (void)state;
     make_trainer(&t, 2, 8);
     t.spec.model_dir = at("profile");
     assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3))));
@@ -398,14 +387,13 @@ static est_status watch_session(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void test_waiter(void **state)
+TEST(waiter, .setup_func = set_up)
 {
     trainer   t;
     est_hook  watch = { .after_create_session = watch_session };
     est_hook *hook  = est_global_step_waiter_hook(2000);
     recorder  r     = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 2, 3);
     watched = (others){ .clock = { others_now, others_now, others_train, &watched } };
     est_clock_set(&watched.clock);
@@ -435,14 +423,13 @@ static void test_waiter(void **state)
 
 /* --- nodes --------------------------------------------------------------------------------------------------------------------- */
 
-static void test_final_ops(void **state)
+TEST(final_ops, .setup_func = set_up)
 {
     trainer      t;
     est_hook    *hook;
     est_dataset *empty;
     recorder     r = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     assert_ok(trainer_input(4, 0, &empty));
     hook = est_final_ops_hook(EST_NODES(t.prediction, t.loss));
@@ -475,7 +462,7 @@ static est_status next_number(void *user, est_tensor **values)
     return est_tensor_f32(EST_SHAPE_SCALAR, &number, &values[0]);
 }
 
-static void test_feed_fn(void **state)
+TEST(feed_fn, .setup_func = set_up)
 {
     trainer        t;
     est_node       z;
@@ -483,7 +470,6 @@ static void test_feed_fn(void **state)
     int            n = 0;
     est_hook      *hook, *logging;
 
-    (void)state;
     make_trainer(&t, 20, 1);
     z       = est_placeholder(t.graph, "z", EST_F32, EST_SHAPE_SCALAR);
     shown   = (est_named_node){ .name = "z" };
@@ -500,7 +486,7 @@ static void test_feed_fn(void **state)
 
 /* --- summaries ------------------------------------------------------------------------------------------------------------------ */
 
-static void test_summaries(void **state)
+TEST(summaries, .setup_func = set_up)
 {
     trainer             t;
     est_summary_writer *writer;
@@ -512,7 +498,6 @@ static void test_summaries(void **state)
     uint8_t             pixels[4] = { 0, 1, 2, 3 };
     est_tensor         *picture;
 
-    (void)state;
     make_trainer(&t, 10, 1);
     assert_ok(est_tensor_string("words", 5, &text));
     assert_ok(est_tensor_create_from(EST_U8, EST_SHAPE(1, 2, 2, 1), pixels, &picture));
@@ -610,9 +595,8 @@ static est_status run_all(void)
     return status;
 }
 
-static void test_memory(void **state)
+TEST(memory, .setup_func = set_up)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
         bool       fired;
@@ -632,16 +616,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_stop_at_step, set_up),   cmocka_unit_test_setup(test_stop_at_step_passed, set_up),
-        cmocka_unit_test_setup(test_stop_at_secs, set_up),   cmocka_unit_test_setup(test_nan, set_up),
-        cmocka_unit_test_setup(test_logging, set_up),        cmocka_unit_test_setup(test_logged_values, set_up),
-        cmocka_unit_test_setup(test_logging_format, set_up), cmocka_unit_test_setup(test_logging_refused, set_up),
-        cmocka_unit_test_setup(test_loss_log, set_up),       cmocka_unit_test_setup(test_step_counter, set_up),
-        cmocka_unit_test_setup(test_profiler, set_up),       cmocka_unit_test_setup(test_waiter, set_up),
-        cmocka_unit_test_setup(test_final_ops, set_up),      cmocka_unit_test_setup(test_feed_fn, set_up),
-        cmocka_unit_test_setup(test_summaries, set_up),      cmocka_unit_test_setup(test_memory, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

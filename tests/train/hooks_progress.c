@@ -98,9 +98,8 @@ static int train_slowly(void)
 /* Erases the line, writes in dim, and back to normal. */
 #define DRAWN(text) "\r\033[K\033[2m" text "\033[0m"
 
-static void test_line(void **state)
+TEST(line)
 {
-    (void)state;
     on_terminal(120, train_slowly);
     expect_on_screen(DRAWN("step 0/100  waiting for the first step"));
     expect_on_screen(DRAWN("step 1/100  loss 10"));
@@ -136,9 +135,8 @@ static int train_some_steps(void)
 }
 
 /* The end of a number of steps, and the batches of an evaluation. */
-static void test_ends(void **state)
+TEST(ends)
 {
-    (void)state;
     on_terminal(120, train_some_steps);
     expect_on_screen(DRAWN("step 0/5  waiting for the first step"));
     expect_on_screen(DRAWN("step 2/5  1 examples/s  loss 45.12  0:06 left"));
@@ -156,9 +154,8 @@ static int train_fast(void)
 }
 
 /* Ten lines a second at most: of five steps of 40 ms the first and the fourth are drawn. */
-static void test_fast(void **state)
+TEST(fast)
 {
-    (void)state;
     on_terminal(120, train_fast);
     expect_on_screen(DRAWN("step 1  loss 10"));
     assert_false(screen_has("step 2 "));
@@ -174,7 +171,7 @@ static int train_at_rate(void)
 }
 
 /* Three digits, whatever the speed. */
-static void test_rates(void **state)
+TEST(rates)
 {
     static const struct {
         double      step_secs; /* for 2 rows */
@@ -185,7 +182,6 @@ static void test_rates(void **state)
         { 2e-3, 20, "  1k examples/s" },   { 86.65e-6, 400, "  23.1k examples/s" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         step_secs = rates[i].step_secs;
         passes    = rates[i].passes;
@@ -201,18 +197,16 @@ static int train_plain(void)
     return train_slowly();
 }
 
-static void test_no_color(void **state)
+TEST(no_color)
 {
-    (void)state;
     on_terminal(120, train_plain);
     expect_on_screen("\r\033[Kstep 2/100  1 examples/s  loss 45.12  3:16 left");
     assert_false(screen_has("\033[2m"));
     assert_false(screen_has("\033[0m"));
 }
 
-static void test_narrow(void **state)
+TEST(narrow)
 {
-    (void)state;
     on_terminal(20, train_slowly);
     expect_on_screen(DRAWN("step 2/100  1 examp")); /* 19 columns: the last would wrap */
     assert_false(screen_has("examples"));
@@ -244,16 +238,14 @@ static int train_into_file(void)
 }
 
 /* It is no line of the log. */
-static void test_level(void **state)
+TEST(level)
 {
-    (void)state;
     on_terminal(80, train_at_warn);
     assert_true(screen_has("step") && !screen_has("an ordinary line"));
 }
 
-static void test_nothing(void **state)
+TEST(nothing)
 {
-    (void)state;
     on_terminal(80, train_dumb);
     assert_true(screen_has("an ordinary line") && !screen_has("step") && !screen_has("\033"));
     on_terminal(80, train_with_sink);
@@ -290,9 +282,8 @@ static int train_hungry(void)
     return status == EST_OK ? 0 : 1;
 }
 
-static void test_input(void **state)
+TEST(input)
 {
-    (void)state;
     on_terminal(120, train_hungry);
     expect_on_screen(DRAWN("step 2/4000  1.6 examples/s  loss 45.12  1:23:18 left  waiting for input"));
 }
@@ -313,9 +304,8 @@ static int train_and_fail(void)
 }
 
 /* A loop that failed leaves no line behind either. */
-static void test_failure(void **state)
+TEST(failure)
 {
-    (void)state;
     on_terminal(80, train_and_fail);
     expect_on_screen("step 1/10");
     assert_null(strstr(strstr(screen, "after it"), "step"));
@@ -348,9 +338,8 @@ static int train_and_stop(void)
     return status == EST_OK ? 0 : 1;
 }
 
-static void test_stopping(void **state)
+TEST(stopping)
 {
-    (void)state;
     on_terminal(80, train_and_stop);
     expect_on_screen("step 3/10  2 examples/s  loss 61.93  0:07 left  stopping");
 }
@@ -381,11 +370,10 @@ static int log_from_threads(void)
 }
 
 /* Every line is whole: what is left of it after the last erasure is a stamp, the level and the text. */
-static void test_threads(void **state)
+TEST(threads)
 {
     int seen[N_THREADS] = { 0 };
 
-    (void)state;
     on_terminal(80, log_from_threads);
     for (char *at_line = screen, *line; (line = strsep(&at_line, "\n")) != NULL;) {
         const char *rest;
@@ -403,12 +391,5 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),     cmocka_unit_test(test_fast),    cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_no_color), cmocka_unit_test(test_narrow),  cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_input),    cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping),
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_rates),   cmocka_unit_test(test_level),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

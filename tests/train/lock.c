@@ -34,13 +34,12 @@ static void expect_holder(const char *dir, const char *want)
     assert_string_equal(got, want);
 }
 
-static void test_one_process(void **state)
+TEST(one_process)
 {
     const char   *dir = make_dir("one");
     est_dir_lock *lock, *second = NULL;
     struct stat   info;
 
-    (void)state;
     expect_holder(dir, "");
     for (int i = 0; i < 2; i++) {
         assert_ok(est_dir_lock_take(dir, &lock));
@@ -61,13 +60,12 @@ static void test_one_process(void **state)
 }
 
 /* Processes in different roles are not in each other's way. */
-static void test_roles(void **state)
+TEST(roles)
 {
     const char   *dir = make_dir("roles");
     est_dir_lock *trainer, *evaluator, *second = NULL;
     char          got[256];
 
-    (void)state;
     assert_ok(est_dir_lock_take(dir, &trainer));
     assert_ok(est_dir_lock_take_as("evaluator", dir, &evaluator));
     expect_error(est_dir_lock_take_as("evaluator", dir, &second), EST_FAILED_PRECONDITION, "by another evaluator: ");
@@ -102,13 +100,12 @@ static pid_t start_holder(const char *dir)
     return child;
 }
 
-static void test_two_processes(void **state)
+TEST(two_processes)
 {
     const char   *dir   = make_dir("two");
     pid_t         child = start_holder(dir);
     est_dir_lock *lock;
 
-    (void)state;
     expect_holder(dir, who(child));
     expect_error(est_dir_lock_take(dir, &lock), EST_FAILED_PRECONDITION, who(child));
     expect_holder(dir, who(child)); /* asking and trying took nothing away */
@@ -139,12 +136,11 @@ static int take_turns(const char *dir, const char *mark)
 }
 
 /* The file goes with every release, and two who find different files of that name never both have the lock. */
-static void test_turns(void **state)
+TEST(turns)
 {
     char  dir[PATH_MAX], mark[PATH_MAX];
     pid_t children[3];
 
-    (void)state;
     snprintf(dir, sizeof dir, "%s", make_dir("turns"));
     snprintf(mark, sizeof mark, "%s", at("turns/mark"));
     for (int i = 0; i < 3; i++) {
@@ -162,13 +158,12 @@ static void test_turns(void **state)
 }
 
 /* What the trainer has forked outlives it and has its files open, but does not keep the lock. */
-static void test_forked(void **state)
+TEST(forked)
 {
     const char   *dir = make_dir("forked");
     est_dir_lock *lock, *next;
     pid_t         child;
 
-    (void)state;
     assert_ok(est_dir_lock_take(dir, &lock));
     child = fork();
     assert_true(child >= 0);
@@ -184,13 +179,12 @@ static void test_forked(void **state)
 }
 
 /* Text that no trainer wrote. */
-static void test_strange_text(void **state)
+TEST(strange_text)
 {
     static const char *const texts[] = { "", "host", "host\n", "host\nabc\n", "\n\n" };
     const char              *dir     = make_dir("strange");
     est_dir_lock            *lock;
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         assert_ok(est_dir_lock_take(dir, &lock));
         put_bytes(at("strange/trainer.lock"), texts[i], strlen(texts[i]));
@@ -199,11 +193,10 @@ static void test_strange_text(void **state)
     }
 }
 
-static void test_memory(void **state)
+TEST(memory)
 {
     const char *dir = make_dir("memory");
 
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_dir_lock *lock = NULL;
         char          text[64];
@@ -222,11 +215,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_process), cmocka_unit_test(test_roles),        cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_turns),       cmocka_unit_test(test_strange_text), cmocka_unit_test(test_forked),
-        cmocka_unit_test(test_memory),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -9,12 +9,11 @@
 
 /* --- order ---------------------------------------------------------------------------------------------------------- */
 
-static void test_order(void **state)
+TEST(order, .setup_func = keep_log)
 {
     trainer  t;
     recorder a = make_recorder("a"), b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     assert_ok(run_hooks(&t, EST_HOOKS(&a.hook, &b.hook)));
     expect_happened("a.begin b.begin init a.session b.session "
@@ -27,12 +26,11 @@ static void test_order(void **state)
 #define LINES_OF_SESSION "Graph was finalized.\nRunning local_init_op.\nDone running local_init_op.\n"
 
 /* Every session says that it was made. */
-static void test_session_lines(void **state)
+TEST(session_lines, .setup_func = keep_log)
 {
     trainer  t;
     recorder r = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     assert_ok(run_hooks(&t, EST_HOOKS(&r.hook)));
     assert_string_equal(session_lines, LINES_OF_SESSION);
@@ -51,12 +49,11 @@ static est_status only_the_step(void *user, est_loop *loop, int64_t *step)
 }
 
 /* What initialize leaves out has its initial value all the same. */
-static void test_rest_is_initialised(void **state)
+TEST(rest_is_initialised, .setup_func = keep_log)
 {
     trainer  t;
     recorder r = make_recorder("r");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     t.spec.initialize = only_the_step;
     assert_ok(run_hooks(&t, EST_HOOKS(&r.hook)));
@@ -92,13 +89,12 @@ static void run_session(recorder *own, est_loop *loop)
 }
 
 /* What hooks run on the session does not move the numbers that the loop's own runs draw. */
-static void test_foreign_runs(void **state)
+TEST(foreign_runs, .setup_func = keep_log)
 {
     trainer  t;
     recorder draws = make_recorder("a"), runs = make_recorder("b");
     double   want[4];
 
-    (void)state;
     make_trainer(&t, 8, 1);
     draws.node      = est_random_uniform(est_const_list(t.graph, EST_I64S(1)), EST_F32, 3);
     runs.node       = draws.node;
@@ -131,7 +127,7 @@ static est_status nothing_to_initialize(void *user, est_loop *loop, int64_t *ste
 }
 
 /* Rows of unequal length count as rows, whether their values or their splits are fed first. */
-static void test_ragged_rows(void **state)
+TEST(ragged_rows, .setup_func = keep_log)
 {
     const est_component component = { .name = "words", .dtype = EST_I64, .shape = { 1, { -1 } } };
     est_graph          *graph;
@@ -140,7 +136,6 @@ static void test_ragged_rows(void **state)
     est_loop_feed       feeds[2];
     est_node            values, splits;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     values   = est_placeholder(graph, "values", EST_I64, EST_SHAPE(-1));
     splits   = est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1));
@@ -169,13 +164,12 @@ static void test_ragged_rows(void **state)
 
 /* --- stops -------------------------------------------------------------------------------------------------------------- */
 
-static void test_stop(void **state)
+TEST(stop, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
     recorder  a = make_recorder("a"), b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     a.stop_after = b.stop_after = 2;
     t.spec.hooks                = EST_HOOKS(&a.hook, &b.hook);
@@ -205,12 +199,11 @@ static void test_stop(void **state)
 }
 
 /* The caller may end early, and an end is an end. */
-static void test_end_early(void **state)
+TEST(end_early, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     assert_ok(est_loop_open(&t.spec, &loop));
     assert_ok(est_loop_step(loop));
@@ -233,13 +226,12 @@ static void raise_term_before(recorder *own, est_loop *loop)
     if (own->befores == 1) raise(SIGTERM);
 }
 
-static void test_signal(void **state)
+TEST(signal, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
     recorder  a = make_recorder("a"), b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     a.in_after   = raise_term;
     t.spec.hooks = EST_HOOKS(&a.hook, &b.hook);
@@ -274,14 +266,13 @@ static est_status give_up_waiting(est_hook *hook, est_loop *loop)
 }
 
 /* A step that a signal ended is none, and the run ends as after any other: hooks save what there is. */
-static void test_signal_in_step(void **state)
+TEST(signal_in_step, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
     recorder  a     = make_recorder("a");
     est_hook  waits = { .before_run = give_up_waiting };
 
-    (void)state;
     make_trainer(&t, 4, EST_FOREVER);
     t.spec.hooks = EST_HOOKS(&a.hook, &waits);
     est_signals_catch();
@@ -297,12 +288,11 @@ static void test_signal_in_step(void **state)
 
 /* --- failures -------------------------------------------------------------------------------------------------------- */
 
-static void test_hook_failures(void **state)
+TEST(hook_failures, .setup_func = keep_log)
 {
     trainer  t;
     recorder a = make_recorder("a"), b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     a.begin_failure = EST_NOT_FOUND;
     expect_error(run_hooks(&t, EST_HOOKS(&a.hook, &b.hook)), EST_NOT_FOUND, "a fails in begin");
@@ -344,12 +334,11 @@ static void fetch_too_late(recorder *own, est_loop *loop)
     own->fetch = est_loop_fetch(loop, own->node);
 }
 
-static void test_fetch_errors(void **state)
+TEST(fetch_errors, .setup_func = keep_log)
 {
     trainer  t, other;
     recorder a = make_recorder("a");
 
-    (void)state;
     make_trainer(&t, 4, 1);
     make_trainer(&other, 4, 1);
     a.in_begin = fetch_too_late;
@@ -409,7 +398,7 @@ static void see_input_at_end(recorder *own, est_loop *loop)
     assert_true(est_loop_input_ended(loop));
 }
 
-static void test_values(void **state)
+TEST(values, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
@@ -417,7 +406,6 @@ static void test_values(void **state)
     double    w = 0;
     recorder  a = make_recorder("a"), b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 2, 5);
     always[0]      = t.loss;
     t.spec.fetches = (est_nodes){ always, 1 };
@@ -444,14 +432,13 @@ static void test_values(void **state)
     trainer_free(&t);
 }
 
-static void test_bare(void **state)
+TEST(bare, .setup_func = keep_log)
 {
     trainer   t;
     est_loop *loop;
     recorder  a = make_recorder("a");
     est_node  add;
 
-    (void)state;
     make_trainer(&t, 2, 1);
     add          = est_assign_add(est_global_step(t.graph), est_scalar(t.graph, EST_I64, 1));
     a.stop_after = 3;
@@ -519,7 +506,7 @@ static void see_fed(recorder *own, est_loop *loop)
     assert_true(est_loop_scalar(loop, own->fetch) == 10 * (own->calls == 3 ? 2 : own->calls));
 }
 
-static void test_feeds(void **state)
+TEST(feeds, .setup_func = keep_log)
 {
     trainer  t;
     est_node z;
@@ -527,7 +514,6 @@ static void test_feeds(void **state)
     feeder   one   = { .hook = { .begin = feeder_begin, .before_run = feeder_before_run } }, two;
     est_hook wrong = { .before_run = feed_wrong };
 
-    (void)state;
     make_trainer(&t, 8, 1);
     z          = est_placeholder(t.graph, "z", EST_F32, EST_SHAPE_SCALAR);
     one.node   = z;
@@ -564,12 +550,11 @@ static recorder input_recorder(const trainer *t)
     return a;
 }
 
-static void test_recovery(void **state)
+TEST(recovery, .setup_func = keep_log)
 {
     trainer  t;
     recorder a, b = make_recorder("b");
 
-    (void)state;
     make_trainer(&t, 6, 1);
     a         = input_recorder(&t);
     b.failure = EST_ABORTED, b.fail_before = 2; /* the batch that was under way is run in the new session */
@@ -605,13 +590,12 @@ static void fail_always(recorder *own, est_loop *loop)
     own->fail_before = own->befores + 1;
 }
 
-static void test_recovery_of_sessions(void **state)
+TEST(recovery_of_sessions, .setup_func = keep_log)
 {
     trainer          t;
     est_manual_clock clock;
     recorder         a;
 
-    (void)state;
     make_trainer(&t, 2, 1);
     est_manual_clock_init(&clock, 0, 0);
     est_clock_set(&clock.clock);
@@ -668,9 +652,8 @@ static est_status run_all(void)
     return status;
 }
 
-static void test_memory(void **state)
+TEST(memory, .setup_func = keep_log)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_status status;
         bool       fired;
@@ -690,25 +673,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_order, keep_log),
-        cmocka_unit_test_setup(test_session_lines, keep_log),
-        cmocka_unit_test_setup(test_rest_is_initialised, keep_log),
-        cmocka_unit_test_setup(test_foreign_runs, keep_log),
-        cmocka_unit_test_setup(test_ragged_rows, keep_log),
-        cmocka_unit_test_setup(test_stop, keep_log),
-        cmocka_unit_test_setup(test_end_early, keep_log),
-        cmocka_unit_test_setup(test_signal, keep_log),
-        cmocka_unit_test_setup(test_signal_in_step, keep_log),
-        cmocka_unit_test_setup(test_hook_failures, keep_log),
-        cmocka_unit_test_setup(test_fetch_errors, keep_log),
-        cmocka_unit_test_setup(test_values, keep_log),
-        cmocka_unit_test_setup(test_bare, keep_log),
-        cmocka_unit_test_setup(test_feeds, keep_log),
-        cmocka_unit_test_setup(test_recovery, keep_log),
-        cmocka_unit_test_setup(test_recovery_of_sessions, keep_log),
-        cmocka_unit_test_setup(test_memory, keep_log),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

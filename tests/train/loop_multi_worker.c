@@ -163,7 +163,7 @@ static void expect_steps(const worker *w, int64_t steps)
 /* --- idle steps -------------------------------------------------------------------------------------------------------- */
 
 /* The first has one batch, the second five. */
-static void test_idle(void **state)
+TEST(idle, .setup_func = keep_log)
 {
     memory_communicator *communicator = memory_communicator_create(WORKERS);
     worker               w[WORKERS];
@@ -171,7 +171,6 @@ static void test_idle(void **state)
     est_saver           *saver = NULL;
     est_hook            *own[3];
 
-    (void)state;
     for (int i = 0; i < WORKERS; i++) make_worker(&w[i], memory_communicator_of(communicator, i), i, i == 0 ? 2 : 10);
     assert_ok(est_saver_create(test_root, NULL, &saver));
     own[0] = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 2, .saver = saver));
@@ -194,12 +193,11 @@ static void test_idle(void **state)
 }
 
 /* A stop at a step is for all, also for whoever has no batch. */
-static void test_idle_stop(void **state)
+TEST(idle_stop, .setup_func = keep_log)
 {
     memory_communicator *communicator = memory_communicator_create(WORKERS);
     worker               w[WORKERS];
 
-    (void)state;
     for (int i = 0; i < WORKERS; i++) {
         make_worker(&w[i], memory_communicator_of(communicator, i), i, i == 0 ? 2 : 10);
         w[i].hooks[w[i].n_hooks++] = est_stop_at_step_hook(0, 3);
@@ -216,13 +214,12 @@ static void test_idle_stop(void **state)
 /* --- meeting again ------------------------------------------------------------------------------------------------------ */
 
 /* A step that only others have made is the last one for this worker, too: nothing runs after it, and no loss is made up. */
-static void test_rejoin_at_last_step(void **state)
+TEST(rejoin_at_last_step, .setup_func = keep_log)
 {
     memory_communicator *communicator = memory_communicator_create(WORKERS);
     worker               w[WORKERS];
     est_hook            *nan = est_nan_hook(true), *log = est_loss_log_hook(1);
 
-    (void)state;
     memory_communicator_break(communicator, 0); /* of the first step of all */
     for (int i = 0; i < WORKERS; i++) {
         make_worker(&w[i], memory_communicator_of(communicator, i), i, 10);
@@ -254,9 +251,8 @@ static void expect_idle(est_hook *hook, bool idle)
 }
 
 /* Those that save, count and stop; not those that look at what a batch has made. */
-static void test_library(void **state)
+TEST(library, .setup_func = keep_log)
 {
-    (void)state;
     expect_idle(est_checkpoint_saver_hook(test_root, EST_CHECKPOINT_SAVER(.steps = 1)), true);
     expect_idle(est_step_counter_hook(EST_EVERY(.steps = 1)), true);
     expect_idle(est_stop_at_step_hook(0, 1), true);
@@ -269,12 +265,5 @@ static void test_library(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_idle, keep_log),
-        cmocka_unit_test_setup(test_idle_stop, keep_log),
-        cmocka_unit_test_setup(test_rejoin_at_last_step, keep_log),
-        cmocka_unit_test_setup(test_library, keep_log),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

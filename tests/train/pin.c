@@ -2,16 +2,11 @@
  *
  * Checkpoints that stay while they are read. */
 #include "train/pin.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -65,13 +60,12 @@ static void set_up(fixture *f)
 }
 
 /* All files of the checkpoint, and no others, stay when it is removed, until they are dropped. */
-static void test_stays(void **state)
+TEST(stays)
 {
     static const char *const suffixes[] = { ".index", ".data-00000-of-00002", ".data-00001-of-00002", ".meta" };
     est_pin                  pin        = { 0 };
     fixture                  f;
 
-    (void)state;
     set_up(&f);
     assert_int_equal(est_pin_open(&pin, f.pins), EST_OK);
     assert_int_equal(est_pin_take(&pin, f.prefix), EST_OK);
@@ -93,13 +87,12 @@ static void test_stays(void **state)
 }
 
 /* Errors name the checkpoint, as the links are gone when somebody reads them. */
-static void test_blame(void **state)
+TEST(blame)
 {
     est_pin pin = { 0 };
     char    want[512];
     fixture f;
 
-    (void)state;
     set_up(&f);
     assert_int_equal(est_pin_blame(NULL, est_fail(EST_DATA_LOSS, "as it was")), EST_DATA_LOSS);
     assert_int_equal(est_pin_blame(&pin, est_fail(EST_DATA_LOSS, "as it was")), EST_DATA_LOSS);
@@ -119,13 +112,12 @@ static void test_blame(void **state)
 }
 
 /* What a process that was killed has left is removed by the next, and one pin takes the place of the other. */
-static void test_left(void **state)
+TEST(left)
 {
     est_pin pin = { 0 };
     char    other[128], prefix[EST_CHECKPOINT_PATH_MAX];
     fixture f;
 
-    (void)state;
     set_up(&f);
     assert_int_equal(est_pin_open(&pin, f.pins), EST_OK);
     assert_int_equal(est_pin_take(&pin, f.prefix), EST_OK);
@@ -143,13 +135,12 @@ static void test_left(void **state)
 }
 
 /* Without a directory for links, and where none can be made, a checkpoint is read where it is. */
-static void test_without_links(void **state)
+TEST(without_links)
 {
     est_pin pin = { 0 };
     char    nowhere[160];
     fixture f;
 
-    (void)state;
     set_up(&f);
     assert_int_equal(est_pin_take(&pin, f.prefix), EST_OK);
     assert_string_equal(pin.prefix, f.prefix);
@@ -169,13 +160,6 @@ static void test_without_links(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stays),
-        cmocka_unit_test(test_blame),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_without_links),
-    };
-
     est_log_set_level(EST_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return est_test_run(NULL, NULL);
 }

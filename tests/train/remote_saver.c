@@ -122,11 +122,10 @@ static void flip_last_byte(const char *path)
 
 /* --- any number of tasks ---------------------------------------------------------------------------------------------- */
 
-static void test_other_numbers_of_tasks(void **state)
+TEST(other_numbers_of_tasks)
 {
     static const int numbers[] = { 0, 1, 2, 3, 4, 9 };
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         trained a = build(numbers[i]);
         char    dir[128];
@@ -153,11 +152,10 @@ static void test_other_numbers_of_tasks(void **state)
 }
 
 /* Going on after a restore is as if nothing had happened. */
-static void test_same_training(void **state)
+TEST(same_training)
 {
     trained a = build(3), b = build(2), c = build(0);
 
-    (void)state;
     assert_ok(est_session_init(a.session));
     train(&a, STEPS);
     save_into(at("same"), a.session, STEPS);
@@ -175,13 +173,12 @@ static void test_same_training(void **state)
 
 /* One data file for each task that has variables and one for what is here; saved again, the number in the names changes, so
  * that the old one is whole until the new one is there. Extras are in it too. */
-static void test_files(void **state)
+TEST(files)
 {
     trained     m = build(2);
     est_saver  *saver;
     est_tensor *position, *got = NULL;
 
-    (void)state;
     assert_ok(est_session_init(m.session));
     assert_ok(est_saver_create(at("files"), NULL, &saver));
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 17 }, &position));
@@ -210,11 +207,10 @@ static void test_files(void **state)
 /* --- spread variables ------------------------------------------------------------------------------------------------- */
 
 /* A variable that is spread is one tensor of the checkpoint, whoever has which of its rows. */
-static void test_other_shards(void **state)
+TEST(other_shards)
 {
     static const int tasks[] = { 0, 1, 3, 3, 4, 7 }, shards[] = { 0, 0, 3, 2, 4, 7 };
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         trained a = build_spread(tasks[i], shards[i]);
         char    dir[128];
@@ -235,7 +231,7 @@ static void test_other_shards(void **state)
 }
 
 /* Of a variable that is spread only the rows of the task that was lost go back. */
-static void test_missing_shard(void **state)
+TEST(missing_shard)
 {
     trained      m = build_spread(3, 3), saved = build(0), now = build(0);
     est_restored restored;
@@ -243,7 +239,6 @@ static void test_missing_shard(void **state)
     est_store   *store;
     int64_t      n_lost = 0;
 
-    (void)state;
     assert_ok(est_session_init(m.session));
     save_into(at("shard"), m.session, 1);
     assert_ok(restore_from(at("shard"), saved.session, NULL));
@@ -298,11 +293,10 @@ static trained build_dynamic(int n_tasks)
 }
 
 /* From one process onto tasks, from those onto others, and back. */
-static void test_dynamic(void **state)
+TEST(dynamic)
 {
     trained a = build_dynamic(0), b = build_dynamic(2), c = build_dynamic(3), d = build_dynamic(0);
 
-    (void)state;
     assert_ok(est_session_init(a.session));
     train(&a, STEPS);
     save_into(at("dynamic"), a.session, 1);
@@ -325,11 +319,10 @@ static void test_dynamic(void **state)
 }
 
 /* One that no step has used yet has no keys, also when no task has heard of it. */
-static void test_dynamic_without_keys(void **state)
+TEST(dynamic_without_keys)
 {
     trained a = build_dynamic(2), b = build_dynamic(0);
 
-    (void)state;
     assert_ok(est_session_init(a.session));
     save_into(at("without"), a.session, 1);
     assert_ok(restore_from(at("without"), b.session, NULL));
@@ -340,12 +333,11 @@ static void test_dynamic_without_keys(void **state)
 
 /* A restore that failed must not leave a table that counts as restored: the next one, of what is missing, would leave it
  * without its keys. */
-static void test_dynamic_after_damage(void **state)
+TEST(dynamic_after_damage)
 {
     trained      a = build_dynamic(0), b = build_dynamic(2);
     est_restored restored;
 
-    (void)state;
     assert_ok(est_session_init(a.session));
     train(&a, STEPS);
     save_into(at("spoiled"), a.session, 1);
@@ -362,9 +354,8 @@ static void test_dynamic_after_damage(void **state)
 /* --- damage ----------------------------------------------------------------------------------------------------------- */
 
 /* The part of any task damaged or lost: the checkpoint before is used, by sessions with values and without. */
-static void test_damaged_part(void **state)
+TEST(damaged_part)
 {
-    (void)state;
     watch_log();
     for (int part = 0; part < 4; part++) {
         for (int lost = 0; lost < 2; lost++) {
@@ -394,11 +385,10 @@ static void test_damaged_part(void **state)
 
 /* Asked for by name a damaged one is an error, and nothing changes anywhere: not what has values, and what has none still has
  * none. */
-static void test_all_or_none(void **state)
+TEST(all_or_none)
 {
     trained a = build(3), b = build(3), fresh = build(2);
 
-    (void)state;
     assert_ok(est_session_init(a.session));
     assert_ok(est_session_init(b.session));
     save_into(at("none"), a.session, 1);
@@ -427,12 +417,11 @@ static void test_all_or_none(void **state)
 
 /* Every allocation and every system call fails once. Without values before, each variable has that of the checkpoint or none,
  * and restoring again mends it. */
-static void test_every_failure(void **state)
+TEST(every_failure)
 {
     trained saved = build(0);
     int     kinds = 1;
 
-    (void)state;
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     kinds = 2;
 #endif
@@ -484,7 +473,7 @@ static void spoil(const trained *m, const char *name)
 }
 
 /* The first by name is named, wherever it is; a task does not write a NaN. */
-static void test_nan(void **state)
+TEST(nan)
 {
     static const char *const spoiled[] = { "table/Adam", "out/kernel", "here",
                                            "hidden/kernel" }; /* one after the other */
@@ -493,7 +482,6 @@ static void test_nan(void **state)
     const char              *name      = "";
     est_saver               *saver;
 
-    (void)state;
     assert_ok(est_saved_nan(m.session, &name)); /* nothing has a value */
     assert_null(name);
     assert_ok(est_session_init(m.session));
@@ -511,12 +499,11 @@ static void test_nan(void **state)
     end(&m);
 }
 
-static void test_no_value(void **state)
+TEST(no_value)
 {
     trained    m = build(2);
     est_saver *saver;
 
-    (void)state;
     assert_ok(est_saver_create(at("empty"), NULL, &saver));
     expect_error(est_saver_save(saver, m.session, 1, NULL, NULL), EST_FAILED_PRECONDITION,
                  "call est_session_init first");
@@ -543,7 +530,7 @@ static est_status spy_save(est_remote *remote, const est_remote_files *files, bo
 
 /* Parts of the others do not stay behind. Paths are absolute: other tasks have other working directories. And the parts of a
  * process that was killed are removed by the next, but not taken for checkpoints before. */
-static void test_lost_while_saving(void **state)
+TEST(lost_while_saving)
 {
     trained        m   = build(3);
     est_remote_ops spy = *m.remote->ops;
@@ -551,7 +538,6 @@ static void test_lost_while_saving(void **state)
     est_saver     *saver;
     char           cwd[256];
 
-    (void)state;
     real          = m.remote->ops;
     spy.save      = spy_save;
     m.remote->ops = &spy;
@@ -582,14 +568,13 @@ static void test_lost_while_saving(void **state)
 }
 
 /* A task comes back without its variables: they are those of the checkpoint, the others stay as they are by now. */
-static void test_missing_only(void **state)
+TEST(missing_only)
 {
     trained      m = build(3), saved = build(0), now = build(0);
     est_restored restored;
     est_store   *store;
     int          n_lost = 0;
 
-    (void)state;
     assert_ok(est_session_init(m.session));
     train(&m, STEPS);
     save_into(at("missing"), m.session, 1);
@@ -622,12 +607,11 @@ static void test_missing_only(void **state)
 }
 
 /* In one process, too; a name that is given for one that has a value is no mistake. */
-static void test_missing_only_here(void **state)
+TEST(missing_only_here)
 {
     model      m = make_model();
     est_saver *saver;
 
-    (void)state;
     assert_ok(est_saver_create(at("here"), NULL, &saver));
     assert_ok(save_step(saver, &m, 4));
     end_model(&m);
@@ -645,24 +629,5 @@ static void test_missing_only_here(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_numbers_of_tasks),
-        cmocka_unit_test(test_same_training),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_dynamic_without_keys),
-        cmocka_unit_test(test_dynamic_after_damage),
-        cmocka_unit_test(test_damaged_part),
-        cmocka_unit_test(test_all_or_none),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_no_value),
-        cmocka_unit_test(test_lost_while_saving),
-        cmocka_unit_test(test_missing_only),
-        cmocka_unit_test(test_missing_only_here),
-        cmocka_unit_test(test_every_failure),
-        cmocka_unit_test(test_other_shards),
-        cmocka_unit_test(test_missing_shard),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -19,13 +19,12 @@ static est_saver *two_saved(const char *dir, const model *m)
     return saver;
 }
 
-static void test_newest(void **state)
+TEST(newest)
 {
     model        m = make_model(), fresh = make_model();
     est_saver   *saver = two_saved(at("newest"), &m);
     est_restored done;
 
-    (void)state;
     set_tag(&m, 99);
     assert_ok(est_saver_restore(saver, m.session, NULL, &done));
     assert_int_equal(get_tag(&m), 2);
@@ -40,12 +39,11 @@ static void test_newest(void **state)
     end_model(&fresh);
 }
 
-static void test_nothing_there(void **state)
+TEST(nothing_there)
 {
     model      m = make_model();
     est_saver *saver;
 
-    (void)state;
     assert_ok(est_saver_create(at("nothing"), NULL, &saver));
     expect_error(est_saver_restore(saver, m.session, NULL, NULL), EST_NOT_FOUND, at("nothing"));
     expect_error(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("nowhere")), NULL), EST_NOT_FOUND,
@@ -59,7 +57,7 @@ static void test_nothing_there(void **state)
     end_model(&m);
 }
 
-static void test_extras(void **state)
+TEST(extras)
 {
     model       m = make_model();
     est_saver  *saver;
@@ -67,7 +65,6 @@ static void test_extras(void **state)
     int64_t     numbers[2] = { 5, 6 };
     est_str     word       = { "epoch", 5 };
 
-    (void)state;
     assert_ok(est_saver_create(at("extras"), NULL, &saver));
     set_tag(&m, 1);
     assert_ok(est_tensor_i64(EST_SHAPE(2), numbers, &position));
@@ -118,7 +115,7 @@ static bool not_new(void *user, const char *variable)
     return strcmp(variable, "new") != 0;
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     model        m = make_model(), changed = make_changed_model(EST_SHAPE(2));
     est_saver   *saver   = two_saved(at("names"), &m);
@@ -126,7 +123,6 @@ static void test_names(void **state)
     est_restored done;
     int          calls = 0;
 
-    (void)state;
     expect_error(est_saver_restore(saver, changed.session, NULL, NULL), EST_FAILED_PRECONDITION,
                  "lacks 2 of 3 variables"); /* not EST_NOT_FOUND: the run must not start anew */
     assert_non_null(strstr(est_error_message(), "\"dense/bias\" (it has \"layer/bias\"), \"new\". Give"));
@@ -163,13 +159,12 @@ static void test_names(void **state)
 }
 
 /* A model that does not fit is an error about the model: the checkpoint before is not tried. */
-static void test_misfit(void **state)
+TEST(misfit)
 {
     model       m = make_model(), changed = make_changed_model(EST_SHAPE(1, 2));
     est_saver  *saver   = two_saved(at("misfit"), &m);
     est_renames renames = EST_RENAMES({ "dense/bias", "layer/bias" });
 
-    (void)state;
     watch_log();
     write_tag(changed.session, "layer/kernel", EST_F32, EST_SHAPE(3, 2), 50);
     expect_error(est_saver_restore(saver, changed.session, EST_RESTORE(.partial = true, .renames = renames), NULL),
@@ -187,12 +182,11 @@ static void test_misfit(void **state)
     end_model(&changed);
 }
 
-static void test_many_missing(void **state)
+TEST(many_missing)
 {
     model      m = make_model(), other = { 0 };
     est_saver *saver = two_saved(at("many"), &m);
 
-    (void)state;
     assert_ok(est_graph_create(1, &other.graph));
     for (int i = 0; i < 15; i++) {
         char name[16];
@@ -209,13 +203,12 @@ static void test_many_missing(void **state)
 }
 
 /* Slots of an optimizer are not named where there is something else to name. */
-static void test_slots_are_not_named(void **state)
+TEST(slots_are_not_named)
 {
     static const char *const slots[] = { "", "/Adam", "/Adam_1" };
     model                    m = make_model(), other = { 0 };
     est_saver               *saver = two_saved(at("slots"), &m);
 
-    (void)state;
     assert_ok(est_graph_create(1, &other.graph));
     for (int i = 0; i < 12; i++) {
         char name[16];
@@ -239,14 +232,13 @@ static void test_slots_are_not_named(void **state)
 }
 
 /* A dynamic embedding without all of its keys is missing, and its rows are no misfit. */
-static void test_keys_in_part(void **state)
+TEST(keys_in_part)
 {
     static const char *const names[] = { "w", "w/keys", "w/last_seen" };
     model                    m = { 0 }, other = { 0 };
     est_saver               *saver;
     est_tensor              *zero = NULL;
 
-    (void)state;
     assert_ok(est_graph_create(1, &m.graph));
     for (int i = 0; i < 3; i++)
         est_variable(m.graph, names[i], i == 0 ? EST_F32 : EST_I64, i == 0 ? EST_SHAPE(2, 3) : EST_SHAPE(2));
@@ -350,11 +342,10 @@ static void restore_golden(const char *json, const char *path)
 }
 
 /* The canned estimator's input layers are stored in slices and restored whole. */
-static void test_canned_estimator(void **state)
+TEST(canned_estimator)
 {
     est_checkpoint *checkpoint;
 
-    (void)state;
     assert_ok(est_checkpoint_open(GOLDEN "/canned", &checkpoint));
     assert_int_equal(est_checkpoint_find(checkpoint, "linear/linear_model/job/weights")->n_slices, 2);
     est_checkpoint_close(checkpoint);
@@ -383,12 +374,11 @@ static void write_parts(const char *prefix, int n)
 }
 
 /* Slots of partitioned variables of tf.compat.v1 are put together, with and without a value to be replaced. */
-static void test_slots_in_parts(void **state)
+TEST(slots_in_parts)
 {
     est_tensor *got = NULL;
     model       m   = { 0 };
 
-    (void)state;
     write_parts(at("parts-two"), 2);
     assert_ok(est_graph_create(1, &m.graph));
     est_variable(m.graph, "v/part_0/Ftrl", EST_F32, EST_SHAPE(3, 2));
@@ -404,18 +394,16 @@ static void test_slots_in_parts(void **state)
     end_model(&m);
 }
 
-static void test_object_checkpoint(void **state)
+TEST(object_checkpoint)
 {
-    (void)state;
     restore_golden("object.json", GOLDEN "/object");
 }
 
-static void test_twins(void **state)
+TEST(twins)
 {
     model       m       = { 0 };
     est_renames renames = EST_RENAMES({ "twin", "twins/1/.ATTRIBUTES/VARIABLE_VALUE" });
 
-    (void)state;
     assert_ok(est_graph_create(1, &m.graph));
     est_variable(m.graph, "twin", EST_F32, EST_SHAPE(1));
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
@@ -427,9 +415,8 @@ static void test_twins(void **state)
 }
 
 /* A SavedModel keeps a checkpoint under variables/variables. */
-static void test_saved_model(void **state)
+TEST(saved_model)
 {
-    (void)state;
     assert_ok(est_dir_create(at("exported/variables")));
     copy_file(GOLDEN "/canned/model.ckpt-2.index", at("exported/variables/variables.index"));
     copy_file(GOLDEN "/canned/model.ckpt-2.data-00000-of-00001",
@@ -499,12 +486,11 @@ static void damage_file(est_saver *saver, const char *path)
 }
 
 /* Cut at every byte, every byte changed, missing: over sessions with and without values. */
-static void test_every_damage(void **state)
+TEST(every_damage)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("damage"), &m);
 
-    (void)state;
     damage_file(saver, at("damage/model.ckpt-2.data-00000-of-00001"));
     damage_file(saver, at("damage/model.ckpt-2.index"));
     est_log_set_sink(NULL, NULL);
@@ -513,7 +499,7 @@ static void test_every_damage(void **state)
 }
 
 /* The warning of a damaged data file says where and in which variable. */
-static void test_warning_text(void **state)
+TEST(warning_text)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("warning"), &m);
@@ -521,7 +507,6 @@ static void test_warning_text(void **state)
     size_t     size;
     int        tag;
 
-    (void)state;
     assert_ok(est_file_read(at("warning/model.ckpt-2.data-00000-of-00001"), &bytes, &size));
     bytes[20] ^= 4; /* after global_step (8 bytes) and layer/bias (8 bytes) */
     put_bytes(at("warning/model.ckpt-2.data-00000-of-00001"), bytes, size);
@@ -546,13 +531,12 @@ static void flip_last_byte(const char *path)
 }
 
 /* Nothing usable: each is listed with its reason, and the session is as it was. */
-static void test_all_damaged(void **state)
+TEST(all_damaged)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("all"), &m);
     int        tag;
 
-    (void)state;
     flip_last_byte(at("all/model.ckpt-1.data-00000-of-00001"));
     flip_last_byte(at("all/model.ckpt-2.data-00000-of-00001"));
     for (int before = -1; before <= 40; before += 41) {
@@ -574,12 +558,11 @@ static void test_all_damaged(void **state)
 
 /* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed has
  * left something in it. */
-static void test_zeros_after_damage(void **state)
+TEST(zeros_after_damage)
 {
     model      m[2];
     est_saver *saver;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         est_node v;
 
@@ -605,14 +588,13 @@ static void test_zeros_after_damage(void **state)
 }
 
 /* A damaged extra spoils its checkpoint too: all is from one. */
-static void test_damaged_extra(void **state)
+TEST(damaged_extra)
 {
     model       m = make_model();
     est_saver  *saver;
     est_tensor *extra, *got = NULL;
     est_extras  extras;
 
-    (void)state;
     watch_log();
     assert_ok(est_saver_create(at("extra"), NULL, &saver));
     for (int64_t i = 1; i <= 2; i++) {
@@ -633,13 +615,12 @@ static void test_damaged_extra(void **state)
 }
 
 /* Without a state file, or with a damaged one, the highest step of the saver's name counts. */
-static void test_no_state_file(void **state)
+TEST(no_state_file)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("stateless"), &m), *other;
     int        tag;
 
-    (void)state;
     assert_ok(save_step(saver, &m, 10)); /* not by the letters: after 2 */
     assert_ok(est_saver_create(at("stateless"), EST_SAVER(.name = "other"), &other));
     assert_ok(save_step(other, &m, 50));
@@ -661,7 +642,7 @@ static void test_no_state_file(void **state)
 }
 
 /* A file that cannot be read now is no damage: an older checkpoint would lose steps that are all there. */
-static void test_passing_errors(void **state)
+TEST(passing_errors)
 {
     static const char *const files[] = { "checkpoint", "model.ckpt-2.index", "model.ckpt-2.data-00000-of-00001" };
     model                    m       = make_model();
@@ -669,7 +650,6 @@ static void test_passing_errors(void **state)
     est_checkpoint          *checkpoint;
     int                      tag;
 
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[256], aside[256];
 
@@ -696,12 +676,11 @@ static void test_passing_errors(void **state)
 }
 
 /* One that was asked for and lacks its data is damaged; EST_NOT_FOUND would start training anew. */
-static void test_no_data(void **state)
+TEST(no_data)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("dataless"), &m);
 
-    (void)state;
     unlink(at("dataless/model.ckpt-2.data-00000-of-00001"));
     expect_error(est_saver_restore(saver, m.session, EST_RESTORE(.path = at("dataless/model.ckpt-2")), NULL),
                  EST_DATA_LOSS, "model.ckpt-2.data-00000-of-00001");
@@ -710,11 +689,10 @@ static void test_no_data(void **state)
 }
 
 /* A state file says that there was a checkpoint, even when nothing can be read out of it. */
-static void test_only_a_state_file(void **state)
+TEST(only_a_state_file)
 {
     model m = make_model();
 
-    (void)state;
     assert_ok(est_dir_create(at("only")));
     put_bytes(at("only/model.ckpt.index"), "x", 1); /* no step: only the state file could name it */
     for (int i = 0; i < 2; i++) {
@@ -731,12 +709,11 @@ static void test_only_a_state_file(void **state)
 }
 
 /* Training went back from 500 to 100 and on to 150, which is damaged: 100 is what it came from. */
-static void test_left_behind(void **state)
+TEST(left_behind)
 {
     model      m = make_model();
     est_saver *saver;
 
-    (void)state;
     assert_ok(est_saver_create(at("behind"), EST_SAVER(.keep_max = EST_OFF), &saver));
     assert_ok(save_step(saver, &m, 100));
     assert_ok(save_step(saver, &m, 500));
@@ -752,13 +729,12 @@ static void test_left_behind(void **state)
 }
 
 /* The state file's order wins over the steps: training may have gone back. */
-static void test_state_file_order(void **state)
+TEST(state_file_order)
 {
     model      m     = make_model();
     est_saver *saver = two_saved(at("order"), &m);
     int        tag;
 
-    (void)state;
     assert_ok(save_step(saver, &m, 1));
     assert_ok(restore_over(saver, -1, &tag));
     assert_int_equal(tag, 1);
@@ -771,14 +747,13 @@ static void test_state_file_order(void **state)
 
 /* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason to
  * take an older checkpoint. */
-static void test_every_failure(void **state)
+TEST(every_failure)
 {
     model       m     = make_model();
     est_saver  *saver = two_saved(at("failures"), &m);
     est_tensor *got   = NULL;
     int         kinds = 2;
 
-    (void)state;
     watch_log();
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     kinds = 4;
@@ -821,14 +796,13 @@ static void test_every_failure(void **state)
 }
 
 /* Large enough for several threads to share the reading. */
-static void test_large(void **state)
+TEST(large)
 {
     const int64_t n = 5000001;
     model         m = { 0 };
     est_tensor   *value, *got;
     est_saver    *saver;
 
-    (void)state;
     assert_ok(est_graph_create(1, &m.graph));
     est_variable(m.graph, "large", EST_F32, EST_SHAPE(n));
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 3), &m.session));
@@ -865,34 +839,5 @@ static void test_large(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_extras),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_misfit),
-        cmocka_unit_test(test_many_missing),
-        cmocka_unit_test(test_slots_are_not_named),
-        cmocka_unit_test(test_keys_in_part),
-        cmocka_unit_test(test_canned_estimator),
-        cmocka_unit_test(test_slots_in_parts),
-        cmocka_unit_test(test_object_checkpoint),
-        cmocka_unit_test(test_twins),
-        cmocka_unit_test(test_saved_model),
-        cmocka_unit_test(test_every_damage),
-        cmocka_unit_test(test_warning_text),
-        cmocka_unit_test(test_all_damaged),
-        cmocka_unit_test(test_zeros_after_damage),
-        cmocka_unit_test(test_damaged_extra),
-        cmocka_unit_test(test_no_state_file),
-        cmocka_unit_test(test_passing_errors),
-        cmocka_unit_test(test_no_data),
-        cmocka_unit_test(test_only_a_state_file),
-        cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_state_file_order),
-        cmocka_unit_test(test_every_failure),
-        cmocka_unit_test(test_large),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

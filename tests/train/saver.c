@@ -13,7 +13,7 @@
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-static void test_files(void **state)
+TEST(files)
 {
     model       m     = make_model();
     est_saver  *saver = open_saver(at("a/files"), NULL); /* makes both directories */
@@ -21,7 +21,6 @@ static void test_files(void **state)
     char        path[EST_CHECKPOINT_PATH_MAX];
     int64_t     position[2] = { 17, -4 };
 
-    (void)state;
     assert_string_equal(names_in(at("a/files")), "");
     set_tag(&m, 7);
     assert_ok(est_tensor_i64(EST_SHAPE(2), position, &extra));
@@ -46,14 +45,13 @@ static void test_files(void **state)
 }
 
 /* Metrics count anew in every session. */
-static void test_local_variables(void **state)
+TEST(local_variables)
 {
     nn_test         t     = nn_begin(1);
     est_node        four  = nn_const(t.graph, EST_SHAPE(1), NN_VALUES(4));
     est_saver      *saver = open_saver(at("local"), NULL);
     est_checkpoint *checkpoint;
 
-    (void)state;
     est_metric_mean(four, NULL);
     est_variable_initializer(est_variable(t.graph, "w", EST_F32, EST_SHAPE(1)), four);
     nn_ready(&t);
@@ -67,14 +65,13 @@ static void test_local_variables(void **state)
     nn_end(&t);
 }
 
-static void test_errors(void **state)
+TEST(errors)
 {
     model       m = make_model();
     est_saver  *saver;
     est_tensor *extra;
     char        path[EST_CHECKPOINT_PATH_MAX] = "untouched";
 
-    (void)state;
     expect_error(est_saver_create(NULL, NULL, &saver), EST_INVALID_ARGUMENT, "needs a directory");
     expect_error(est_saver_create(at("e"), EST_SAVER(.keep_max = -7), &saver), EST_INVALID_ARGUMENT, "keep_max is -7");
     expect_error(est_saver_create(at("e"), EST_SAVER(.keep_every_n_hours = -1), &saver), EST_INVALID_ARGUMENT,
@@ -106,12 +103,11 @@ static void test_errors(void **state)
 }
 
 /* The data gets another name each time, so that the old one is whole until the index changes. */
-static void test_same_step(void **state)
+TEST(same_step)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("same"), NULL);
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         set_tag(&m, 50 + i);
         assert_ok(est_saver_save(saver, m.session, 3, NULL, NULL));
@@ -136,12 +132,11 @@ static void test_same_step(void **state)
 }
 
 /* What belongs together stays together: the old `.meta` with the old checkpoint, none with one saved without it. */
-static void test_meta_of_same_step(void **state)
+TEST(meta_of_same_step)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("meta"), NULL);
 
-    (void)state;
     set_tag(&m, 1);
     assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "old", .meta_size = 3), NULL));
     assert_ok(est_dir_create(at("meta/model.ckpt-1.data-00000-of-00002"))); /* where the new data would go */
@@ -160,12 +155,11 @@ static void test_meta_of_same_step(void **state)
 
 /* --- retention -------------------------------------------------------------------------------------------------- */
 
-static void test_keep_max(void **state)
+TEST(keep_max)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("max"), EST_SAVER(.keep_max = 3, .name = "x"));
 
-    (void)state;
     for (int i = 1; i <= 7; i++) {
         set_tag(&m, i);
         assert_ok(est_saver_save(saver, m.session, i, EST_SAVE(.meta = "m", .meta_size = 1), NULL));
@@ -206,13 +200,12 @@ static void test_keep_max(void **state)
 /* One that leaves the list stays if it was made more than an hour after the last moment; that moment then moves on by
  * one hour. Saves at 0, 25, 50, ... minutes with one kept: 75 is past 60, 125 past 120, 200 past 180, 250 past 240. */
 /* Saved every 4000 hours: that of hour 12000 is the first after the 10000 that are the default. */
-static void test_default_keep_hours(void **state)
+TEST(default_keep_hours)
 {
     est_manual_clock clock;
     model            m = make_model();
     est_saver       *saver;
 
-    (void)state;
     est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&clock.clock);
     saver = open_saver(at("long"), EST_SAVER(.keep_max = 1));
@@ -231,13 +224,12 @@ static void test_default_keep_hours(void **state)
     end_model(&m);
 }
 
-static void test_keep_every_n_hours(void **state)
+TEST(keep_every_n_hours)
 {
     est_manual_clock clock;
     model            m = make_model();
     est_saver       *saver;
 
-    (void)state;
     est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&clock.clock);
     saver = open_saver(at("hours"), EST_SAVER(.keep_max = 1, .keep_every_n_hours = 1));
@@ -260,14 +252,13 @@ static void test_keep_every_n_hours(void **state)
 }
 
 /* After a restart a checkpoint's time is that of its index file. */
-static void test_seed_times(void **state)
+TEST(seed_times)
 {
     est_manual_clock clock;
     model            m = make_model();
     est_saver       *saver;
     const int64_t    start = 1700000000;
 
-    (void)state;
     saver = open_saver(at("times"), NULL);
     assert_ok(save_step(saver, &m, 1));
     assert_ok(save_step(saver, &m, 2));
@@ -293,13 +284,12 @@ static void test_seed_times(void **state)
 
 /* Paths of a state file that TensorFlow may have written: absolute ones count when they lie in the directory, and
  * nothing outside of it is ever removed. */
-static void test_seed_paths(void **state)
+TEST(seed_paths)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("other"), NULL);
     char       text[4096];
 
-    (void)state;
     assert_ok(save_step(saver, &m, 1));
     est_saver_free(saver);
     saver = open_saver(at("seeds"), NULL);
@@ -323,13 +313,12 @@ static void test_seed_paths(void **state)
 }
 
 /* However often and in whatever way the state file names a checkpoint, it is one. */
-static void test_seed_twice(void **state)
+TEST(seed_twice)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("twice"), NULL);
     char       text[4096];
 
-    (void)state;
     assert_ok(save_step(saver, &m, 1));
     est_saver_free(saver);
     assert_int_equal(symlink(at("twice"), at("link")), 0);
@@ -348,13 +337,12 @@ static void test_seed_twice(void **state)
 }
 
 /* A path into another directory that exists is not ours, though we have a checkpoint of that name. */
-static void test_seed_elsewhere(void **state)
+TEST(seed_elsewhere)
 {
     model      m = make_model();
     est_saver *saver;
     char       text[4096];
 
-    (void)state;
     assert_ok(est_dir_create(at("elsewhere")));
     saver = open_saver(at("mine"), EST_SAVER(.keep_max = EST_OFF));
     assert_ok(save_step(saver, &m, 1));
@@ -372,7 +360,7 @@ static void test_seed_elsewhere(void **state)
 }
 
 /* A directory whose state file has the absolute paths of where it was before it was moved. */
-static void test_moved_directory(void **state)
+TEST(moved_directory)
 {
     static const char text[] = "model_checkpoint_path: \"/no such folder/run/model.ckpt-2\"\n"
                                "all_model_checkpoint_paths: \"/no such folder/run/model.ckpt-1\"\n"
@@ -381,7 +369,6 @@ static void test_moved_directory(void **state)
     est_saver        *saver  = open_saver(at("moved"), NULL);
     est_restored      done;
 
-    (void)state;
     watch_log();
     assert_ok(save_step(saver, &m, 1));
     assert_ok(save_step(saver, &m, 2));
@@ -399,7 +386,7 @@ static void test_moved_directory(void **state)
 }
 
 /* What processes that were killed have left goes with the first save; what others have put there stays. */
-static void test_leftovers(void **state)
+TEST(leftovers)
 {
     static const char *const gone[]   = { "model.ckpt-5.data-00000-of-00001",
                                           "model.ckpt-5.meta",
@@ -423,7 +410,6 @@ static void test_leftovers(void **state)
     est_saver               *saver    = open_saver(at("leftovers"), NULL);
     char                     path[96];
 
-    (void)state;
     assert_ok(save_step(saver, &m, 1));
     assert_ok(save_step(saver, &m,
                         7)); /* a kill before the state file, or a user, can leave a whole one that is not listed */
@@ -461,14 +447,13 @@ static void spoil(const char *path)
 }
 
 /* 200 and 300 are damaged, training goes on from 100: that one stays while they fill the list. */
-static void test_unusable_go_first(void **state)
+TEST(unusable_go_first)
 {
     const struct timespec future[2] = { { .tv_sec = INT64_C(4000000000) }, { .tv_sec = INT64_C(4000000000) } };
     model                 m         = make_model();
     est_saver            *saver     = open_saver(at("unusable"), EST_SAVER(.keep_max = 3));
     est_restored          done;
 
-    (void)state;
     watch_log();
     for (int i = 1; i <= 3; i++) assert_ok(save_step(saver, &m, 100 * i));
     est_saver_free(saver);
@@ -506,14 +491,13 @@ static void test_unusable_go_first(void **state)
 }
 
 /* A NaN is found wherever it is in floats of both sizes; an infinity is none. */
-static void test_nan(void **state)
+TEST(nan)
 {
     static const int64_t places[] = { 0, 1, 4095, 4096, 9999 };
     est_graph           *graph    = NULL;
     est_session         *session  = NULL;
     const char          *name;
 
-    (void)state;
     assert_ok(est_graph_create(1, &graph));
     est_weight(graph, "small", EST_SHAPE(10000), EST_WEIGHT(.initializer = est_init_constant(INFINITY)));
     est_weight(graph, "wide", EST_SHAPE(10000),
@@ -549,24 +533,5 @@ static void test_nan(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_local_variables),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_same_step),
-        cmocka_unit_test(test_keep_max),
-        cmocka_unit_test(test_keep_every_n_hours),
-        cmocka_unit_test(test_default_keep_hours),
-        cmocka_unit_test(test_seed_times),
-        cmocka_unit_test(test_seed_paths),
-        cmocka_unit_test(test_meta_of_same_step),
-        cmocka_unit_test(test_seed_twice),
-        cmocka_unit_test(test_seed_elsewhere),
-        cmocka_unit_test(test_moved_directory),
-        cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_unusable_go_first),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

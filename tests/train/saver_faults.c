@@ -82,13 +82,12 @@ static const char *last_before(const char *end, const char *what)
 
 /* Data and index are on disk before they get their names (S1). Of what is removed the index goes, then that is on disk,
  * then the data goes (S4). A damaged index goes before data of its name comes. */
-static void test_order_of_calls(void **state)
+TEST(order_of_calls)
 {
     model       m     = make_model();
     est_saver  *saver = open_saver(at("removal"), EST_SAVER(.keep_max = 1));
     const char *index, *sync;
 
-    (void)state;
     assert_ok(save_step(saver, &m, 1));
     calls[0] = '\0';
     assert_ok(save_step(saver, &m, 2));
@@ -205,11 +204,10 @@ static void fail_everywhere(est_remote *remote)
     end_model(&m);
 }
 
-static void test_every_failure(void **state)
+TEST(every_failure)
 {
     est_remote *remote = memory_remote_create(2);
 
-    (void)state;
     fail_everywhere(NULL);
     fail_everywhere(remote);
     memory_remote_free(remote);
@@ -263,22 +261,20 @@ static void kill_everywhere(est_remote *remote)
     end_model(&m);
 }
 
-static void test_kill_at_every_call(void **state)
+TEST(kill_at_every_call)
 {
     est_remote *remote = memory_remote_create(2);
 
-    (void)state;
     kill_everywhere(NULL);
     kill_everywhere(remote);
     memory_remote_free(remote);
 }
 
 /* No file may become longer than that. tests/fault/full_disk.c has a whole file system that is full. */
-static void test_long_file(void **state)
+TEST(long_file)
 {
     struct rlimit old, small = { .rlim_cur = 1 << 20 };
 
-    (void)state;
     save_small(at("full"));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
@@ -289,14 +285,13 @@ static void test_long_file(void **state)
 }
 
 /* A `.meta` that finds no room is left out, with one warning, and so is the old one of the step; the checkpoint is saved. */
-static void test_no_room_for_meta(void **state)
+TEST(no_room_for_meta)
 {
     static const char large[(1 << 20) + 1];
     struct rlimit     old, small = { .rlim_cur = 1 << 20 };
     model             m     = make_model();
     est_saver        *saver = open_saver(at("meta"), NULL);
 
-    (void)state;
     watch_log();
     set_tag(&m, 1);
     assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "1", .meta_size = 1), NULL));
@@ -321,12 +316,11 @@ static void test_no_room_for_meta(void **state)
 }
 
 /* A directory that disappeared, and one where nothing can be removed. */
-static void test_lost_directory(void **state)
+TEST(lost_directory)
 {
     model      m     = make_model();
     est_saver *saver = open_saver(at("lost"), EST_SAVER(.keep_max = 1));
 
-    (void)state;
     watch_log();
     assert_ok(save_step(saver, &m, 1));
     unlink(at("lost/model.ckpt-1.index"));
@@ -344,11 +338,5 @@ static void test_lost_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_of_calls),     cmocka_unit_test(test_every_failure),
-        cmocka_unit_test(test_kill_at_every_call), cmocka_unit_test(test_long_file),
-        cmocka_unit_test(test_no_room_for_meta),   cmocka_unit_test(test_lost_directory),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -65,12 +65,11 @@ static const char written_text[] = "3: session 1 ; 0: kind 4 GRAPH; "
                                    "7: loss=0.25 weights=3 of -2..4 sum 5 note=text(**hi**) one/image=2x1x1 "
                                    "more/image/0=2x1x1 more/image/1=2x1x1; 8: session 3 model.ckpt-8";
 
-static void test_events(void **state)
+TEST(events, .setup_func = set_clock)
 {
     est_summary_writer *writer = make_writer(at("a/deep/dir"));
     char                path[PATH_MAX], host[HOST_NAME_MAX + 1] = "", name[PATH_MAX];
 
-    (void)state;
     assert_string_equal(est_summary_writer_path(writer), "");
     est_summary_flush(writer);
     est_summary_tick(writer);
@@ -95,12 +94,11 @@ static void test_events(void **state)
     assert_int_equal(n_warnings, 0);
 }
 
-static void test_flush(void **state)
+TEST(flush, .setup_func = set_clock)
 {
     est_summary_writer *writer = make_writer(at("flush"));
     const char         *path;
 
-    (void)state;
     write_scalar(writer, 1, 1);
     path = est_summary_writer_path(writer);
     assert_string_equal(events_of(path), "1: loss=1"); /* the first is seen at once */
@@ -166,9 +164,8 @@ static const picture_case picture_cases[] = {
     { { INFINITY, -3, 0, 1 }, { 255, 1, 128, 170 }, { 255, 0, 0, 1, 64, 96, 128, 128, 128, 170, 149, 138 } },
 };
 
-static void test_pictures(void **state)
+TEST(pictures, .setup_func = set_clock)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof picture_cases / sizeof *picture_cases; i++) {
         const picture_case *c = &picture_cases[i];
 
@@ -193,13 +190,12 @@ static void test_pictures(void **state)
     }
 }
 
-static void test_no_pictures(void **state)
+TEST(no_pictures, .setup_func = set_clock)
 {
     est_summary_writer *writer = make_writer(at("none"));
     const est_shape     flat = EST_SHAPE(2, 2), five = EST_SHAPE(1, 2, 2, 5), empty = EST_SHAPE(1, 0, 2, 1);
     float               values[20] = { 0 };
 
-    (void)state;
     est_summary_begin(writer, 1);
     est_summary_add_images(writer, "flat", EST_F32, &flat, values, 1);
     assert_int_equal(n_warnings, 1);
@@ -214,11 +210,10 @@ static void test_no_pictures(void **state)
 
 /* --- failures ------------------------------------------------------------------------------------------------------------- */
 
-static void test_no_directory(void **state)
+TEST(no_directory, .setup_func = set_clock)
 {
     est_summary_writer *writer;
 
-    (void)state;
     put_bytes(at("plain"), "x", 1);
     writer = make_writer(at("plain/dir"));
     write_all(writer);
@@ -231,12 +226,11 @@ static void test_no_directory(void **state)
 }
 
 /* A file that cannot grow any more, as on a full disk. */
-static void test_full_disk(void **state)
+TEST(full_disk, .setup_func = set_clock)
 {
     struct rlimit       before, small;
     est_summary_writer *writer = make_writer(at("full"));
 
-    (void)state;
     signal(SIGXFSZ, SIG_IGN);
     write_scalar(writer, 1, 1);
     est_summary_flush(writer);
@@ -255,9 +249,8 @@ static void test_full_disk(void **state)
 }
 
 /* Whatever fails, the writer does not, and what is in the file can be read. */
-static void test_memory(void **state)
+TEST(memory, .setup_func = set_clock)
 {
-    (void)state;
     for (int64_t n = 1;; n++) {
         est_summary_writer *writer = NULL;
         est_status          status;
@@ -284,12 +277,5 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_events, set_clock),       cmocka_unit_test_setup(test_flush, set_clock),
-        cmocka_unit_test_setup(test_pictures, set_clock),     cmocka_unit_test_setup(test_no_pictures, set_clock),
-        cmocka_unit_test_setup(test_no_directory, set_clock), cmocka_unit_test_setup(test_full_disk, set_clock),
-        cmocka_unit_test_setup(test_memory, set_clock),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return est_test_run(make_root, remove_root);
 }

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Timers: by steps, by seconds of a clock that stands still until told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/clock.h"
 #include "train/timer.h"
+#include "base/clock.h"
+#include "support/test.h"
 
-static void test_steps(void **state)
+TEST(steps)
 {
     est_timer timer = { .every_steps = 10 };
     int64_t   steps = -1;
     double    secs  = -1;
 
-    (void)state;
     assert_true(est_timer_due(&timer, 0)); /* never marked */
     assert_true(est_timer_due(&timer, 7));
     assert_false(est_timer_mark(&timer, 7, &secs, &steps));
@@ -33,14 +26,13 @@ static void test_steps(void **state)
     assert_true(est_timer_mark(&timer, 50, NULL, NULL));
 }
 
-static void test_secs(void **state)
+TEST(secs)
 {
     est_timer        timer = { .every_secs = 1.5 };
     est_manual_clock clock;
     int64_t          steps;
     double           secs;
 
-    (void)state;
     est_manual_clock_init(&clock, 5, 0);
     est_clock_set(&clock.clock);
     assert_true(est_timer_due(&timer, 3));
@@ -55,11 +47,4 @@ static void test_secs(void **state)
     assert_int_equal(steps, 6);
     assert_false(est_timer_due(&timer, 10));
     est_clock_set(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_steps), cmocka_unit_test(test_secs) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
