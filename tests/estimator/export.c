@@ -535,7 +535,7 @@ static void refused_rows_fail_the_export(void **state)
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &doubled);
     assert_int_not_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_OK);
-    est_test_error_has("rows that the model was run on before");
+    est_test_error_has("rows that the model accepted before");
     assert_string_equal(shop_list(base, list), "");
     est_estimator_free(e);
     est_test_dir_remove(dir);
