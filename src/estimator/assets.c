@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of an export and the files that fill them. A file becomes assets/<its name> of the export, and the constant
- * with its path an asset: a loader puts the path of its own copy there and runs what fills the tables, so that nothing
- * outside of the export is needed. */
+ * The lookup tables of an export and their vocabulary files. A file becomes assets/<its name> in the export, and the
+ * constant with its path becomes an asset: a loader feeds the path of its own copy there and runs the table
+ * initializers, so that the export is self-contained. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -26,9 +26,9 @@ est_status est_export_tables(est_export_model *e)
     return est_graph_status(e->model->graph);
 }
 
-/* --- which files they are -------------------------------------------------------------------------------------------- */
+/* --- which files they are ----------------------------------------------------------------------------------------- */
 
-/* What the constant of an asset says; in the arena of the meta graph. */
+/* The path in the constant of an asset; in the arena of the meta graph. */
 static est_status asset_path(const est_meta_graph_def *meta, const est_asset_file_def *asset, const char **out)
 {
     est_graph_def_node *node;
@@ -44,7 +44,7 @@ static est_status asset_path(const est_meta_graph_def *meta, const est_asset_fil
     return status;
 }
 
-/* The name that the file has in the export already; NULL: none. */
+/* The name that the export already has for the file; NULL: none. */
 static est_status find_name(const est_saved_model *saved, const char *path, const char **out)
 {
     *out = NULL;
@@ -73,7 +73,8 @@ static bool name_taken(const est_saved_model *saved, const char *name)
     return false;
 }
 
-/* One file has one name in all graphs of the export; another one of the same name gets _1 and so on behind it. */
+/* A file has the same name in all graphs of the export; another file of the same name gets the suffix _1, _2 and so
+ * on. */
 static est_status choose_name(const est_saved_model *saved, const char *path, const char **out)
 {
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
@@ -111,7 +112,7 @@ est_status est_export_assets(const est_graph *graph, const est_saved_model *save
     return EST_OK;
 }
 
-/* --- their copies ---------------------------------------------------------------------------------------------------- */
+/* --- their copies ------------------------------------------------------------------------------------------------- */
 
 static est_status copy_asset(const est_meta_graph_def *meta, const est_asset_file_def *asset, const char *dir)
 {

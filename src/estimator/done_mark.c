@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end mark of a training. */
+ * Reads and writes the end mark of a training (see done_mark.h). */
 #include "estimator/done_mark.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step. While
- * the final evaluation is due a second line says so, and a third one has the max_steps of that training. train.c says
- * which task writes and removes it. */
+ * the final evaluation is due, a second line says so and a third one has the max_steps of the training. train.c
+ * documents which task writes and removes it. */
 #ifndef EST_ESTIMATOR_DONE_MARK_H
 #define EST_ESTIMATOR_DONE_MARK_H
 
@@ -10,15 +10,15 @@
 
 typedef struct est_done_mark {
     bool    there;
-    bool    due;       /* what follows the training has not come to its end */
-    int64_t step;      /* the last */
+    bool    due;       /* the final evaluation has not finished */
+    int64_t step;      /* the last step */
     int64_t max_steps; /* of that training; 0: none, or the evaluation is not due */
 } est_done_mark;
 
-/* A directory without the file has a mark that is not there. */
+/* For a directory without the file, sets mark->there to false. */
 EST_MUST_CHECK est_status est_done_mark_read(const est_estimator *estimator, est_done_mark *out);
 
-/* Makes the mark what `mark` says, on disk when the call returns; removes it when that is not there. */
+/* Writes the mark durably, or removes the file when mark->there is false. */
 EST_MUST_CHECK est_status est_done_mark_write(const est_estimator *estimator, const est_done_mark *mark);
 
 #endif

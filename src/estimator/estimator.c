@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The estimator itself: made, freed, and what its four verbs share: the input, the model of a mode, values for its
- * variables. */
+ * The estimator object: creation and release, and the parts that train, evaluate, predict and export share: the input,
+ * the model of a mode, the values of its variables. */
 #include "estimator/estimator.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@
 #include "strategy/workers.h"
 #include "train/saver.h"
 
-#define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
+#define BLAME_MAX 800 /* bytes kept of the saver's error: an error has room for 1023, and callers prepend context */
 
-/* --- making one -------------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static est_status check_size(const est_vocab_info *vocab, const char *field, int64_t value, const char *zero)
 {
@@ -212,7 +212,7 @@ int est_exit_code(est_status status)
     return status == EST_OK ? 0 : status == EST_CANCELLED && est_signals_told() ? 75 : 1;
 }
 
-/* --- input and model --------------------------------------------------------------------------------------------------- */
+/* --- input and model ---------------------------------------------------------------------------------------------- */
 
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode)
 {
@@ -221,7 +221,7 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
                               : NULL;
 }
 
-/* Evaluations have one replica a worker: those of a process would only share its processor. */
+/* Evaluations have one replica per worker: more replicas in a process would only share its processor. */
 static int replicas_in_sync(const est_strategy *strategy, int n_pipelines)
 {
     if (strategy == NULL || strategy->kind == EST_STRATEGY_PARAMETER_SERVER) return 1;
@@ -236,7 +236,7 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     est_input_context context = {
         .mode                 = mode,
         .params               = estimator->params,
-        .seed                 = seed != 0 ? seed : 1, /* where nothing was drawn any will do */
+        .seed                 = seed != 0 ? seed : 1, /* any seed will do where no random numbers are drawn */
         .n_pipelines          = 1,
         .num_replicas_in_sync = 1,
         .config               = &estimator->config,
@@ -252,13 +252,13 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     context.num_replicas_in_sync = replicas_in_sync(est_estimator_strategy(estimator, mode), context.n_pipelines);
     status                       = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
     if (status == EST_OK && dataset == NULL)
-        status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK and no dataset");
+        status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK but no dataset; set *out");
     if (status != EST_OK) return est_fail_context(status, "input_fn");
     *out = dataset;
     return EST_OK;
 }
 
-/* Whether values of several replicas meet in a model, here or in other workers. */
+/* Whether a model reduces values across replicas, in this process or across workers. */
 static bool has_replicas(const est_estimator *estimator, est_mode mode)
 {
     const est_strategy *strategy = mode == EST_TRAIN ? est_estimator_strategy(estimator, mode) : NULL;
@@ -299,7 +299,7 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
     return EST_OK;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 void est_estimator_full_dir(const est_estimator *estimator, char *out, size_t size)
 {
@@ -320,7 +320,7 @@ est_status est_estimator_make_dir(const est_estimator *estimator)
         int error = errno;
 
         status = est_fail(est_status_from_errno(error),
-                          "%s cannot be written to: %s; name another directory, or change who may write there",
+                          "%s cannot be written to: %s; name another directory, or change its permissions",
                           estimator->model_dir, strerror(error));
     }
     return status == EST_OK ? EST_OK : est_fail_context(status, "model_dir");
@@ -328,7 +328,7 @@ est_status est_estimator_make_dir(const est_estimator *estimator)
 
 est_status est_estimator_blame_checkpoint(est_status status)
 {
-    static const char model[] = "this is another model's; name another model_dir, or warm-start from it";
+    static const char model[] = "it belongs to another model; name another model_dir, or warm-start from it";
     static const char optimizer[] =
         "all of them are the optimizer's, and the model itself fits: train with the optimizer that the checkpoint was "
         "trained with, or name another model_dir and warm-start from this one";
@@ -336,11 +336,12 @@ est_status est_estimator_blame_checkpoint(est_status status)
     int         size;
 
     if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
-    end = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
+    /* the saver's advice names options that a user of estimators does not have */
+    end = strstr(text, EST_RESTORE_ADVICE);
     if (end == NULL && (end = strstr(text, EST_OPTIMIZER_ADVICE)) != NULL) advice = optimizer;
     size = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
     if (size <= BLAME_MAX) return est_fail(status, "%.*s; %s", size, text, advice);
-    for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* not in the middle of a name */
+    for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* do not cut within a name */
     return est_fail(status, "%.*s ...; %s", size, text, advice);
 }
 
@@ -385,7 +386,7 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
     est_status      status   = est_checkpoint_open(from, &there);
 
     est_checkpoint_close(there);
-    if (status == EST_OK) { /* EST_NOT_FOUND from now on is a variable that it lacks */
+    if (status == EST_OK) { /* from here on EST_NOT_FOUND means that it lacks a variable */
         EST_TRY(est_estimator_blame_checkpoint(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored)));
         est_log_info("Restoring parameters from %s", est_pin_name(estimator->pin, restored.path));
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
@@ -426,7 +427,7 @@ est_status est_estimator_copy_variables(est_session *from, est_session *to, bool
     return status;
 }
 
-/* --- metrics ------------------------------------------------------------------------------------------------------------ */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 typedef struct named_value {
     char  *name;
@@ -436,7 +437,7 @@ typedef struct named_value {
 struct est_metrics {
     named_value *values; /* [n] */
     int          n;
-    char       **exports; /* [n_exports], NULL where there is none */
+    char       **exports; /* [n_exports], NULL: no export */
     int          n_exports;
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * est_export_saved_model: a trained model as a directory that servers read.
+ * est_export_saved_model: writes a trained model as a SavedModel directory for serving.
  *
- * Everything is written below <base>/temp-<seconds>-estoc, checked there, and only then gets its name in one step (X1). A
- * failure at any moment leaves the exports that were there and, unless the process dies, no temporary directory (X2).
+ * X1 An export is written below <base>/temp-<seconds>-estoc, checked there, and then renamed atomically.
+ * X2 A failure leaves earlier exports unchanged and, unless the process dies, no temporary directory.
  *
- * The directory is locked while it is written to, and the kernel drops the lock of a process that dies: a temporary
- * directory that can be locked is nobody's, and the next export removes it (X3). */
+ * X3 The temporary directory is locked while it is written, and the kernel releases the lock of a dead process. The
+ *    next export removes every temporary directory that it can lock. */
 #include "estimator/export.h"
 
 #include <dirent.h>
@@ -33,29 +33,29 @@
 #include "runtime/store.h"
 #include "train/saver.h"
 
-#define ATTEMPTS_MAX 10 /* to find a second that has no export yet */
+#define ATTEMPTS_MAX 10 /* attempts to find a second without an export */
 #define TEMP_PREFIX  "temp-"
-#define TEMP_SUFFIX  "-estoc" /* what others leave is not ours to remove */
+#define TEMP_SUFFIX  "-estoc" /* marks Estoc's own: those of other programs are not removed */
 #define MODES        3
 
 typedef struct job {
     est_estimator            *estimator;
     const est_export_options *options;
     const char               *extra_name, *extra; /* one more file of EST_EXPORT_EXTRA and its text; NULL: none */
-    est_export_model graphs[MODES]; /* [n_graphs]: of train, eval and predict those that are wanted, in this order */
+    est_export_model graphs[MODES]; /* [n_graphs]: the requested ones of train, eval and predict, in this order */
     int              n_graphs;
     est_arena       *arena;
     char            *temp, *final;
     int              lock;   /* the directory `temp`, open and locked */
-    bool             checks; /* nothing is exported: whether it could be is the question */
+    bool             checks; /* dry run: only checks whether the export would succeed */
 } job;
 
-/* --- the directory --------------------------------------------------------------------------------------------------- */
+/* --- the directory ------------------------------------------------------------------------------------------------ */
 
-#define LOCK_TAKEN   (-1) /* by another, or the directory is gone */
-#define LOCK_MISSING (-2) /* the file system has none for directories, as NFS: nothing is removed there */
+#define LOCK_TAKEN   (-1) /* by another process, or the directory was removed */
+#define LOCK_MISSING (-2) /* the file system cannot lock directories (NFS): nothing is removed there */
 
-/* Opens a directory and locks it; the descriptor, or why there is none. */
+/* Opens a directory and locks it. Returns the descriptor, or one of the negative values above. */
 static int lock_directory(const char *path)
 {
     struct stat opened, named;
@@ -66,7 +66,7 @@ static int lock_directory(const char *path)
         if (errno != EWOULDBLOCK) why = LOCK_MISSING;
     } else if (fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
                opened.st_dev == named.st_dev) {
-        return fd; /* that of this name, and not one that was removed in between */
+        return fd; /* the directory still has its name: it was not removed after it was opened */
     }
     close(fd);
     return why;
@@ -82,7 +82,7 @@ static int is_temp(const struct dirent *entry)
     return digits > 0 && strcmp(name + prefix + digits, TEMP_SUFFIX) == 0;
 }
 
-/* X3. What cannot be removed is no reason to fail. */
+/* Keeps X3. A directory that cannot be removed is only logged. */
 static est_status remove_stale(const job *x, const char *base)
 {
     struct dirent **entries = NULL;
@@ -96,15 +96,15 @@ static est_status remove_stale(const job *x, const char *base)
         free(entries[i]); /* the C library's */
         if (path == NULL) status = est_no_memory();
         if (lock < 0) continue;
-        est_log_info("removing %s, which an export that did not end has left", path);
-        if (est_dir_remove(path) != EST_OK) est_log_warn("an unfinished export stays: %s", est_error_message());
+        est_log_info("removing %s, left by an unfinished export", path);
+        if (est_dir_remove(path) != EST_OK) est_log_warn("cannot remove an unfinished export: %s", est_error_message());
         close(lock);
     }
     free(entries);
     return status;
 }
 
-/* Makes and locks x->temp; *made says whether the name was free. */
+/* Creates and locks x->temp; *made says whether the name was free. */
 static est_status make_temp(job *x, bool *made)
 {
     bool broken = EST_FAULT_POINT("export.mkdir");
@@ -112,7 +112,7 @@ static est_status make_temp(job *x, bool *made)
     if (broken) errno = ENOSPC;
     if (!broken && mkdir(x->temp, 0777) == 0) {
         x->lock = lock_directory(x->temp);
-        *made   = x->lock != LOCK_TAKEN; /* else another export took it for one that was left, and removes it */
+        *made   = x->lock != LOCK_TAKEN; /* else another export took it for a leftover and removes it */
         return EST_OK;
     }
     *made = false;
@@ -120,7 +120,7 @@ static est_status make_temp(job *x, bool *made)
     return est_fail(est_status_from_errno(errno), "cannot create directory %s: %s", x->temp, strerror(errno));
 }
 
-/* Makes temp-<now>-estoc, for a second that no export has. */
+/* Creates temp-<now>-estoc, for a second without an export. */
 static est_status choose_directory(job *x, const char *base)
 {
     EST_TRY(est_dir_create(base));
@@ -135,7 +135,7 @@ static est_status choose_directory(job *x, const char *base)
         if (!est_file_exists(x->final)) {
             est_status status = make_temp(x, &made);
 
-            if (!made) x->temp = NULL; /* nothing of ours to remove */
+            if (!made) x->temp = NULL; /* this export created nothing that must be removed */
             EST_TRY(status);
         } else {
             x->temp = NULL;
@@ -150,7 +150,8 @@ static est_status choose_directory(job *x, const char *base)
     }
 }
 
-/* X1. When the new name could not be made durable the export is taken back: what a caller was told is what there is. */
+/* Keeps X1. If the rename cannot be made durable, the export is removed again, so that a failure is never a visible
+ * export. */
 static est_status publish(const job *x)
 {
     est_status status = est_file_commit(x->temp, x->final);
@@ -159,7 +160,7 @@ static est_status publish(const job *x)
     return status;
 }
 
-/* --- files ----------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static const char *within(const job *x, const char *name)
 {
@@ -173,7 +174,7 @@ static est_status write_variables(const job *x, const est_def_names *names)
     est_status         status;
 
     if (dir == NULL || prefix == NULL) return est_no_memory();
-    EST_TRY(est_dir_create(dir)); /* there even without variables, as TensorFlow has it */
+    EST_TRY(est_dir_create(dir)); /* exists even without variables, as in TensorFlow */
     if (names->n == 0) return EST_OK;
     EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
     status = EST_OK;
@@ -196,7 +197,7 @@ static est_status write_message(const job *x, const est_wire_writer *w)
     return path == NULL ? est_no_memory() : est_file_replace(path, w->data, w->size);
 }
 
-/* In place of the message, which the check has read. */
+/* Replaces the binary message, which the check has read. */
 static est_status write_text(const job *x, const est_wire_writer *w)
 {
     const char *path = within(x, "saved_model.pbtxt"), *message = within(x, "saved_model.pb");
@@ -264,15 +265,17 @@ static est_status check_extras(const est_export_options *o)
 
         if (!is_inside(name) || from == NULL) {
             return est_fail(EST_INVALID_ARGUMENT,
-                            "assets_extra %d: \"%s\" is no name below assets.extra/; it takes pairs of name and file",
+                            "assets_extra %d: \"%s\" is not a relative path below assets.extra/; expected a pair of "
+                            "name and file",
                             i, name != NULL ? name : "");
         }
-        if (!est_file_exists(from)) return est_fail(EST_NOT_FOUND, "assets_extra %d: there is no file %s", i, from);
+        if (!est_file_exists(from))
+            return est_fail(EST_NOT_FOUND, "assets_extra %d: the file %s does not exist", i, from);
     }
     return EST_OK;
 }
 
-/* --- the model ------------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 static est_status make_model(const job *x, est_mode mode, const est_serving_input *input, est_export_model *e)
 {
@@ -305,7 +308,7 @@ static est_status make_models(job *x)
         if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(modes[i]));
     }
     if (x->n_graphs > 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "there is no serving input; say what the model is fed");
+    return est_fail(EST_INVALID_ARGUMENT, "there is no serving input; set .input to describe the features of requests");
 }
 
 static est_status restore_first(job *x, est_export_model *e)
@@ -317,11 +320,11 @@ static est_status restore_first(job *x, est_export_model *e)
     EST_TRY(est_saved_nan(e->session, &name));
     if (name != NULL) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "the variable '%s' of %s is NaN: the model diverged; name a checkpoint from before", name,
+                        "the variable '%s' of %s is NaN: the model diverged; export an earlier checkpoint", name,
                         path[0] != '\0' ? path : "the warm start");
     }
     if (path[0] != '\0' || x->estimator->warm_start != NULL) return EST_OK;
-    return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
+    return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it first, or name a checkpoint",
                     x->estimator->model_dir);
 }
 
@@ -331,11 +334,11 @@ static est_status restore_models(job *x)
         est_export_model *e = &x->graphs[i];
         est_status        status;
 
-        /* A seed, though nothing is drawn: without one the session would draw one and log it. */
+        /* Nothing random is drawn, but without a seed the session would draw and log one. */
         EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads, .seed = 1),
                                    &e->session));
         status = i == 0 ? restore_first(x, e) : est_estimator_copy_variables(x->graphs[0].session, e->session, false);
-        if (status == EST_OK) status = est_session_init(e->session); /* what no checkpoint has: the state of metrics */
+        if (status == EST_OK) status = est_session_init(e->session); /* the state of metrics, which no checkpoint has */
         if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(e->model->mode));
     }
     return EST_OK;
@@ -369,18 +372,18 @@ static est_status write_all(job *x, const char *base)
     if (status == EST_OK) status = check_all(x);
     if (status == EST_OK) status = write_extras(x);
     if (status == EST_OK && x->options->as_text) status = write_text(x, &w);
-    if (status == EST_OK) status = est_signals_check("export"); /* what has been published stays */
+    if (status == EST_OK) status = est_signals_check("export"); /* a published export stays */
     est_wire_writer_clear(&w);
     return status == EST_OK ? publish(x) : status;
 }
 
-/* X2. What the failure was stays the error. */
+/* Keeps X2, and the error of the failure. */
 static void drop_temp(const job *x, est_status status)
 {
     est_error error;
 
     est_error_take(status, &error);
-    if (est_dir_remove(x->temp) != EST_OK) est_log_warn("an unfinished export stays: %s", est_error_message());
+    if (est_dir_remove(x->temp) != EST_OK) est_log_warn("cannot remove an unfinished export: %s", est_error_message());
     (void)est_error_raise(&error);
 }
 
@@ -442,7 +445,7 @@ est_status est_export_with(est_estimator *estimator, const char *base, const est
     if (status == EST_OK) status = check_extras(&own);
     if (status == EST_OK) status = make_models(&x);
     if (status == EST_OK) status = restore_models(&x);
-    if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */
+    if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model */
     if (status == EST_OK) status = write_all(&x, base);
     if (status == EST_OK) {
         est_log_info("SavedModel written to: %s", x.final);

@@ -2,11 +2,11 @@
  *
  * The check of an export before it is published. The files are read back as a server would: the message is parsed, the
  * graph behind the signatures imported into a new graph, its variables restored from the export's own checkpoint. Then
- * both models get the same rows and must give the same answers.
+ * both models run on the same rows and must give the same outputs.
  *
- * The nodes that save and restore are TensorFlow's business and left out here. Numbers may differ a little: lowering
- * replaces some of our ops by several of TensorFlow's, which round in between. Outputs that depend on random numbers have
- * nothing to be compared with: the two models draw others. */
+ * The check leaves out the nodes that save and restore, which only TensorFlow runs. Numbers may differ a little:
+ * lowering replaces some ops by several of TensorFlow's, which round in between. Outputs that depend on random numbers
+ * cannot be compared, because the two models draw different ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@
 #include "tensor/tensor.h"
 #include "train/saver.h"
 
-#define RELATIVE 1e-5 /* of the number itself */
-#define ABSOLUTE 1e-6 /* of the largest number of the tensor: what is left where large terms cancel */
+#define RELATIVE 1e-5 /* tolerance relative to the number itself */
+#define ABSOLUTE 1e-6 /* tolerance relative to the largest number of the tensor, for sums in which large terms cancel */
 
 typedef struct check {
     const est_export_model *e;
@@ -38,7 +38,7 @@ typedef struct check {
     est_tensor           ***feeds; /* [group of the receiver][its inputs] */
 } check;
 
-/* --- reading it back ------------------------------------------------------------------------------------------------- */
+/* --- reading it back ---------------------------------------------------------------------------------------------- */
 
 static est_status read_message(check *c, const char *dir)
 {
@@ -64,14 +64,15 @@ static est_status split_tensor_name(check *c, const char *tensor, const char **n
     char       *copy  = est_arena_strdup(c->arena, tensor);
 
     if (copy == NULL) return est_no_memory();
-    if (colon == NULL) return est_fail(EST_DATA_LOSS, "the tensor %s has no number of an output", tensor);
+    if (colon == NULL)
+        return est_fail(EST_DATA_LOSS, "the tensor name %s has no output number; expected \"name:0\"", tensor);
     copy[colon - tensor] = '\0';
     *name                = copy;
     *output              = (int)strtol(colon + 1, NULL, 10);
     return EST_OK;
 }
 
-/* Which nodes of the message signatures need. */
+/* Finds the nodes of the message that signatures need. */
 typedef struct reach {
     est_map  names; /* name -> 1 + position */
     bool    *needed;
@@ -135,7 +136,7 @@ static est_status reach_all(check *c, reach *r)
     return EST_OK;
 }
 
-/* Leaves only what signatures need in the graph that was read. */
+/* Removes the nodes that no signature needs from the graph that was read. */
 static est_status prune(check *c)
 {
     est_graph_def *def  = &c->meta->graph;
@@ -156,7 +157,7 @@ static est_status prune(check *c)
     return EST_OK;
 }
 
-/* Tells the imported graph which of its variables are in no checkpoint. */
+/* Marks the variables of the imported graph that checkpoints do not hold. */
 static est_status collect_locals(check *c)
 {
     const est_collection_def *list = est_meta_graph_def_collection(c->meta, "local_variables");
@@ -189,7 +190,7 @@ static est_status load(check *c, const char *dir)
     return est_saver_restore(NULL, c->session, EST_RESTORE(.path = dir), NULL);
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static est_status compare_variables(check *c)
 {
@@ -208,7 +209,7 @@ static est_status compare_variables(check *c)
         if (status == EST_OK) status = est_session_read(c->e->session, name, &ours);
         if (status == EST_OK && (!est_shape_equal(est_tensor_shape(ours), est_tensor_shape(theirs)) ||
                                  memcmp(est_tensor_data(ours), est_tensor_data(theirs), est_tensor_bytes(ours)) != 0)) {
-            status = est_fail(EST_DATA_LOSS, "the variable %s that was written is not the one of the model", name);
+            status = est_fail(EST_DATA_LOSS, "the variable %s of the export differs from the model's", name);
         }
         est_tensor_free(ours);
         est_tensor_free(theirs);
@@ -282,7 +283,7 @@ static est_status compare(const char *signature, const char *output, const est_t
                                                 : compare_numbers(signature, output, ours, theirs);
 }
 
-/* --- running --------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* The tensor of the imported graph that a signature names. */
 static est_status find_node(check *c, const est_tensor_infos *infos, const char *signature, const char *key,
@@ -295,7 +296,8 @@ static est_status find_node(check *c, const est_tensor_infos *infos, const char 
     if (info == NULL) return est_fail(EST_DATA_LOSS, "signature %s has no %s", signature, key);
     EST_TRY(split_tensor_name(c, info->name, &name, &output));
     *out = est_graph_find(c->graph, name);
-    if (out->graph == NULL) return est_fail(EST_DATA_LOSS, "signature %s: there is no node %s", signature, name);
+    if (out->graph == NULL)
+        return est_fail(EST_DATA_LOSS, "signature %s: the exported graph has no node %s", signature, name);
     out->output = output;
     return EST_OK;
 }
@@ -306,7 +308,7 @@ static est_status start_metrics(est_session *session, est_node init)
     return est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, (est_nodes){ &init, 1 }, NULL);
 }
 
-/* What the model itself gives for the rows: n nodes, with the feeds of a group. */
+/* Runs n nodes of the model itself on the rows, with the feeds of a group. */
 static est_status run_model(check *c, const est_feed_group *group, const est_named_node *wanted, int n,
                             est_tensor **out)
 {
@@ -331,7 +333,7 @@ static est_status run_theirs(check *c, const est_export_signature *s, est_tensor
     est_node                *nodes  = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof *nodes);
 
     if (feeds == NULL || nodes == NULL) return est_no_memory();
-    if (def == NULL) return est_fail(EST_DATA_LOSS, "there is no signature %s", s->key);
+    if (def == NULL) return est_fail(EST_DATA_LOSS, "the export has no signature %s", s->key);
     for (int i = 0; i < n; i++) {
         feeds[i].value = values[i];
         EST_TRY(
@@ -342,7 +344,8 @@ static est_status run_theirs(check *c, const est_export_signature *s, est_tensor
     return est_session_run(c->session, (est_feeds){ feeds, n }, (est_nodes){ nodes, s->n_outputs }, EST_NO_NODES, out);
 }
 
-/* Whether an output depends on random numbers; ids fall along edges. */
+/* Whether an output depends on random numbers. Inputs have smaller ids than their nodes, so one backward walk
+ * suffices. */
 static est_status is_random(est_node node, bool *out)
 {
     const est_graph *graph  = node.graph;
@@ -396,7 +399,7 @@ static est_status check_signature(check *c, const est_export_signature *s)
     return status;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------ */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void drop_feeds(check *c)
 {
@@ -420,7 +423,7 @@ static est_status make_feeds(check *c)
     return c->feeds != NULL ? EST_OK : est_no_memory();
 }
 
-/* Runs the model itself on the rows, which gives alternatives their feeds. */
+/* Runs the model itself on the rows, to get the feeds of alternatives. */
 static est_status run_rows(check *c)
 {
     const est_receiver *receiver = &c->e->receiver;
@@ -441,8 +444,8 @@ static est_status run_rows(check *c)
     return status;
 }
 
-/* Rows the model takes. It has to take those of its own input; what was made up may be out of range of what it looks up,
- * so that zeros are tried, too. *found is false when it takes neither. */
+/* Finds rows that the model accepts. It must accept recorded rows of its own input. Generated values may be out of
+ * range for a lookup, so zeros are tried next. *found is false when the model accepts neither. */
 static est_status choose_rows(check *c, const est_rows *rows, bool *found)
 {
     *found = false;
@@ -454,7 +457,7 @@ static est_status choose_rows(check *c, const est_rows *rows, bool *found)
         EST_TRY(est_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
         status = run_rows(c);
         if (status == EST_RESOURCE_EXHAUSTED) return status;
-        if (status != EST_OK && !made_up) return est_fail_context(status, "rows that the model was run on before");
+        if (status != EST_OK && !made_up) return est_fail_context(status, "rows that the model accepted before");
         *found = status == EST_OK;
     }
     return EST_OK;
@@ -469,7 +472,7 @@ static est_status run_check(check *c, const est_rows *rows, const char *dir)
     EST_TRY(compare_variables(c));
     EST_TRY(choose_rows(c, rows, &found));
     if (!found) {
-        est_log_warn("the export was checked without input: the model takes no rows that could be made up, evaluate it "
+        est_log_warn("the export was checked without input: the model accepts no generated rows; evaluate it "
                      "before (%s)",
                      est_error_message());
         return EST_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exporters: which evaluations are followed by an export, and which exports are kept. */
+ * Exporters (final, latest, best): they decide which evaluations lead to an export and which exports are kept. The best
+ * exporter records the evaluation in each export, so that a restarted process knows the best one so far. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,11 +22,11 @@
 #define KEEP_DEFAULT    5
 #define PATTERN_DEFAULT "eval/*.tfevents.*"
 #define RECORD          "estoc_evaluation.txt" /* in assets.extra/ of an export of the best exporter: its evaluation */
-#define VERSION_DIGITS  10                     /* of the seconds since 1970 from 2001 to 2286 */
+#define VERSION_DIGITS  10                     /* digits of the seconds since 1970, from 2001 to 2286 */
 
 /* An exporter of the library. */
 typedef struct made {
-    est_exporter       exporter; /* what others see; stands first */
+    est_exporter       exporter; /* the public part; first member */
     est_arena         *arena;
     est_export_options saved_model; /* lists in the arena */
     est_tensor       **defaults;    /* [n_defaults]: default values of features, owned */
@@ -36,13 +37,13 @@ typedef struct made {
     bool               larger_is_better;
     const char        *pattern; /* "": none */
 
-    char        *base; /* whose exports `best` is of; NULL: none yet */
-    est_metrics *best; /* NULL: none is known */
+    char        *base; /* directory of the exports that `best` refers to; NULL: none yet */
+    est_metrics *best; /* NULL: unknown */
 
-    char last_path[EST_CHECKPOINT_PATH_MAX]; /* of its last export; "": none yet */
+    char last_path[EST_CHECKPOINT_PATH_MAX]; /* path of its last export; "": none yet */
 } made;
 
-/* --- making one ------------------------------------------------------------------------------------------------------ */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static est_status copy_text(made *x, const char *text, const char **out)
 {
@@ -110,7 +111,7 @@ static est_status copy_alternatives(made *x, est_serving_input *input)
     return EST_OK;
 }
 
-/* Replaces what an input borrows by copies. */
+/* Copies everything that a serving input borrows. */
 static est_status copy_input(made *x, est_serving_input *input)
 {
     if (input->parse != NULL && input->n_parse > 0) EST_TRY(copy_specs(x, input));
@@ -139,21 +140,23 @@ static est_status check_options(const char *name, const est_exporter_options *o)
 {
     if (name == NULL || name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "an exporter needs a name");
     if (strchr(name, '/') != NULL || strcmp(name, "..") == 0 || strcmp(name, ".") == 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: its name is that of a directory and takes no /", name);
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: the name is used for a directory and must not contain a /",
+                        name);
     }
     if (o->exports_to_keep < 0 && o->exports_to_keep != EST_OFF) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "exporter %s: exports_to_keep is %d; it takes a number, 0 for %d, or EST_OFF", name,
+                        "exporter %s: exports_to_keep is %d; expected a number, 0 for %d, or EST_OFF for all", name,
                         o->exports_to_keep, KEEP_DEFAULT);
     }
     if (o->saved_model.n_assets_extra < 0 ||
         (o->saved_model.n_assets_extra > 0 && o->saved_model.assets_extra == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: n_assets_extra is %d and there are none", name,
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: n_assets_extra is %d, but assets_extra is NULL", name,
                         o->saved_model.n_assets_extra);
     }
     if (!est_receiver_given(&o->saved_model.input) && !est_receiver_given(&o->saved_model.train_input) &&
         !est_receiver_given(&o->saved_model.eval_input)) {
-        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: saved_model.input must say what the model is fed", name);
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: set saved_model.input to describe the features of requests",
+                        name);
     }
     return EST_OK;
 }
@@ -213,7 +216,7 @@ static est_exporter *create(export_fn export_model, const char *name, bool compa
     return NULL;
 }
 
-/* --- garbage collection ---------------------------------------------------------------------------------------------- */
+/* --- garbage collection ------------------------------------------------------------------------------------------- */
 
 static int is_version(const struct dirent *entry)
 {
@@ -222,8 +225,8 @@ static int is_version(const struct dirent *entry)
     return n == VERSION_DIGITS && entry->d_name[n] == '\0';
 }
 
-/* Removes all but the newest by name, and never `made_now`: after the clock was set back its number is not the largest. One
- * that cannot be removed is no reason to fail a training. */
+/* Removes all exports but the newest by name, and never `made_now`: after the clock was set back its number is not the
+ * largest. A failure is logged and does not end the training. */
 static est_status collect_garbage(const made *x, const char *base, const char *made_now)
 {
     struct dirent **entries = NULL;
@@ -247,7 +250,7 @@ static est_status collect_garbage(const made *x, const char *base, const char *m
     return status;
 }
 
-/* --- best ------------------------------------------------------------------------------------------------------------ */
+/* --- best --------------------------------------------------------------------------------------------------------- */
 
 static bool has_metric(const est_metrics *metrics, const char *name)
 {
@@ -315,7 +318,8 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
-/* Keeps the better one of *best (NULL: none yet) and `candidate`, which it takes over. One without the metric does not count. */
+/* Keeps the better one of *best (NULL: none yet) and `candidate`, which is taken. A result without the metric is
+ * ignored. */
 static est_status keep_better(const made *x, est_metrics *candidate, est_metrics **best)
 {
     bool       better = x->compare != NULL || has_metric(candidate, x->exporter.metric);
@@ -332,7 +336,7 @@ static est_status keep_better(const made *x, est_metrics *candidate, est_metrics
     return status;
 }
 
-/* The best result of the event files, of another step than `step`, whose result is among them. */
+/* The best result in the event files, leaving out that of `step`, which is being compared. */
 static est_status best_evaluated(const made *x, const char *model_dir, double step, est_metrics **best)
 {
     est_eval_results results = { 0 };
@@ -350,7 +354,7 @@ static est_status best_evaluated(const made *x, const char *model_dir, double st
     return status;
 }
 
-/* --- the evaluation of an export: lines "<value> <name>" --------------------------------------------------------------- */
+/* --- the evaluation of an export: lines "<value> <name>" ---------------------------------------------------------- */
 
 static est_status write_record(const est_metrics *metrics, est_strbuf *out)
 {
@@ -376,7 +380,7 @@ static est_status parse_record(char *text, est_metrics **out)
         *end   = '\0';
         value  = strtod(text, &name);
         status = *name == ' ' ? est_metrics_set(metrics, i, name + 1, value)
-                              : est_fail(EST_DATA_LOSS, "\"%s\" found, a value and a name expected", text);
+                              : est_fail(EST_DATA_LOSS, "found \"%s\", expected a value and a name", text);
         text   = end + 1;
     }
     if (status != EST_OK) {
@@ -407,7 +411,7 @@ static est_status read_record(const char *base, const char *version, est_metrics
     return status;
 }
 
-/* The best of the evaluations that the exports of `base` record; n_exports counts those without a record, too. */
+/* The best evaluation that the exports of `base` record; n_exports also counts exports without a record. */
 static est_status best_exported(const made *x, const char *base, est_metrics **best, int *n_exports)
 {
     struct dirent **entries = NULL;
@@ -421,7 +425,8 @@ static est_status best_exported(const made *x, const char *base, est_metrics **b
         if (status == EST_OK) {
             status = keep_better(x, candidate, best);
         } else if (status == EST_DATA_LOSS || status == EST_NOT_FOUND) {
-            if (status == EST_DATA_LOSS) est_log_warn("an export does not count: %s", est_error_message());
+            if (status == EST_DATA_LOSS)
+                est_log_warn("ignoring an export without a readable record: %s", est_error_message());
             status = EST_OK;
         }
         free(entries[i]); /* the C library's, as is the list */
@@ -431,7 +436,8 @@ static est_status best_exported(const made *x, const char *base, est_metrics **b
     return status;
 }
 
-/* Of exports that record no evaluation, because something else made them, the best of the event files is taken to be one. */
+/* If some exports have no record, because another program made them, the best result in the event files is assumed to
+ * be one of them. */
 static est_status load_best(made *x, const char *model_dir, const char *base, const est_metrics *current)
 {
     est_metrics *best      = NULL;
@@ -454,7 +460,7 @@ static est_status load_best(made *x, const char *model_dir, const char *base, co
     return EST_OK;
 }
 
-/* Whether a directory has an export already. */
+/* Whether a directory already has an export. */
 static bool has_export(const char *base)
 {
     struct dirent **entries = NULL;
@@ -465,7 +471,7 @@ static bool has_export(const char *base)
     return n > 0;
 }
 
-/* Whether an evaluation is followed by an export: it is when it is better than the best export, or there is none. */
+/* Whether to export after an evaluation: if it is better than the best export, or no export exists. */
 static est_status wants_best(made *x, const est_estimator *estimator, const char *base, const est_metrics *metrics,
                              bool *out)
 {
@@ -476,7 +482,7 @@ static est_status wants_best(made *x, const est_estimator *estimator, const char
     return *out ? EST_OK : is_better(x, x->best, metrics, out);
 }
 
-/* --- exporting ------------------------------------------------------------------------------------------------------- */
+/* --- exporting ---------------------------------------------------------------------------------------------------- */
 
 /* record: the text of RECORD; NULL: no such file. */
 static est_status export_now(made *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
@@ -542,7 +548,7 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
     return collect_garbage(x, base, path);
 }
 
-/* --- what others call ------------------------------------------------------------------------------------------------ */
+/* --- what others call --------------------------------------------------------------------------------------------- */
 
 est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options)
 {

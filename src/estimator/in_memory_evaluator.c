@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation from within a training, without a checkpoint. The graph of the evaluation is built for each: beside the
- * evaluation itself that is little, and nothing of it stays in memory while training goes on. */
+ * Evaluation during training, from the variables in memory instead of a checkpoint. Each evaluation builds its own
+ * graph: that costs little compared with the evaluation, and uses no memory while training runs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct in_memory {
     est_timer             timer; /* of runs */
 } in_memory;
 
-/* A signal that comes meanwhile ends this evaluation, and then the loop in good order: it is no failure of the hook. */
+/* A signal during the evaluation ends it, and then the loop, normally: it is not a failure of the hook. */
 static est_status evaluate(in_memory *own, est_loop *loop)
 {
     const est_in_memory_options *options = &own->options;
@@ -53,7 +53,7 @@ static est_status in_memory_after_run(est_hook *hook, est_loop *loop)
     return est_timer_due(&own->timer, est_loop_runs(loop)) ? evaluate(own, loop) : EST_OK;
 }
 
-/* Unless the last run was evaluated. */
+/* Evaluates at the end, unless the last run was evaluated. */
 static est_status in_memory_end(est_hook *hook, est_loop *loop)
 {
     in_memory *own = EST_CONTAINER_OF(hook, in_memory, hook);
@@ -66,7 +66,7 @@ static void in_memory_free(est_hook *hook)
     in_memory *own = EST_CONTAINER_OF(hook, in_memory, hook);
     char      *name;
 
-    memcpy(&name, &own->options.name, sizeof name); /* a copy of ours, and no longer constant */
+    memcpy(&name, &own->options.name, sizeof name); /* this hook's copy, so no longer const */
     est_free(name);
     est_free(own->hooks);
     est_free(own);
@@ -90,7 +90,8 @@ static est_status check(const est_estimator *estimator, const est_in_memory_opti
     if (estimator->task->num_ps_replicas > 0 || estimator->task->num_worker_replicas > 1) {
         return est_fail(
             EST_INVALID_ARGUMENT,
-            "in-memory evaluation is for one machine, this cluster has %d ps and %d workers; use an evaluator "
+            "in-memory evaluation needs training in one process, but this cluster has %d ps and %d workers; use an "
+            "evaluator "
             "task",
             estimator->task->num_ps_replicas, estimator->task->num_worker_replicas);
     }

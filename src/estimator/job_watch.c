@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watching a job from outside. */
+ * Watches the ps tasks of a job from an evaluator (see job_watch.h). */
 #include "estimator/job_watch.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "cluster/cluster.h"
 #include "estimator/cluster_task.h"
 
-/* An evaluator needs no certificates and no network for its work: without them it just cannot watch. */
+/* An evaluator works without certificates and network; without them it only cannot watch the job. */
 static est_status start_client(est_job_watch *w, const est_estimator *estimator)
 {
     est_status status;
@@ -22,11 +22,12 @@ static est_status start_client(est_job_watch *w, const est_estimator *estimator)
     if (w->failed) return EST_UNAVAILABLE;
     status    = est_cluster_watch_open(estimator, &w->client);
     w->failed = status != EST_OK;
-    if (w->failed) est_log_debug("the evaluator does not watch the job: %s", est_error_message());
+    if (w->failed) est_log_debug("the evaluator cannot watch the job: %s", est_error_message());
     return status;
 }
 
-/* Nobody listens, or nobody answers for as long as one may be silent; one who takes its time for a hello is there. */
+/* The task is absent if nothing listens, or nothing answers within the silence limit. A slow handshake counts as
+ * present. */
 static est_status look(void *user, const char *why)
 {
     const int64_t *until_ns = user;
@@ -36,7 +37,7 @@ static est_status look(void *user, const char *why)
     return EST_OK;
 }
 
-/* One task at a time: the evaluator has other things to look at. */
+/* Checks one task per call, since the evaluator also polls for checkpoints. */
 static bool reach_next(est_job_watch *w, const est_cluster *cluster, double silence_secs)
 {
     int         i        = w->n_missed % est_cluster_tasks(cluster, "ps");
@@ -80,7 +81,7 @@ bool est_job_watch_is_gone(est_job_watch *w, const est_estimator *estimator)
            (double)(est_now_ns() - w->gone_ns) > 3 * silence_secs * (double)EST_NS_PER_SEC;
 }
 
-/* Two names may stand for one folder; one that is not there is no other name of ours. */
+/* Two paths may name one folder; a path that does not exist here does not name ours. */
 bool est_job_watch_is_elsewhere(const est_job_watch *w, const char *folder)
 {
     char *here, *there;

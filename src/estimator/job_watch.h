@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether the job of an evaluator is still there, for one that finds nothing in its directory: then the end mark of the chief
- * would not be there either, and waiting for it would have no end.
+ * Whether the job of an evaluator is still running, for an evaluator that finds no checkpoint in its directory. Such an
+ * evaluator would not find the chief's end mark either and would wait forever.
  *
- * It holds a connection to any one ps task, and asks nothing over it: who a task is, and where it has its checkpoints, is said
- * with the first words. Threading: one thread at a time. */
+ * It holds a connection to any one ps task and sends no request: the handshake already tells which task it is and where
+ * its checkpoints are. Threading: one thread at a time. */
 #ifndef EST_ESTIMATOR_JOB_WATCH_H
 #define EST_ESTIMATOR_JOB_WATCH_H
 
 #include "cluster/remote.h"
 #include "estimator/estimator.h"
 
-/* Zeroed: nothing was looked at yet. */
+/* Zeroed: no task was checked yet. */
 typedef struct est_job_watch {
     est_server *client;
-    est_link   *link; /* to one of the ps tasks; NULL: none */
+    est_link   *link; /* link to one of the ps tasks; NULL: none */
     bool        failed;
-    bool        seen;     /* one was there */
-    int64_t     gone_ns;  /* est_now_ns() since when none is; 0: one is */
-    int         n_missed; /* looked for since, one after the other */
-    est_task_id last;     /* the one that was there last; zeroed: none */
+    bool        seen;     /* a ps task was present */
+    int64_t     gone_ns;  /* est_now_ns() when the last one vanished; 0: one is present */
+    int         n_missed; /* tasks checked since then */
+    est_task_id last;     /* the last one present; zeroed: none */
 } est_job_watch;
 
-/* Looks for one of the ps tasks, the next each time: for half a second where nobody listens, for peer_silence_secs where nobody
- * answers. True: some were there, and for three times peer_silence_secs, in which one that was lost would have come back, none is
- * any more. */
+/* Checks one of the ps tasks, the next one with each call; takes half a second if nothing listens, peer_silence_secs if
+ * nothing answers. Returns true if a ps task was present before and none has been for three times peer_silence_secs,
+ * long enough for a lost task to restart. */
 bool est_job_watch_is_gone(est_job_watch *watch, const est_estimator *estimator);
 
-/* Whether the last ps task that was there has its checkpoints elsewhere than in `folder`, by what can be seen from here. */
+/* Whether the last ps task that was present keeps its checkpoints in another directory than `folder`, as far as visible
+ * from here. */
 bool est_job_watch_is_elsewhere(const est_job_watch *watch, const char *folder);
 
 void est_job_watch_clear(est_job_watch *watch);

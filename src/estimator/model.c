@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model that a model_fn describes: its graph, what is fed, what comes out. */
+ * The model that a model_fn builds: its graph, features and labels, and everything that model_fn registers (loss,
+ * training operation, metrics, predictions, export outputs, summaries, hooks). Builders cannot fail visibly: the model
+ * keeps the first error. */
 #include "estimator/model.h"
 
 #include <inttypes.h>
@@ -19,7 +21,7 @@
 
 static const char *const mode_names[] = { "train", "eval", "predict" };
 
-/* --- making and freeing ---------------------------------------------------------------------------------------------- */
+/* --- making and freeing ------------------------------------------------------------------------------------------- */
 
 static est_model *new_model(void)
 {
@@ -104,7 +106,7 @@ est_status est_model_status(const est_model *model)
     return est_graph_status(model->graph);
 }
 
-/* Old blocks stay in the arena: lists are short. */
+/* Growing leaves old blocks in the arena: lists are short. */
 void *est_model_list_add(est_model *model, est_model_list *list)
 {
     if (list->n == list->capacity) {
@@ -156,7 +158,7 @@ est_node est_model_global_step(est_model *model)
     return model != NULL ? est_global_step(model->graph) : EST_NO_NODE;
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------------ */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 bool est_model_has(const est_model *model, const char *name)
 {
@@ -179,7 +181,7 @@ est_status est_model_receive(est_model *model, const char *name, est_node node)
     return remember_node(model, &model->receiver, name, node);
 }
 
-/* What the message about a missing component adds: those that are there. */
+/* Appends the names of the components that exist, for the error about a missing one. */
 static void list_components(const est_model *model, est_strbuf *out)
 {
     if (model->input != NULL) {
@@ -203,7 +205,7 @@ static est_node missing(est_model *model, const char *kind, const char *name)
 
     list_components(model, &there);
     status = est_fail(EST_INVALID_ARGUMENT,
-                      "the model reads the %s \"%s\", and the input has no such component; it has: %s", kind,
+                      "the model reads the %s \"%s\", but the input has no such component; it has: %s", kind,
                       name != NULL ? name : "(NULL)", est_strbuf_text(&there));
     est_strbuf_clear(&there);
     model_fail(model, status);
@@ -217,7 +219,7 @@ static est_node name_input(est_model *model, est_node node, const char *name)
     return full != NULL ? est_named(node, full) : est_graph_poison(model->graph, est_no_memory());
 }
 
-/* The placeholder for a component, or for its splits; made when it is first asked for. */
+/* The placeholder for a component, or for its splits; created on first use. */
 static est_node component_node(est_model *model, int i, bool splits)
 {
     const est_component *component = est_dataset_component(model->input, i);
@@ -235,8 +237,8 @@ static est_node component_node(est_model *model, int i, bool splits)
             return *made;
         }
     }
-    /* Below a scope that no layer has: a variable is found in checkpoints by its name, and a serving graph, where features
-     * come from elsewhere, must have the same. */
+    /* Placeholders get a scope that no layer uses: checkpoints find variables by name, and a serving graph without
+     * these placeholders must give variables the same names. */
     node   = est_placeholder(model->graph, NULL, splits ? EST_I64 : component->dtype,
                            splits ? EST_SHAPE(-1) : component->shape);
     node   = name_input(model, node, est_strbuf_text(&name));
@@ -281,7 +283,7 @@ est_node est_model_label(est_model *model, const char *name)
     if (model->mode == EST_PREDICT) {
         est_status status = est_fail(
             EST_INVALID_ARGUMENT,
-            "the model reads the label \"%s\" in predict mode, where there are none; return before",
+            "the model reads the label \"%s\" in predict mode, which has no labels; return before reading it",
             name != NULL ? name : "(NULL)");
 
         model_fail(model, status);
@@ -290,7 +292,7 @@ est_node est_model_label(est_model *model, const char *name)
     return input_node(model, "label", name);
 }
 
-/* The splits of what an export receives under that name; NULL: it has none. */
+/* The splits that an export receives under that name; NULL: it has none. */
 static est_node *received_splits(est_model *model, const char *name)
 {
     est_strbuf splits = { 0 };
@@ -326,7 +328,7 @@ est_ragged_node est_model_ragged(est_model *model, const char *name)
     return ragged;
 }
 
-/* A component as a feature, dense or ragged; one that is not there is left to the caller to name. */
+/* A component as a feature, dense or ragged; the caller reports a missing one. */
 static est_feature find_feature(void *user, const char *name)
 {
     est_model  *model   = user;
@@ -362,15 +364,15 @@ est_features est_model_features(est_model *model)
     return (est_features){ .graph = model->graph, .find = find_feature, .user = model, .list = list_features };
 }
 
-/* --- output ----------------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the model can use a node; if not, it is told. `name` is "" for what has none. */
+/* Whether the model can use a node; if not, records the error. `name` is "" for things without a name. */
 static bool check_node(est_model *model, const char *what, const char *name, est_node node)
 {
     if (node.graph == model->graph) return true;
-    model_fail(model, est_fail(EST_INVALID_ARGUMENT, "%s%s%s is a node %s", what, name[0] != '\0' ? " " : "", name,
-                               node.graph == NULL ? "that does not exist"
-                                                  : "of another graph; make it in the one of est_model_graph"));
+    model_fail(model,
+               est_fail(EST_INVALID_ARGUMENT, "%s%s%s is a node %s", what, name[0] != '\0' ? " " : "", name,
+                        node.graph == NULL ? "that does not exist" : "of another graph; build it in est_model_graph"));
     return false;
 }
 
@@ -397,7 +399,7 @@ void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node
 
     if (model == NULL) return;
     est_model_predict(model, key, value.values);
-    if (key == NULL || key[0] == '\0') return; /* told already */
+    if (key == NULL || key[0] == '\0') return; /* the error is already recorded */
     splits = est_arena_printf(model->arena, "%s" EST_SPLITS_SUFFIX, key);
     if (splits == NULL) {
         model_fail(model, est_no_memory());
@@ -428,7 +430,8 @@ void est_model_loss(est_model *model, est_node loss)
     if (model == NULL) return;
     if (!check_node(model, "the loss", "", loss)) return;
     shape = est_node_shape(loss);
-    for (int i = 0; i < shape->rank; i++) { /* a size that is not known is the batch's; a rank, the run will tell */
+    /* an unknown size is the batch's, so not a scalar; an unknown rank is checked by the run */
+    for (int i = 0; i < shape->rank; i++) {
         if (shape->dim[i] == 1) continue;
         (void)est_fail(EST_INVALID_ARGUMENT, "est_model_loss: the loss has shape %s; reduce it, as with est_mean",
                        est_shape_text(shape, text));
@@ -447,14 +450,16 @@ void est_model_metric(est_model *model, const char *name, est_metric metric)
     if (kept == NULL) return;
     metrics = model->metrics.data;
     if (strcmp(name, "loss") == 0 || strcmp(name, "global_step") == 0) {
-        model_fail(model,
-                   est_fail(EST_INVALID_ARGUMENT, "a metric cannot be called %s: every evaluation has one", name));
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT,
+                                   "a metric cannot be called %s: every evaluation already has a value "
+                                   "of that name",
+                                   name));
         return;
     }
     if (metric.value.graph != model->graph || metric.update.graph != model->graph) {
         model_fail(model, est_fail(EST_INVALID_ARGUMENT,
-                                   "the metric %s is not one of this graph; make it with est_metric_mean, "
-                                   "est_metric_custom or their like",
+                                   "the metric %s does not belong to this graph; create it with est_metric_mean, "
+                                   "est_metric_custom or similar",
                                    name));
         return;
     }
@@ -477,7 +482,7 @@ void est_model_train_op(est_model *model, est_node train_op)
     if (check_node(model, "the training operation", "", train_op)) model->train_op = train_op;
 }
 
-/* --- exports, summaries, hooks ---------------------------------------------------------------------------------------- */
+/* --- exports, summaries, hooks ------------------------------------------------------------------------------------ */
 
 static void add_export(est_model *model, est_export_method method, const char *key, const est_named_node *outputs,
                        int n)
@@ -576,7 +581,7 @@ void est_model_image(est_model *model, const char *tag, est_node images, int max
 
 static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
 {
-    const char     *why = est_error_message(); /* of a hook that could not be made */
+    const char     *why = est_error_message(); /* the hook is NULL because its constructor failed */
     est_model_hook *item;
 
     if (model == NULL) {
@@ -615,7 +620,7 @@ void est_model_prediction_hook(est_model *model, est_hook *hook)
     add_hook(model, EST_HOOK_PREDICTION, hook);
 }
 
-/* --- building --------------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 static est_status check_mode(const est_model *model)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a model_fn has said, as the estimator reads it. The public half is estoc/model.h. */
+ * The model that a model_fn built, as the estimator reads it. The public half is estoc/model.h. */
 #ifndef EST_ESTIMATOR_MODEL_H
 #define EST_ESTIMATOR_MODEL_H
 
@@ -11,7 +11,7 @@
 #include "train/hooks.h"
 #include "train/loop.h"
 
-/* A list in the model's arena, in the order things were said. */
+/* A list in the model's arena, in the order of the calls. */
 typedef struct est_model_list {
     void  *data;
     int    n, capacity;
@@ -53,14 +53,14 @@ typedef struct est_model_hook {
 struct est_model {
     est_arena            *arena;
     est_graph            *graph;   /* owned by replica 0 */
-    int                   replica; /* of those that share the graph */
+    int                   replica; /* index among those that share the graph */
     est_mode              mode;
     const est_run_config *config; /* borrowed */
     const est_task       *task;   /* borrowed */
 
     const est_dataset *input;    /* borrowed; NULL: `receiver` has the features */
     est_map            receiver; /* name -> est_node of the graph, in the arena; of an export */
-    est_map            nodes;    /* names asked for -> est_node, in the arena */
+    est_map            nodes;    /* requested names -> est_node, in the arena */
     est_model_list     feeds;    /* est_loop_feed */
 
     est_node       loss, train_op;
@@ -79,27 +79,28 @@ EST_MUST_CHECK est_status est_model_create(est_mode mode, const est_run_config *
                                            const est_dataset *input, uint64_t seed, est_model **out);
 void                      est_model_free(est_model *model); /* NULL is fine */
 
-/* What the splits of a ragged feature or prediction are called after its name. */
+/* The suffix of the splits of a ragged feature or prediction. */
 #define EST_SPLITS_SUFFIX "/splits"
 
-/* Calls model_fn and checks that the mode got what it requires. */
+/* Calls model_fn and checks that it registered everything that the mode requires. */
 EST_MUST_CHECK est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params);
 
-/* The same for every replica that the strategy has (estimator/model_replicas.c): the model is the first, with all of their feeds, the
- * mean of their losses, and the one training operation that they share. */
+/* The same for every replica of the strategy (estimator/model_replicas.c). The model becomes the first replica, with
+ * the feeds of all replicas, the mean of their losses, and the training operation that they share. */
 EST_MUST_CHECK est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, const void *params,
                                                    const est_strategy *strategy);
 
-/* A model of another replica in the same graph; its own lists, to be freed before `first`. */
+/* The model of another replica in the same graph, with its own lists; free it before `first`. */
 EST_MUST_CHECK est_status est_model_create_replica(const est_model *first, int replica, est_model **out);
 
-/* Room for one more at the end of a list of the model, zeroed; NULL when memory is out, which the model then reports. */
+/* Appends a zeroed element to a list of the model. Returns NULL when out of memory; the model then reports the
+ * error. */
 void *est_model_list_add(est_model *model, est_model_list *list);
 
-/* Asks the configuration's device_fn, if there is one, where each operation is to run. */
+/* Calls the configuration's device_fn, if set, for the device of each operation. */
 EST_MUST_CHECK est_status est_model_place(est_model *model);
 
-/* Gives features by node, in place of an input. */
+/* Sets features by node, in place of an input. */
 EST_MUST_CHECK est_status est_model_receive(est_model *model, const char *name, est_node node);
 
 #endif

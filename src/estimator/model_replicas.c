@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A model of several replicas: model_fn is called for each of them, in one graph, each with batches of its own
- * (strategy/replicas_build.h). Their gradients meet in est_minimize; the rest is put together here. What the first says of predictions,
- * summaries and hooks counts, as in TensorFlow. */
+ * (strategy/replicas_build.h). est_minimize reduces their gradients across replicas; this file combines losses, feeds and
+ * metrics. Predictions, summaries and hooks are those of the first replica, as in TensorFlow. */
 #include "base/callback.h"
 #include "estimator/model.h"
 #include "estoc/layers.h"
@@ -20,7 +20,7 @@ typedef struct builders {
     est_node     loss; /* of all */
 } builders;
 
-/* The mean of the losses of all examples, or the sum where each is one. */
+/* The mean of the replicas' losses weighted by examples, or their sum, as the strategy reduces gradients. */
 static est_node join_losses(est_graph *graph, void *const *brought, int n)
 {
     const est_replicas   *replicas  = est_graph_replicas(graph);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * predict: an iterator over what the model says of an input, an example or a batch at a time. The loop is opened when
- * the first prediction is asked for. */
+ * predict: an iterator over the predictions for an input, by example or by batch. It opens its loop with the first call
+ * of est_predictions_next. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,15 +22,16 @@ struct est_predictions {
     est_dataset *input;
     est_model   *model;
     est_loop    *loop; /* NULL: not opened yet */
-    const char **keys; /* [n]: those handed out */
+    const char **keys; /* [n]: predictions that the caller gets */
     int          n;
-    int *splits;        /* [n]: where in `batch` the splits are, whose rows the examples are; -1: axis 0 has the rows */
-    est_tensor **batch; /* [n_batch]: of the last run, splits after the rest */
+    /* [n]: index in `batch` of the splits that delimit the examples; -1: examples are rows of axis 0 */
+    int         *splits;
+    est_tensor **batch; /* [n_batch]: of the last run; splits follow the values */
     int          n_batch;
-    est_tensor **rows; /* [n]: what the caller sees now */
+    est_tensor **rows; /* [n]: the current values */
     int64_t      row, n_rows;
     bool         ended;
-    est_error    failed; /* the first failure, which every later call gets again */
+    est_error    failed; /* the first failure; every later call returns it again */
 };
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
@@ -41,7 +42,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     return est_estimator_restore(p->estimator, p->model, est_loop_session(loop), p->checkpoint_path, NULL);
 }
 
-/* Nothing is left of the predictions. */
+/* Releases the values of the last batch. */
 static est_status fail_keys(const est_predictions *p)
 {
     const est_named_node *all   = p->model->predictions.data;
@@ -55,7 +56,7 @@ static est_status fail_keys(const est_predictions *p)
         est_strbuf_printf(&there, "%s\"%s\"", i > 0 ? ", " : "", all[i].name);
     }
     status = est_fail(EST_INVALID_ARGUMENT,
-                      "predict: keys are %s; none of them is a prediction of the model, write some "
+                      "predict: keys are %s, but none of them is a prediction of the model; write some "
                       "of %s, or leave them out for all",
                       asked.size > 0 ? est_strbuf_text(&asked) : "an empty list", est_strbuf_text(&there));
     est_strbuf_clear(&asked);
@@ -72,13 +73,13 @@ static bool is_wanted(const est_predictions *p, const char *name, size_t size)
     return false;
 }
 
-/* Whether the first name is of the splits of the second; the second has `size` bytes. */
+/* Whether `splits` is the name of the splits of prediction `name`, which has `size` bytes. */
 static bool is_splits_of(const char *splits, const char *name, size_t size)
 {
     return strncmp(splits, name, size) == 0 && strcmp(splits + size, EST_SPLITS_SUFFIX) == 0;
 }
 
-/* The ragged prediction that this one is the splits of, if that one is wanted. */
+/* Whether the ragged prediction that the splits belong to was requested. */
 static bool is_of_wanted(const est_predictions *p, const char *splits)
 {
     const est_named_node *all = p->model->predictions.data;
@@ -91,7 +92,8 @@ static bool is_of_wanted(const est_predictions *p, const char *splits)
     return false;
 }
 
-/* Which predictions are wanted, as nodes. Splits come with their values: in a batch as a key, else after all keys. */
+/* Collects the nodes of the requested predictions. Splits come with their values: as keys for batches, else after all
+ * keys. */
 static est_status choose_keys(est_predictions *p, est_node *nodes)
 {
     const est_named_node *all   = p->model->predictions.data;
@@ -177,7 +179,7 @@ static void clear(est_tensor **tensors, int n)
     }
 }
 
-/* How many examples a prediction has; -1: it has none. */
+/* The number of examples of a prediction; -1: it has no axis of examples. */
 static int64_t count_rows(const est_predictions *p, int i)
 {
     const est_shape *shape  = est_loop_shape(p->loop, i);
@@ -187,7 +189,7 @@ static int64_t count_rows(const est_predictions *p, int i)
     return splits != NULL ? splits->dim[0] - 1 : shape->dim[0];
 }
 
-/* Copies what the run computed; examples need the same number of rows in all of it. */
+/* Copies the results of the run. To split them into examples, all must have the same number of rows. */
 static est_status take_batch(est_predictions *p)
 {
     clear(p->batch, p->n_batch);
@@ -203,8 +205,7 @@ static est_status take_batch(est_predictions *p)
 
         if (n < 0 || (i > 0 && n != p->n_rows)) {
             return est_fail(EST_INVALID_ARGUMENT,
-                            "the prediction %s has shape %s, which are not %" PRId64
-                            " examples as of %s; ask for batches",
+                            "the prediction %s has shape %s, expected %" PRId64 " examples as %s has; set .batches",
                             p->keys[i], est_shape_text(est_loop_shape(p->loop, i), text), p->n_rows, p->keys[0]);
         }
         p->n_rows = n;
@@ -229,7 +230,7 @@ static est_status take_row(est_predictions *p, int i)
     return est_tensor_rows(p->batch[i], splits[0], splits[1] - splits[0], &p->rows[i]);
 }
 
-/* What failed with the code that tells the caller of the end fails with another. */
+/* EST_OUT_OF_RANGE tells the caller of the end, so a failure with that code gets another one. */
 static est_status not_the_end(est_status status)
 {
     est_error error;
@@ -255,7 +256,7 @@ static est_status next_batch(est_predictions *p)
     return status;
 }
 
-/* next_batch with signals caught: between two batches they are the program's. */
+/* next_batch with signals caught; between two batches the program handles them. */
 static est_status compute_batch(est_predictions *p)
 {
     est_status status;
@@ -263,7 +264,7 @@ static est_status compute_batch(est_predictions *p)
     if (p->estimator->config.no_signals) return next_batch(p);
     est_signals_catch();
     status = next_batch(p);
-    est_signals_release(status == EST_OUT_OF_RANGE ? EST_OK : status); /* the end is no error */
+    est_signals_release(status == EST_OUT_OF_RANGE ? EST_OK : status); /* the end is not an error */
     return status;
 }
 
@@ -323,7 +324,7 @@ void est_predictions_free(est_predictions *p)
     est_free(p);
 }
 
-/* The lists in the options are the caller's only during the call. */
+/* Copies the lists of the options, which are valid only during the call. */
 static est_status copy_options(est_predictions *p, const est_predict_options *options)
 {
     const char **keys;

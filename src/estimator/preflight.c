@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preflight: inputs, graphs, variables and names of metrics. Whether early stopping can stop is for stop_check.c. */
+ * Preflight checks of inputs, graphs, variables and metric names. stop_check.c checks whether early stopping can
+ * stop. */
 #include "estimator/preflight.h"
 
 #include <stdlib.h>
@@ -25,12 +26,12 @@ typedef struct preflight {
     const est_eval_spec *eval;    /* NULL: est_train */
     const est_model     *trained; /* NULL: this process does not train */
     est_dataset         *input;   /* of the evaluation */
-    est_model           *model;   /* in mode EST_EVAL; NULL: not known here */
+    est_model           *model;   /* in mode EST_EVAL; NULL: unknown here */
     const char         **names;   /* [n_names] of its metrics, sorted; in the model's arena */
     int                  n_names;
 } preflight;
 
-/* --- variables ------------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 static const char *variable_name(const est_node_def *def)
 {
@@ -51,7 +52,7 @@ static est_status compare_variable(const est_node_def *is, const est_node_def *t
         est_shape_text(shapes[1], texts[1]));
 }
 
-/* Those of a collection by name; any of the graph where that is NULL. */
+/* Finds a variable of a collection by name; of the whole graph if the collection is NULL. */
 static est_status map_variables(const est_graph *graph, const char *collection, est_map *out)
 {
     est_nodes some = collection != NULL ? est_graph_collection(graph, collection) : EST_NO_NODES;
@@ -69,7 +70,7 @@ static est_status map_variables(const est_graph *graph, const char *collection, 
     return EST_OK;
 }
 
-/* `without`: those that checkpoints need not have. */
+/* `without`: variables that checkpoints need not have. */
 static est_status compare_variables(const est_graph *graph, const est_map *without, const est_map *trained)
 {
     for (int32_t i = 0; i < est_graph_size(graph); i++) {
@@ -79,7 +80,7 @@ static est_status compare_variables(const est_graph *graph, const est_map *witho
         that = est_map_get(trained, variable_name(def));
         if (that == NULL) {
             return est_fail(EST_FAILED_PRECONDITION,
-                            "training has no variable '%s', so that no checkpoint will have it; make it in all modes",
+                            "training has no variable '%s', so that no checkpoint will have it; create it in all modes",
                             variable_name(def));
         }
         EST_TRY(compare_variable(def, that));
@@ -100,7 +101,7 @@ est_status est_preflight_variables(const est_model *model, const est_model *trai
     return status;
 }
 
-/* --- names of metrics ------------------------------------------------------------------------------------------------ */
+/* --- names of metrics --------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -137,7 +138,9 @@ static est_status check_name(const char *const *names, int n, const char *metric
 
     if (has_name(names, n, metric)) return EST_OK;
     for (int i = 0; i < n; i++) est_strbuf_printf(&all, "%s%s", i > 0 ? ", " : "", names[i]);
-    status = est_fail(EST_INVALID_ARGUMENT, "%s the metric \"%s\", which evaluations do not have%s%s%s; they have %s",
+    status = est_fail(EST_INVALID_ARGUMENT,
+                      "%s the metric \"%s\", but evaluations have no such metric%s%s%s; they "
+                      "have %s",
                       what, metric, meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
                       meant != NULL ? "\"?)" : "", est_strbuf_text(&all));
     est_strbuf_clear(&all);
@@ -150,13 +153,13 @@ static est_status check_stop_names(const preflight *p)
         est_stop_rule rule;
 
         if (!est_early_stopping_rule(p->hooks.data[i], &rule)) continue;
-        if (!est_stop_reads_own(p->estimator, &rule)) continue; /* results of another model, maybe */
+        if (!est_stop_reads_own(p->estimator, &rule)) continue; /* these may be results of another model */
         EST_TRY(check_name(p->names, p->n_names - 1, rule.metric, "early stopping looks for")); /* in event files */
     }
     return EST_OK;
 }
 
-/* --- exporters ------------------------------------------------------------------------------------------------------- */
+/* --- exporters ---------------------------------------------------------------------------------------------------- */
 
 static est_status check_exporter(const preflight *p, est_exporter *exporter)
 {
@@ -175,7 +178,7 @@ static est_status check_exporter(const preflight *p, est_exporter *exporter)
     return status == EST_OK ? EST_OK : est_fail_context(status, "exporter %s", est_exporter_name(exporter));
 }
 
-/* Meanwhile the estimator knows which variables there will be, for est_export_check_model. */
+/* During the check the estimator knows the trained variables, for est_export_check_model. */
 static est_status check_exporters(const preflight *p)
 {
     est_status status = EST_OK;
@@ -188,9 +191,9 @@ static est_status check_exporters(const preflight *p)
     return status;
 }
 
-/* --- the evaluation -------------------------------------------------------------------------------------------------- */
+/* --- the evaluation ----------------------------------------------------------------------------------------------- */
 
-/* Whether the files of evaluations have to be here. */
+/* Whether this process must be able to read the input of evaluations. */
 static bool evaluates_here(const preflight *p)
 {
     return p->trained == NULL || est_evaluates_itself(p->estimator->task) || est_evaluates_multi_worker(p->estimator);
@@ -206,7 +209,7 @@ static est_status open_input(preflight *p)
     return est_dataset_peek(p->input);
 }
 
-/* Where results go, which early stopping and the best exporter read. */
+/* Checks the directory of results, which early stopping and the best exporter read. */
 static est_status check_results(const preflight *p)
 {
     const char *name = p->eval->name != NULL ? p->eval->name : "";
@@ -231,15 +234,14 @@ static est_status check_input(preflight *p)
     if (est_has_evaluator(p->estimator, p->eval)) {
         est_log_info("The input of evaluations is not checked here, the evaluator reads it: %s", est_error_message());
     } else {
-        est_log_warn(
-            "The final evaluation will fail when the training has ended, unless an evaluator is started or the "
-            "input of evaluations is there by then: %s",
-            est_error_message());
+        est_log_warn("The final evaluation will fail after the training, unless an evaluator is started or the "
+                     "input of evaluations is there by then: %s",
+                     est_error_message());
     }
     return EST_OK;
 }
 
-/* The model of evaluations over their input, or over that of the training. */
+/* Builds the evaluation model over the input of evaluations, or over that of the training. */
 static est_status check_model(preflight *p, const est_dataset *input)
 {
     EST_TRY(est_estimator_build(p->estimator, EST_EVAL, input, p->estimator->config.seed, &p->model));
@@ -271,10 +273,10 @@ static void clear(preflight *p)
     est_dataset_free(p->input);
 }
 
-/* --- what others call ------------------------------------------------------------------------------------------------ */
+/* --- what others call --------------------------------------------------------------------------------------------- */
 
-/* est_train has no input for evaluations; that of the training mostly has all that they need. The process that evaluates
- * may have more metrics, so that a name that is not known here is no error. */
+/* est_train has no input for evaluations; that of the training usually has everything they need. The process that
+ * evaluates may have more metrics, so an unknown name is not an error. */
 static est_status check_hooks(preflight *p, const est_dataset *input)
 {
     if (check_model(p, input) != EST_OK) {

@@ -17,7 +17,7 @@ bool est_receiver_given(const est_serving_input *input)
 static est_status check_input(const est_serving_input *input)
 {
     if ((input->parse != NULL) == (input->raw != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "a serving input needs features to parse or raw ones%s",
+        return est_fail(EST_INVALID_ARGUMENT, "a serving input needs either features to parse or raw features%s",
                         input->parse != NULL ? ", not both" : "");
     }
     if ((input->parse != NULL ? input->n_parse : input->n_raw) < 1) {
@@ -26,7 +26,7 @@ static est_status check_input(const est_serving_input *input)
     }
     if (input->batch < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "the batch of a serving input is %" PRId64 "; it takes a size, or 0 for any", input->batch);
+                        "the batch of a serving input is %" PRId64 "; expected a size, or 0 for any", input->batch);
     }
     for (int i = 0; input->raw != NULL && i < input->n_raw; i++) {
         const char *name = input->raw[i].name;
@@ -35,8 +35,8 @@ static est_status check_input(const est_serving_input *input)
             return est_fail(EST_INVALID_ARGUMENT, "raw feature %d of a serving input has no name", i);
         }
         if (input->raw[i].shape.rank < 0 || input->raw[i].shape.rank >= EST_RANK_MAX) {
-            return est_fail(EST_INVALID_ARGUMENT, "raw feature %s: rank %d; it takes 0 to %d, without the batch", name,
-                            (int)input->raw[i].shape.rank, EST_RANK_MAX - 1);
+            return est_fail(EST_INVALID_ARGUMENT, "raw feature %s has rank %d; expected 0 to %d, without the batch",
+                            name, (int)input->raw[i].shape.rank, EST_RANK_MAX - 1);
         }
         for (int k = 0; k < i; k++) {
             if (strcmp(input->raw[k].name, name) == 0) {
@@ -47,7 +47,7 @@ static est_status check_input(const est_serving_input *input)
     return EST_OK;
 }
 
-/* Gives the model one feature under "name" or "name/part". */
+/* Sets one feature of the model under "name" or "name/part". */
 static est_status receive(est_model *model, const char *name, const char *part, est_node node)
 {
     const char *full = part == NULL ? name : est_arena_printf(model->arena, "%s/%s", name, part);
@@ -109,14 +109,14 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
     return EST_OK;
 }
 
-/* --- alternatives ---------------------------------------------------------------------------------------------------- */
+/* --- alternatives ------------------------------------------------------------------------------------------------- */
 
 static const char *feature_name(const est_serving_input *input, int i)
 {
     return input->parse != NULL ? input->parse[i].name : input->raw[i].name;
 }
 
-/* The tensors of one feature: "name", "name/splits" and "name/lengths", as far as there are. */
+/* The tensors of one feature: "name", and "name/splits" and "name/lengths" if it has them. */
 static est_status add_feature(est_model *model, const char *feature, est_feed_group *out)
 {
     static const char *const parts[] = { "", "/splits", "/lengths" };
@@ -143,7 +143,9 @@ static est_status build_alternative(const est_serving_input *input, const est_re
     if (alternative->name == NULL || alternative->name[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "an alternative needs a name");
     }
-    if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "alternative %s: it has %d features", alternative->name, n);
+    if (n < 1)
+        return est_fail(EST_INVALID_ARGUMENT, "alternative %s has %d features; give at least one", alternative->name,
+                        n);
     out->name   = est_arena_strdup(model->arena, alternative->name);
     out->inputs = est_arena_alloc(model->arena, 3 * (size_t)n * sizeof *out->inputs);
     if (out->name == NULL || out->inputs == NULL) return est_no_memory();
@@ -198,9 +200,9 @@ est_status est_receiver_build(const est_serving_input *input, est_model *model, 
     return status == EST_OK ? EST_OK : est_fail_context(status, "serving input");
 }
 
-/* --- names ----------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
-/* A node's name out of a key: what TensorFlow does not allow in one becomes "_". */
+/* A node name from a key: characters that TensorFlow does not allow become "_". */
 static const char *node_name(est_arena *arena, const char *key)
 {
     char *name = est_arena_printf(arena, "%s%s", isalnum((unsigned char)key[0]) || key[0] == '.' ? "" : "input_", key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a served model is fed: placeholders for its requests, and the features that model_fn sees made of them. */
+ * The serving input of an exported model: placeholders for requests, and the features that are computed from them. */
 #ifndef EST_ESTIMATOR_RECEIVER_H
 #define EST_ESTIMATOR_RECEIVER_H
 
@@ -22,14 +22,14 @@ typedef struct est_receiver {
     int                      n_groups;
 } est_receiver;
 
-/* Whether anything was said about what the model is fed. */
+/* Whether the input describes any features. */
 bool est_receiver_given(const est_serving_input *input);
 
-/* Adds placeholders to the model's graph and gives the model its features. */
+/* Adds placeholders to the model's graph and sets the model's features. */
 EST_MUST_CHECK est_status est_receiver_build(const est_serving_input *input, est_model *model, est_receiver *out);
 
-/* Gives the placeholders the names of their features, as far as model_fn has left them free: a feature must not take the
- * name of a variable, by which that is found in the checkpoint. */
+/* Renames the placeholders to the names of their features where model_fn left these free: a placeholder must not take
+ * the name of a variable, which checkpoints are keyed by. */
 EST_MUST_CHECK est_status est_receiver_name(const est_receiver *receiver, est_model *model);
 
 #endif

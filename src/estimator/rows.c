@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows to try an exported model on. A feature becomes a column: its values one after the other, and where each row
- * starts. Columns then become the tensors of a raw receiver, or Examples. */
+ * Sample rows to check an exported model with. A feature becomes a column: its concatenated values and the offset of
+ * each row. Columns then become the tensors of a raw receiver, or Examples. */
 #include "estimator/rows.h"
 
 #include <string.h>
 
 #include "estoc/example.h"
 
-/* --- recording ------------------------------------------------------------------------------------------------------- */
+/* --- recording ---------------------------------------------------------------------------------------------------- */
 
 void est_rows_clear(est_rows *rows)
 {
@@ -40,7 +40,7 @@ static est_status copy_rows(const est_tensor *tensor, int64_t n, est_tensor **ou
 {
     est_shape shape = *est_tensor_shape(tensor);
 
-    if (shape.rank < 1 || shape.dim[0] < n) return EST_OK; /* no rows of an example each */
+    if (shape.rank < 1 || shape.dim[0] < n) return EST_OK; /* its rows are not examples */
     shape.dim[0] = n;
     est_tensor_free(*out);
     *out = NULL;
@@ -51,7 +51,7 @@ static est_status keep_batch(est_rows *rows, const est_model *model, est_tensor 
 {
     const est_loop_feed *feeds = model->feeds.data;
 
-    for (int i = 0; i < model->feeds.n; i++) { /* splits first: they say how many values there are */
+    for (int i = 0; i < model->feeds.n; i++) { /* splits first: they give the number of values */
         est_rows_item *item = item_of(rows, est_dataset_component(model->input, feeds[i].component)->name);
 
         if (item == NULL) return est_no_memory();
@@ -100,9 +100,9 @@ est_status est_rows_record(est_rows *rows, const est_model *model, est_loop *loo
     return EST_OK;
 }
 
-/* --- columns --------------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
-/* What a receiver says of one feature. */
+/* The receiver's description of one feature. */
 typedef struct feature {
     const char *name;
     est_dtype   dtype;
@@ -130,7 +130,7 @@ static int64_t row_size(const est_shape *shape)
     return size;
 }
 
-/* Whether the rows that were recorded fit what the receiver takes. */
+/* Whether the recorded rows fit the receiver. */
 static const est_rows_item *find_recorded(const est_rows *rows, const feature *f)
 {
     for (int i = 0; rows->n > 0 && i < rows->n_items; i++) {
@@ -167,15 +167,15 @@ static void make_up(const feature *f, int64_t row, int64_t k, void *to)
     }
 }
 
-/* What columns are made of. */
+/* The source of columns. */
 typedef struct maker {
     const est_rows *rows;
     int64_t         n;       /* rows to make */
-    bool            zeros;   /* made up ones are 0 */
-    bool            made_up; /* some had to be */
+    bool            zeros;   /* generated values are 0 */
+    bool            made_up; /* some values were generated */
 } maker;
 
-/* The column of a feature; rows that were recorded are repeated if need be. */
+/* The column of a feature; recorded rows are repeated if there are too few. */
 static est_status make_column(maker *m, const feature *f, column *out)
 {
     const est_rows      *rows = m->rows;
@@ -209,7 +209,7 @@ static est_status make_column(maker *m, const feature *f, column *out)
     return EST_OK;
 }
 
-/* --- tensors --------------------------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 static est_status raw_tensors(maker *m, const est_component *raw, est_tensor **out)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The meta graph of an export. The graph is the model's, in TensorFlow's ops, without what no signature needs, but with
- * all variables that checkpoints have. Each variable brings what TensorFlow's loaders look for: an initial value, the
- * operation that assigns it, and a read; and all of them one operation that saves and one that restores them.
+ * The meta graph of an export. The graph is the model's, lowered to TensorFlow's ops and pruned to the signatures, but
+ * with all variables of checkpoints. Each variable has the nodes that TensorFlow's loaders look for: an initial value,
+ * an assign and a read. One save and one restore operation serve all of them.
  *
- * Here operations on a variable run in the order of the program, reads before writes (runtime/order.c). TensorFlow knows
- * only edges, so that order goes out as control edges. */
+ * Estoc runs operations on a variable in program order, reads before writes (runtime/order.c). TensorFlow knows only
+ * edges, so the export expresses that order as control edges. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +25,13 @@ static const char *const method_names[] = { "tensorflow/serving/classify", "tens
 
 /* A variable of the exported graph; texts are in the arena. */
 typedef struct exported {
-    const char *key;  /* in the checkpoint */
+    const char *key;  /* name in the checkpoint */
     const char *node; /* its handle */
     const char *read; /* the operation that reads it, for saving */
     est_dtype   dtype;
     est_shape   shape;
     bool        trainable;
-    bool        local; /* the state of a metric: in no checkpoint */
+    bool        local; /* the state of a metric, not in checkpoints */
 } exported;
 
 typedef struct builder {
@@ -42,10 +42,10 @@ typedef struct builder {
     est_map             names;     /* of all nodes of def */
     exported           *variables; /* [n_variables]: those that are saved first */
     int                 n_variables, n_saved;
-    const char         *save; /* scope of what saves and restores */
+    const char         *save; /* scope of the save and restore nodes */
 } builder;
 
-/* --- names ----------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static est_status take_names(builder *b)
 {
@@ -53,7 +53,7 @@ static est_status take_names(builder *b)
     return EST_OK;
 }
 
-/* "scope/name", or with a number behind when the model has a node of that name. */
+/* "scope/name", with a numeric suffix if the model already has a node of that name. */
 static est_status free_name(builder *b, const char *scope, const char *name, const char **out)
 {
     const char *text = est_arena_printf(b->arena, "%s/%s", scope, name);
@@ -77,7 +77,7 @@ static est_status add_node(builder *b, const char *scope, const char *name, cons
     return b->def->status;
 }
 
-/* An input of a node: output k of `from`, or what it waits for when k is -1. */
+/* An input of a node: output k of `from`, or a control edge when k is -1. */
 static est_status add_input(builder *b, est_graph_def_node *node, const char *from, int k)
 {
     const char *text = k < 0   ? est_arena_printf(b->arena, "^%s", from)
@@ -104,7 +104,7 @@ static est_status add_const(builder *b, const char *scope, const char *name, est
     return b->def->status;
 }
 
-/* --- variables ------------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 static bool is_in(est_nodes list, int32_t id)
 {
@@ -213,7 +213,7 @@ static est_status add_variable(builder *b, exported *v)
     return add_collection(b, v, initial, assign->name);
 }
 
-/* --- saving and restoring -------------------------------------------------------------------------------------------- */
+/* --- saving and restoring ----------------------------------------------------------------------------------------- */
 
 static bool scope_taken(const builder *b, const char *scope)
 {
@@ -234,7 +234,7 @@ static est_status choose_scope(builder *b)
     return b->save != NULL ? EST_OK : est_no_memory();
 }
 
-/* PlaceholderWithDefault: a scalar string that is fed, or else what `input` says. */
+/* PlaceholderWithDefault: a scalar string that can be fed; the default is `input`. */
 static est_status add_filename(builder *b, const char *name, const char *input, const char **out)
 {
     est_graph_def_node *node;
@@ -319,7 +319,7 @@ static est_status add_saver(builder *b)
     est_saver_def saver = { .max_to_keep = 5, .keep_checkpoint_every_n_hours = 10000, .version = 2 };
     const est_str text  = { "model", 5 };
 
-    if (b->n_saved == 0) return EST_OK; /* nothing to save; without variables/ nothing is restored */
+    if (b->n_saved == 0) return EST_OK; /* no variables, so there is nothing to save or restore */
     EST_TRY(choose_scope(b));
     EST_TRY(add_const(b, b->save, "filename/input", EST_STRING, EST_SHAPE_SCALAR, &text, &model));
     EST_TRY(add_filename(b, "filename", model, &given));
@@ -333,7 +333,7 @@ static est_status add_saver(builder *b)
     return est_meta_graph_def_set_saver(b->meta, &saver);
 }
 
-/* --- signatures ------------------------------------------------------------------------------------------------------ */
+/* --- signatures --------------------------------------------------------------------------------------------------- */
 
 static est_status tensor_info(builder *b, est_node node, est_tensor_info *out)
 {
@@ -345,7 +345,7 @@ static est_status tensor_info(builder *b, est_node node, est_tensor_info *out)
     return out->name != NULL ? EST_OK : est_no_memory();
 }
 
-/* `nodes` are the inputs and the outputs of each signature, of the lowered graph; returns what comes after. */
+/* `nodes` are the inputs and outputs of each signature in the lowered graph; returns the end of those used. */
 static est_status add_signatures(builder *b, const est_export_model *e, const est_node **nodes)
 {
     est_tensor_info info;
@@ -367,7 +367,7 @@ static est_status add_signatures(builder *b, const est_export_model *e, const es
     return EST_OK;
 }
 
-/* --- order ----------------------------------------------------------------------------------------------------------- */
+/* --- order -------------------------------------------------------------------------------------------------------- */
 
 static bool takes_variable(const builder *b, const est_node_def *def)
 {
@@ -388,8 +388,8 @@ static bool waits_for(const est_node_def *def, int32_t from)
     return false;
 }
 
-/* Adds the edges that keep operations on a variable in order in a run of all of `nodes`. What only uses a value that was
- * read needs none: TensorFlow copies a variable that is written while such a value is in use. */
+/* Adds the control edges that keep operations on a variable in order in a run of all `nodes`. Users of a value that was
+ * read need none: TensorFlow copies a variable that is written while such a value is in use. */
 static est_status add_order(builder *b, est_node *nodes, int n)
 {
     est_plan   plan   = { .graph = b->graph, .arena = b->arena, .io = { .targets = nodes, .n_targets = n } };
@@ -407,7 +407,7 @@ static est_status add_order(builder *b, est_node *nodes, int n)
     return status;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 /* The handles of the variables that checkpoints have, used or not: another run may be warm-started from the export. */
 static est_status add_handles(const est_export_model *e, est_node *nodes, int *n)
@@ -430,7 +430,7 @@ static est_status add_handles(const est_export_model *e, est_node *nodes, int *n
     return status;
 }
 
-/* What the export keeps of the graph: what signatures name, the operations to train and to start with, variables. */
+/* Lists the nodes that the export keeps: those of signatures, the train and init operations, variables. */
 static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
 {
     size_t    room = (size_t)est_graph_size(e->model->graph) + 3;
@@ -480,7 +480,7 @@ static est_status build(builder *b, const est_export_model *e, est_node *nodes, 
     return est_meta_graph_def_add_node(b->meta, "saved_model_main_op", est_node_name(*next));
 }
 
-/* Gives dynamic embeddings as many rows as there are, or again as many as there can be. */
+/* Sets the rows of dynamic embeddings to their current number, or back to the capacity. */
 static void fit_rows(est_graph *graph, const est_store *store, bool fit)
 {
     for (int32_t id = 0; id < est_graph_size(graph); id++) {

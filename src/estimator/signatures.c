@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signatures of an export: every output with every way to feed it. A predict signature takes whatever the receiver takes;
- * classify and regress are asked with Examples, so they need exactly one string input and are left out with any other.
- * Graphs to train and to evaluate have one output, made of all that the model said. */
+ * Signatures of an export: every output with every way to feed it. A predict signature accepts every input of the
+ * receiver; classify and regress requests carry Examples, so these signatures need exactly one string input and are
+ * excluded otherwise. Graphs to train and to evaluate have one output with the loss, predictions and metrics. */
 #include <string.h>
 
 #include "base/log.h"
@@ -23,7 +23,7 @@ const char *est_export_signature_input(const est_export_signature *signature, co
     return signature->method == EST_EXPORT_CLASSIFY || signature->method == EST_EXPORT_REGRESS ? "inputs" : input->name;
 }
 
-/* --- what the model says --------------------------------------------------------------------------------------------- */
+/* --- what the model says ------------------------------------------------------------------------------------------ */
 
 static const est_model_export *find(const est_model_export *items, int n, const char *key)
 {
@@ -89,7 +89,7 @@ static est_status collect(const est_export_model *e, est_model_export *out, int 
     return EST_OK;
 }
 
-/* --- training and evaluation ----------------------------------------------------------------------------------------- */
+/* --- training and evaluation -------------------------------------------------------------------------------------- */
 
 /* Adds "prefix/name<suffix>", without the prefix where the name begins with it: TensorFlow's rule. */
 static est_status add_output(est_export_model *e, est_model_export *out, const char *prefix, const char *name,
@@ -103,13 +103,13 @@ static est_status add_output(est_export_model *e, est_model_export *out, const c
     return EST_OK;
 }
 
-/* An operation as a tensor, which is all that signatures can name: an empty one that comes after it. */
+/* Signatures can name only tensors, so an operation is represented by an empty tensor that depends on it. */
 static est_node as_tensor(est_node operation)
 {
     return est_after(est_const_f32(operation.graph, EST_SHAPE(0), NULL), operation);
 }
 
-/* The loss, the predictions and the metrics; and what sets metrics to their start. */
+/* The loss, the predictions and the metrics, and the operation that resets the metrics. */
 static est_status collect_supervised(est_export_model *e, est_model_export *out)
 {
     const est_model             *model       = e->model;
@@ -139,9 +139,9 @@ static est_status collect_supervised(est_export_model *e, est_model_export *out)
     return est_graph_status(model->graph);
 }
 
-/* --- what can be served ---------------------------------------------------------------------------------------------- */
+/* --- what can be served ------------------------------------------------------------------------------------------- */
 
-/* Why not; NULL: it can. */
+/* Why an output cannot be served; NULL: it can. */
 static const char *reason_against(const est_feed_group *feeds, est_export_method method)
 {
     if (method != EST_EXPORT_CLASSIFY && method != EST_EXPORT_REGRESS) return NULL;
@@ -158,7 +158,7 @@ static bool is_fed(const est_export_signature *s, est_edge edge)
     return false;
 }
 
-/* Whether the feeds are all that the outputs need; ids fall along edges, so one walk finds what is not fed. */
+/* Whether the feeds cover everything that the outputs need. Inputs have smaller ids, so one backward walk suffices. */
 static est_status check_feeds(const est_export_model *e, const est_export_signature *s)
 {
     const est_graph *graph  = e->model->graph;
@@ -207,7 +207,7 @@ static est_status add_signatures(est_export_model *e, const est_feed_group *feed
     return EST_OK;
 }
 
-/* --- the report ------------------------------------------------------------------------------------------------------ */
+/* --- the report --------------------------------------------------------------------------------------------------- */
 
 static void log_included(const est_export_model *e)
 {

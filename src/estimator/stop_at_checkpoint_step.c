@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stops at a step, but workers only when the chief has saved it: a worker that leaves earlier may be missed by the
- * chief, whose last steps would then have no one to share them with. */
+ * Stops at a step, but a worker stops only after the chief has saved a checkpoint of that step: the chief may need the
+ * workers for its last steps. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "train/hooks.h"
 
 #define WAIT_DEFAULT_SECS 30
-#define LOOK_SECS         1.0 /* of a wait, between two looks whether the log is to be told */
+#define LOOK_SECS         1.0 /* polling interval of a wait */
 
 typedef struct stop_at_checkpoint {
     est_hook       hook;
@@ -22,7 +22,7 @@ typedef struct stop_at_checkpoint {
     double         wait_secs;
 } stop_at_checkpoint;
 
-/* est_signals_wait, however long. */
+/* est_signals_wait without an upper limit. */
 static bool wait_reporting(est_waiting *wait, double secs)
 {
     for (; secs > 0; secs -= LOOK_SECS) {
@@ -46,7 +46,7 @@ static est_status wait_and_stop(est_hook *hook, est_loop *loop)
         if (saved >= own->last_step) break;
         est_log_info("waiting for a checkpoint of step %" PRId64 ", the latest is of step %" PRId64, own->last_step,
                      saved);
-        if (wait_reporting(&wait, own->wait_secs)) return EST_OK; /* the loop sees the signal, too */
+        if (wait_reporting(&wait, own->wait_secs)) return EST_OK; /* the loop handles the signal itself */
     }
     snprintf(reason, sizeof reason, "step %" PRId64 " was reached and saved", own->last_step);
     est_loop_request_stop(loop, reason);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether early stopping can stop a run. Evaluations come after checkpoints; the checkpoint at the start is not evaluated
- * by a process that also trains, and the one at the end comes too late. What happens by time is not known before: an
- * interval as long as the defaults deserves a warning, since many runs are shorter. */
+ * Whether early stopping can stop a run. Evaluations come after checkpoints; the checkpoint at the start is not
+ * evaluated by a process that also trains, and the one at the end comes too late. Checkpoints by time cannot be
+ * predicted: an interval as long as the defaults gets a warning, since many runs are shorter. */
 #include "estimator/stop_check.h"
 
 #include <inttypes.h>
@@ -13,16 +13,16 @@
 #include "base/strbuf.h"
 #include "train/eval_results.h"
 
-#define LONG_SECS 600 /* what save_checkpoints_secs and throttle_secs are unless they are set */
+#define LONG_SECS 600 /* default of save_checkpoints_secs and throttle_secs */
 
-/* When a training is evaluated. */
+/* The schedule of evaluations. */
 typedef struct schedule {
-    int64_t          start, end; /* global steps; end 0: not known */
+    int64_t          start, end; /* global steps; end 0: unknown */
     int64_t          every;      /* steps between checkpoints; 0: by time */
     double           every_secs;
     double           throttle_secs;
-    const char      *dir;     /* of the rule */
-    est_eval_results results; /* that are there */
+    const char      *dir;     /* of the results that the rule reads */
+    est_eval_results results; /* existing ones */
 } schedule;
 
 bool est_stop_reads_own(const est_estimator *estimator, const est_stop_rule *rule)
@@ -54,7 +54,7 @@ static void warn(const est_stop_rule *rule, const char *text)
     est_log_warn("early stopping by \"%s\" cannot stop this run: %s", rule->metric, text);
 }
 
-/* --- who evaluates ---------------------------------------------------------------------------------------------------- */
+/* --- who evaluates ------------------------------------------------------------------------------------------------ */
 
 static bool evaluates_in_memory(est_hooks hooks)
 {
@@ -64,7 +64,7 @@ static bool evaluates_in_memory(est_hooks hooks)
     return false;
 }
 
-/* Whether two paths name one directory: the same text but for doubled and trailing slashes, or one that is there. */
+/* Whether two paths name one directory: they are equal apart from doubled and trailing slashes, or the same inode. */
 static bool is_same_dir(const char *a, const char *b)
 {
     struct stat infos[2];
@@ -81,7 +81,7 @@ static bool is_same_dir(const char *a, const char *b)
     return a[strspn(a, "/")] == '\0' && b[strspn(b, "/")] == '\0';
 }
 
-/* Whether nobody evaluates before the end, or somewhere else, which has been said then. */
+/* Whether no process evaluates before the end, or results go elsewhere; logs a warning then. */
 static bool nobody_evaluates(const est_training *t, const schedule *s, const est_stop_rule *rule)
 {
     const char *name = t->call.eval != NULL && t->call.eval->name != NULL ? t->call.eval->name : "";
@@ -92,14 +92,14 @@ static bool nobody_evaluates(const est_training *t, const schedule *s, const est
     if (t->call.eval == NULL) {
         est_strbuf_printf(
             &text,
-            "est_train does not evaluate, and there is no evaluation in %s yet; use est_train_and_evaluate "
+            "est_train does not evaluate, and %s has no evaluation results yet; use est_train_and_evaluate "
             "or est_in_memory_evaluator_hook, or evaluate in another process",
             s->dir);
     } else if (!is_same_dir(est_strbuf_text(&own), s->dir)) {
-        est_strbuf_printf(&text, "it reads %s, and evaluations go to %s; set eval_dir to that", s->dir,
-                          est_strbuf_text(&own));
+        est_strbuf_printf(&text, "it reads results from %s, but evaluations write to %s; set eval_dir to the latter",
+                          s->dir, est_strbuf_text(&own));
     } else if (!est_evaluates_itself(t->estimator->task) && est_evaluates_multi_worker(t->estimator)) {
-        est_strbuf_append(&text, "the workers evaluate when training has ended; start an evaluator task "
+        est_strbuf_append(&text, "the workers evaluate only after training; start an evaluator task "
                                  "(estoc launch --evaluator)");
     } else {
         nobody = false;
@@ -110,9 +110,9 @@ static bool nobody_evaluates(const est_training *t, const schedule *s, const est
     return nobody;
 }
 
-/* --- how often --------------------------------------------------------------------------------------------------------- */
+/* --- how often ---------------------------------------------------------------------------------------------------- */
 
-/* The first result that counts, of those that are there and those to come; INT64_MAX: none by steps. */
+/* The first result that counts, existing or future; INT64_MAX: none by steps. */
 static int64_t first_result(const schedule *s, const est_stop_rule *rule)
 {
     int64_t step = s->start + s->every;
@@ -124,7 +124,7 @@ static int64_t first_result(const schedule *s, const est_stop_rule *rule)
     return step;
 }
 
-/* By steps all is known. Returns whether there was something to say. */
+/* With checkpoints by steps everything is known. Returns whether it warned. */
 static bool check_steps(const schedule *s, const est_stop_rule *rule)
 {
     int64_t    last  = s->start + (s->end - s->start - 1) / s->every * s->every; /* evaluated before the end */
@@ -134,18 +134,18 @@ static bool check_steps(const schedule *s, const est_stop_rule *rule)
 
     if (last == s->start && s->results.n == 0) {
         est_strbuf_printf(&text,
-                          "it ends at step %" PRId64 ", and checkpoints, which are evaluated, come every %" PRId64
+                          "it ends at step %" PRId64 ", and checkpoints, which are evaluated, are saved every %" PRId64
                           " steps; set save_checkpoints_steps below %" PRId64,
                           s->end, s->every, s->end - s->start);
     } else if (rule->run_every_steps >= s->end - s->start) {
         est_strbuf_printf(&text,
-                          "results are looked at every %" PRId64 " steps, and %" PRId64
+                          "it checks results every %" PRId64 " steps, and %" PRId64
                           " are made; set run_every_steps below that",
                           rule->run_every_steps, s->end - s->start);
     } else if (first > last) {
         est_strbuf_printf(&text,
                           "its last evaluation before the end is of step %" PRId64
-                          ", and results count from min_steps %" PRId64 " on; set one that is smaller",
+                          ", and results count from min_steps %" PRId64 "; set a smaller min_steps",
                           last, rule->min_steps);
     } else if (last - first < rule->patience) {
         est_strbuf_printf(&text,
@@ -160,7 +160,7 @@ static bool check_steps(const schedule *s, const est_stop_rule *rule)
     return warned;
 }
 
-/* By time it depends on how long the run is. The first checkpoint by steps is evaluated at once. */
+/* By time it depends on the length of the run. The first checkpoint by steps is evaluated at once. */
 static void check_secs(const schedule *s, const est_stop_rule *rule)
 {
     bool        by_checkpoint = s->every == 0 && s->every_secs >= LONG_SECS;
@@ -168,16 +168,16 @@ static void check_secs(const schedule *s, const est_stop_rule *rule)
     const char *key           = by_checkpoint ? "save_checkpoints_secs" : "throttle_secs";
 
     if (!by_checkpoint && !by_throttle) return;
-    est_log_warn("early stopping by \"%s\" looks at evaluations, and those come every %g s (%s): a shorter run is not "
+    est_log_warn("early stopping by \"%s\" reads evaluations, which take place every %g s (%s): a shorter run is not "
                  "stopped; set %s%s%s",
                  rule->metric, by_checkpoint ? s->every_secs : s->throttle_secs, key,
                  by_checkpoint ? "save_checkpoints_steps" : "", by_checkpoint && by_throttle ? " and " : "",
                  by_throttle ? "a smaller throttle_secs" : "");
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* When checkpoints are made: as a saver among the hooks says, else as configured. */
+/* The schedule of checkpoints: that of a saver among the hooks, else that of the configuration. */
 static void fill_saves(const est_training *t, schedule *s)
 {
     const est_run_config *config = &t->estimator->config;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warm start: the first values of a run's variables from another run's checkpoint, by name or another name, and by the
- * entries of a vocabulary where rows or columns have moved. */
+ * Warm start: initializes variables from another run's checkpoint. Variables are matched by name or by a rename; rows
+ * or columns of a vocabulary are matched by the entries of the old and the new vocabulary. */
 #include <inttypes.h>
 #include <regex.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 #define ALL_VARIABLES ".*"
 
-/* --- vocabularies ---------------------------------------------------------------------------------------------------- */
+/* --- vocabularies ------------------------------------------------------------------------------------------------- */
 
 /* The entries of a vocabulary file with their numbers, 1 + line from 0 as a pointer's value. */
 typedef struct vocabulary {
@@ -82,8 +82,8 @@ static bool starts_at_zero(const est_vocab_info *info)
     return !info->initial && info->backup.make == NULL;
 }
 
-/* Moves the entries of `old` that the new vocabulary still has to their places in `value`. The others keep what is there,
- * or become 0. */
+/* Moves the entries of `old` that the new vocabulary still has to their places in `value`. The others keep their
+ * values, or become 0. */
 static est_status remap(const est_vocab_info *info, const est_tensor *old, est_tensor *value)
 {
     const est_shape *new_shape = est_tensor_shape(value), *old_shape = est_tensor_shape(old);
@@ -121,13 +121,13 @@ static est_status remap(const est_vocab_info *info, const est_tensor *old, est_t
     return status;
 }
 
-/* --- which variables ---------------------------------------------------------------------------------------------------- */
+/* --- which variables ---------------------------------------------------------------------------------------------- */
 
 typedef struct selection {
     const est_warm_start *warm_start;
     regex_t               pattern;
-    est_map               trainable; /* names, when only those are wanted */
-    est_map               selected;  /* names of the variables that are warm-started */
+    est_map               trainable; /* names; only these are warm-started unless `all` is set */
+    est_map               selected;  /* names of the warm-started variables */
 } selection;
 
 static const est_vocab_info *vocab_of(const est_warm_start *warm_start, const char *variable)
@@ -185,8 +185,9 @@ static est_status write_whole(est_session *session, const char *variable, const 
                     est_error_message());
 }
 
-/* A value of the variable's dtype and shape by the backup initializer, computed in a graph of its own: that of the model has its
- * sessions already. Without a seed of its own the initializer draws by the run's seed and the name of the variable. */
+/* A value of the variable's dtype and shape by the backup initializer, computed in a separate graph, since the model's
+ * graph already has sessions. Without a seed of its own the initializer uses the run's seed and the name of the
+ * variable. */
 static est_status draw_backup(est_initializer backup, est_node variable, est_tensor **out)
 {
     const char  *name    = est_node_name(variable);
@@ -226,7 +227,7 @@ static est_status start_variable(const selection *s, const est_checkpoint *from,
     return status == EST_OK ? EST_OK : est_fail_context(status, "variable %s", variable);
 }
 
-/* Whether a variable is a dynamic embedding or says which rows it has, but not how keys get there. */
+/* Whether a variable is a dynamic embedding or holds its keys, but not the history of admission. */
 static bool is_of_rows(void *user, const char *variable)
 {
     static const char *const parts[] = { "", "/keys", "/last_seen", "/older", "/steps", EST_KEY_DTYPE_PART };
@@ -241,14 +242,14 @@ static bool is_of_rows(void *user, const char *variable)
     return false;
 }
 
-/* A dynamic embedding starts with the keys that the other one had. */
+/* A dynamic embedding starts with the keys of the checkpoint. */
 static est_status start_rows(const selection *s, est_session *session, const char *variable)
 {
     est_status status;
 
     if (vocab_of(s->warm_start, variable) != NULL || strcmp(stored_name(s, variable), variable) != 0) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "variable %s is a dynamic embedding, which takes no vocabulary and no other name", variable);
+                        "variable %s is a dynamic embedding, which cannot have a vocabulary or a rename", variable);
     }
     status = est_saver_restore(NULL, session,
                                EST_RESTORE(.path = s->warm_start->path, .filter = is_of_rows, .user = &variable), NULL);
@@ -264,7 +265,7 @@ static est_status check_names(const selection *s)
         const char *variable = i < w->n_renames ? w->renames[i].variable : w->vocabs[i - w->n_renames].variable;
 
         if (est_map_get(&s->selected, variable) != NULL) continue;
-        return est_fail(EST_INVALID_ARGUMENT, "%s names the variable %s, which is not one that is warm-started",
+        return est_fail(EST_INVALID_ARGUMENT, "%s names the variable %s, which is not warm-started",
                         i < w->n_renames ? "renames" : "vocabs", variable);
     }
     return EST_OK;
@@ -272,7 +273,7 @@ static est_status check_names(const selection *s)
 
 static est_status start_all(selection *s, const est_graph *graph, const est_checkpoint *from, est_session *session)
 {
-    est_nodes variables = est_global_variables(graph); /* the state of metrics is no part of a checkpoint */
+    est_nodes variables = est_global_variables(graph); /* checkpoints do not hold the state of metrics */
     int       n         = 0;
 
     for (int i = 0; i < variables.n; i++) {
@@ -293,7 +294,7 @@ static est_status start_all(selection *s, const est_graph *graph, const est_chec
     return EST_OK;
 }
 
-/* --- the log -------------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static void put_text(est_strbuf *out, const char *before, const char *text)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checkpoint saver: variables and what the loop wants beside them, when the session has been made, every so often and
- * at the end. Log lines and the order of what happens around a save are those that people know from Estimators. */
+ * The checkpoint saver hook: saves the variables, and the extras that the loop adds, after the session is created,
+ * periodically and at the end. Log lines and the order of the calls around a save are those of TensorFlow's
+ * CheckpointSaverHook. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -20,26 +21,26 @@
 typedef struct checkpoint_hook {
     est_hook              hook;
     char                 *dir, *basename; /* NULL: those of `saver` */
-    est_saver            *own_saver;      /* for dir, made by every loop that begins; NULL: there is none */
-    est_saver            *saver;          /* the one at work */
+    est_saver            *own_saver;      /* for `dir`, created by every loop; NULL: no directory given */
+    est_saver            *saver;          /* the one in use */
     est_timer             timer;
     est_saving_listener **listeners; /* [n_listeners] */
     int                   n_listeners;
-    est_saving_listeners  lent; /* told after them */
+    est_saving_listeners  lent; /* called after the others */
     bool                  no_graph_def;
-    bool                  described; /* the graph of this loop is in `files` and has been shown */
+    bool                  described; /* `files` holds the graph of this loop, and the event file has it */
     bool                  spoiled;   /* a variable of this session is NaN: nothing more is saved */
     est_graph_files       files;
 } checkpoint_hook;
 
-/* --- listeners --------------------------------------------------------------------------------------------------------- */
+/* --- listeners ---------------------------------------------------------------------------------------------------- */
 
 static int count_listeners(const checkpoint_hook *own)
 {
     return own->n_listeners + own->lent.n;
 }
 
-/* NULL: one that has a lower number already. */
+/* NULL: the same listener already has a lower number. */
 static est_saving_listener *listener_at(const checkpoint_hook *own, int i)
 {
     est_saving_listener *listener;
@@ -57,7 +58,7 @@ void est_checkpoint_saver_lend(est_hook *checkpoint_saver, est_saving_listeners 
     EST_CONTAINER_OF(checkpoint_saver, checkpoint_hook, hook)->lent = listeners;
 }
 
-/* TensorFlow tells of calls to nobody, too; the log of a cluster is long enough without. */
+/* TensorFlow logs calls of listeners even when there are none; a cluster does so only at debug level. */
 static est_log_level level_of_calls(checkpoint_hook *own, est_loop *loop)
 {
     return count_listeners(own) == 0 && est_session_remote(est_loop_session(loop)) != NULL ? EST_LOG_DEBUG
@@ -77,12 +78,12 @@ static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
                              "saving listener %d: after_save", i));
         if (!stop) continue;
         est_log_info("A CheckpointSaverListener requested that training be stopped. listener: %d", i);
-        est_loop_request_stop(loop, "a saving listener asked to stop");
+        est_loop_request_stop(loop, "a saving listener requested a stop");
     }
     return EST_OK;
 }
 
-/* --- saving ------------------------------------------------------------------------------------------------------------ */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t step)
 {
@@ -92,7 +93,7 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     est_status           status = EST_OK;
     char                 path[EST_CHECKPOINT_PATH_MAX];
 
-    if (spec->summaries != NULL) est_summary_flush(spec->summaries); /* curves are never behind a checkpoint */
+    if (spec->summaries != NULL) est_summary_flush(spec->summaries); /* event files are never behind a checkpoint */
     if (spec->extras != NULL) status = spec->extras(spec->user, loop, extras, EXTRAS_MAX, &n);
     if (status == EST_OK) {
         est_log_info("Saving checkpoints for %" PRId64 " into %s/%s.", step, est_saver_dir(own->saver),
@@ -106,7 +107,7 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     for (int i = 0; i < n; i++) {
         est_tensor *value;
 
-        memcpy(&value, &extras[i].value, sizeof value); /* ours now, and no longer constant */
+        memcpy(&value, &extras[i].value, sizeof value); /* a copy that this function owns, so no longer const */
         est_tensor_free(value);
     }
     EST_TRY(status);
@@ -114,8 +115,8 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     return EST_OK;
 }
 
-/* Whether the last step has spoiled the variables: then the last good ones stay the latest. The loss tells it only of the
- * step before: a gradient can be NaN where the loss is not. A pass over the variables is a fraction of writing them. */
+/* Whether the last step made a variable NaN: then the last good checkpoint stays the latest. The loss was computed
+ * before the update, so it does not show this. Checking the variables takes a fraction of the time of writing them. */
 static est_status look_for_nan(checkpoint_hook *own, est_loop *loop)
 {
     const char *name;
@@ -147,8 +148,8 @@ static est_status save(checkpoint_hook *own, est_loop *loop)
     return tell_saved(own, loop, step);
 }
 
-/* graph.pbtxt, the graph for TensorBoard, and the .meta of checkpoints: once the session is there, since hooks may add to
- * the graph before and a checkpoint that does not fit must leave the directory as it was. */
+/* Writes graph.pbtxt, the graph for TensorBoard, and the .meta of checkpoints. This waits for the session: hooks may
+ * add to the graph until then, and a checkpoint that does not fit must leave the directory unchanged. */
 static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
 {
     est_summary_writer *summaries = est_loop_summaries(loop);
@@ -156,8 +157,8 @@ static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
     est_graph_files_clear(&own->files);
     EST_TRY(est_graph_files_make(est_loop_graph(loop), &own->files));
     if (!own->no_graph_def && est_graph_files_write(&own->files, est_saver_dir(own->saver)) != EST_OK) {
-        est_log_warn("%s/" EST_GRAPH_FILE " is not written (%s); training does not need it", est_saver_dir(own->saver),
-                     est_error_message());
+        est_log_warn("%s/" EST_GRAPH_FILE " could not be written (%s); training continues without it",
+                     est_saver_dir(own->saver), est_error_message());
     }
     if (summaries != NULL) {
         est_summary_graph(summaries, (est_str){ (const char *)own->files.graph_def.data, own->files.graph_def.size });
@@ -166,7 +167,7 @@ static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
     return EST_OK;
 }
 
-/* --- the hook ---------------------------------------------------------------------------------------------------------- */
+/* --- the hook ----------------------------------------------------------------------------------------------------- */
 
 static est_status hook_begin(est_hook *hook, est_loop *loop)
 {
@@ -174,7 +175,7 @@ static est_status hook_begin(est_hook *hook, est_loop *loop)
 
     (void)loop;
     own->described = false;
-    if (own->dir != NULL) { /* anew: others may have saved there since the last loop */
+    if (own->dir != NULL) { /* always a new saver: another process may have saved there since the last loop */
         est_saver_free(own->own_saver);
         own->own_saver = NULL;
         EST_TRY(est_saver_create(own->dir, EST_SAVER(.name = own->basename), &own->own_saver));
@@ -246,7 +247,7 @@ bool est_is_checkpoint_saver(const est_hook *hook)
 
 const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver)
 {
-    return &((const checkpoint_hook *)checkpoint_saver)->timer; /* of which the hook is the first member */
+    return &((const checkpoint_hook *)checkpoint_saver)->timer; /* the hook is its first member */
 }
 
 static est_status take_options(checkpoint_hook *own, const char *dir, const est_checkpoint_saver_options *given)
@@ -256,8 +257,7 @@ static est_status take_options(checkpoint_hook *own, const char *dir, const est_
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_checkpoint_saver_options), given, &options));
     EST_TRY(est_every_take("checkpoint saver", options.steps, options.secs, &own->timer));
     if ((dir != NULL) == (options.saver != NULL) || (options.basename != NULL && dir == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "a checkpoint saver with %s: give it a directory, or a saver that has one",
+        return est_fail(EST_INVALID_ARGUMENT, "a checkpoint saver got %s: give it either a directory or a saver",
                         dir == NULL && options.saver == NULL ? "no directory" : "a saver and names beside it");
     }
     own->saver        = options.saver;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Early stopping. One hook asks a predicate now and then; the predicates of the library read the results of evaluations. */
+ * Early stopping. A hook calls a predicate every so many steps or seconds and requests a stop when it returns true. The
+ * predicates of the library read the results of evaluations from their event files. */
 #include "estoc/early_stopping.h"
 
 #include <inttypes.h>
@@ -21,16 +22,16 @@ typedef struct early_stopping {
     void              *user;
     est_timer          timer;
 
-    /* Of the predicates on results; `user` is this struct then. */
+    /* State of the predicates that read results; `user` points to this struct then. */
     char   *metric, *eval_dir;
     int64_t min_steps;
     bool    higher_is_better, by_threshold;
     double  threshold;
-    int64_t patience; /* steps without a better result */
-    bool    has_seen; /* a result that counts, in this run */
+    int64_t patience; /* stop after so many steps without a better result */
+    bool    has_seen; /* this run has seen a result that counts */
 } early_stopping;
 
-/* --- predicates ---------------------------------------------------------------------------------------------------------- */
+/* --- predicates --------------------------------------------------------------------------------------------------- */
 
 static est_status metric_of(const early_stopping *own, const est_eval_result *result, const char *dir, double *out)
 {
@@ -57,7 +58,7 @@ static bool is_better(const early_stopping *own, double a, double b)
     return own->higher_is_better ? a > b : a < b;
 }
 
-/* Whether some value lies beyond the threshold, or the best one is too old. */
+/* Whether a value passes the threshold, or the best one is too old. */
 static est_status judge(const early_stopping *own, const est_eval_results *results, const char *dir, bool *stop)
 {
     const est_eval_result *best       = NULL;
@@ -113,7 +114,7 @@ static est_status results_say_stop(void *user, est_loop *loop, bool *stop)
     return status;
 }
 
-/* --- the hook ------------------------------------------------------------------------------------------------------------ */
+/* --- the hook ----------------------------------------------------------------------------------------------------- */
 
 static est_status stopping_begin(est_hook *hook, est_loop *loop)
 {
@@ -125,14 +126,14 @@ static est_status stopping_begin(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* A rule that had nothing to judge has not been a rule. */
+/* A rule that never saw a result had no effect: the user should know. */
 static est_status stopping_end(est_hook *hook, est_loop *loop)
 {
     const early_stopping *own = EST_CONTAINER_OF(hook, early_stopping, hook);
 
     (void)loop;
     if (own->metric != NULL && !own->has_seen) {
-        est_log_warn("early stopping by the metric \"%s\" has seen no evaluation in this run: let it look more often "
+        est_log_warn("early stopping by the metric \"%s\" found no evaluation result in this run: check more often "
                      "(run_every_steps), evaluate more often (save_checkpoints_steps, throttle_secs), and in a cluster "
                      "start an evaluator",
                      own->metric);
@@ -187,7 +188,8 @@ static est_status take_options(early_stopping *own, const est_early_stopping_opt
     if (!(options.run_every_secs >= 0) || options.run_every_steps < 0 ||
         (options.run_every_secs > 0 && options.run_every_steps > 0)) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "early stopping is to look every %g seconds and every %" PRId64 " steps; set one of them",
+                        "early stopping has run_every_secs %g and run_every_steps %" PRId64
+                        "; set exactly one of them above 0",
                         options.run_every_secs, options.run_every_steps);
     }
     if (options.run_every_secs == 0 && options.run_every_steps == 0) options.run_every_secs = DEFAULT_SECS;
@@ -198,7 +200,7 @@ static est_status take_options(early_stopping *own, const est_early_stopping_opt
     return own->eval_dir != NULL ? EST_OK : est_no_memory();
 }
 
-/* Finishes a hook whose predicate is set; NULL and the hook is gone when that fails. */
+/* Completes a hook whose predicate is set. Returns NULL on failure, and frees the hook. */
 static est_hook *finish(early_stopping *own, const est_early_stopping_options *options)
 {
     if (take_options(own, options) != EST_OK) {
@@ -218,7 +220,7 @@ est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user, co
     early_stopping *own;
 
     if (should_stop == NULL) {
-        (void)est_fail(EST_INVALID_ARGUMENT, "early stopping needs a function that says when, got NULL");
+        (void)est_fail(EST_INVALID_ARGUMENT, "early stopping needs a should_stop function, got NULL");
         return NULL;
     }
     own = est_hook_alloc(sizeof *own);
@@ -228,7 +230,7 @@ est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user, co
     return finish(own, options);
 }
 
-/* A hook on results, still without its options. */
+/* A hook that reads results; its options are still unset. */
 static early_stopping *by_results(const char *metric, bool higher_is_better)
 {
     early_stopping *own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results of evaluations. */
+ * Results of evaluations: merges the scalars of event files by step and name (see eval_results.h). */
 #include "train/eval_results.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 #define FILE_PREFIX "events.out.tfevents."
 
-/* Room for one more of `size` bytes in an array of the arena; NULL: no memory. */
+/* Room for one more element of `size` bytes in an array of the arena; NULL: out of memory. */
 static void *grow(est_arena *arena, void *data, int n, int *max, size_t size)
 {
     void *larger;
@@ -29,7 +29,7 @@ static void *grow(est_arena *arena, void *data, int n, int *max, size_t size)
     return larger;
 }
 
-/* The result of a step, new if need be. Steps mostly rise, so the search is from the end. */
+/* The result of a step, created if it does not exist. Steps mostly rise, so the search starts at the end. */
 static est_eval_result *result_of(est_eval_results *results, int64_t step)
 {
     int              at = results->n;
@@ -100,7 +100,7 @@ static est_status read_named(est_eval_results *results, const char *dir, const c
     if (status == EST_OK) status = read_file(results, est_strbuf_text(&path));
     est_strbuf_clear(&path);
     if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED) return status;
-    est_log_warn("the rest of an event file is left out: %s", est_error_message());
+    est_log_warn("skipping the rest of a damaged event file: %s", est_error_message());
     return EST_OK;
 }
 
@@ -136,7 +136,8 @@ static est_status list(const char *dir, const char *pattern, glob_t *found)
     for (; *dir != '\0'; dir++) est_strbuf_printf(&whole, "%s%c", strchr("*?[\\", *dir) != NULL ? "\\" : "", *dir);
     est_strbuf_printf(&whole, "/%s", pattern);
     status = est_strbuf_status(&whole);
-    error  = status == EST_OK ? glob(est_strbuf_text(&whole), 0, NULL, found) : 0; /* by name: in the order of time */
+    /* names contain the time, so this is the order of creation */
+    error = status == EST_OK ? glob(est_strbuf_text(&whole), 0, NULL, found) : 0;
     if (error == GLOB_NOSPACE) status = est_no_memory();
     if (error != 0 && error != GLOB_NOSPACE && error != GLOB_NOMATCH) {
         status = est_fail(EST_UNKNOWN, "%s: the files cannot be listed", est_strbuf_text(&whole));
@@ -156,7 +157,7 @@ est_status est_eval_results_glob(est_eval_results *results, const char *dir, con
     for (size_t i = 0; i < found.gl_pathc && status == EST_OK; i++) {
         status = read_file(results, found.gl_pathv[i]);
         if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED) continue;
-        est_log_warn("the rest of an event file is left out: %s", est_error_message());
+        est_log_warn("skipping the rest of a damaged event file: %s", est_error_message());
         status = EST_OK;
     }
     globfree(&found);

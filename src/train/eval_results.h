@@ -17,7 +17,7 @@ typedef struct est_eval_metric {
     double      value;
 } est_eval_metric;
 
-/* What is known of one step. */
+/* The metrics of one step. */
 typedef struct est_eval_result {
     int64_t          step;
     est_eval_metric *metrics; /* [n] in the order they were first written */
@@ -31,12 +31,13 @@ typedef struct est_eval_results {
     int              n, max;
 } est_eval_results;
 
-/* Reads all scalars of all event files of `dir`, later ones over earlier ones of the same step and name. A file that is
- * damaged is logged as a warning and counts up to the damage; one that ends within an event is still written, and counts up to
- * there. A directory that does not exist has no results. */
+/* Reads all scalars of all event files of `dir`; a later value replaces an earlier one of the same step and name. A
+ * damaged file is logged as a warning and read up to the damage. A file that ends within an event is still being
+ * written and is read up to there. A directory that does not exist has no results. */
 EST_MUST_CHECK est_status est_eval_results_read(est_eval_results *results, const char *dir);
 
-/* The same for the files of `dir` that a pattern of the shell names ("eval/" and "*.tfevents.*"); `dir` itself is no pattern. */
+/* The same for the files of `dir` that match a shell pattern ("eval/" and "*.tfevents.*"); `dir` itself is not a
+ * pattern. */
 EST_MUST_CHECK est_status est_eval_results_glob(est_eval_results *results, const char *dir, const char *pattern);
 void                      est_eval_results_clear(est_eval_results *results);
 

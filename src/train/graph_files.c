@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph of a run as files. */
+ * The graph of a run as files: the training graph lowered to TensorFlow's ops, with the collections (variables, table
+ * initializers, assets) that TensorFlow's tools read from a MetaGraphDef. */
 #include "train/graph_files.h"
 
 #include "base/file.h"
@@ -15,7 +16,7 @@
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
 
-/* TensorFlow wants a read for every variable it takes from a graph, and by convention it has this name. */
+/* TensorFlow expects a read op for every variable of a graph, with this name by convention. */
 #define READ_NAME "%s/Read/ReadVariableOp"
 
 static est_status add_read(const est_graph *graph, est_graph_def *def, est_node handle)
@@ -31,7 +32,7 @@ static est_status add_read(const est_graph *graph, est_graph_def *def, est_node 
     return EST_OK;
 }
 
-/* Lists a variable in a collection. One without an initializer TensorFlow could not take. */
+/* Lists a variable in a collection. TensorFlow cannot import a variable without an initializer. */
 static est_status add_variable(est_meta_graph_def *meta, const char *collection, est_node handle, bool trainable)
 {
     est_node         initializer = est_graph_initializer(handle.graph, handle.id);
@@ -54,7 +55,7 @@ static est_status add_variable(est_meta_graph_def *meta, const char *collection,
     return status;
 }
 
-/* Lists what fills tables, and from which files. */
+/* Lists the table initializers and their asset files. */
 static est_status add_tables(const est_graph *graph, est_arena *arena, est_meta_graph_def *meta)
 {
     est_nodes tables = est_graph_collection(graph, EST_TABLE_INITIALIZERS);
@@ -110,7 +111,7 @@ est_status est_graph_files_make(const est_graph *graph, est_graph_files *out)
     if (arena == NULL) return est_no_memory();
     status = est_graph_lower(graph, NULL, 0, &lower);
     if (status == EST_UNIMPLEMENTED) {
-        est_log_debug("graph files hold ops of our own: %s", est_error_message());
+        est_log_debug("graph.pbtxt and .meta contain ops that TensorFlow does not have: %s", est_error_message());
         status = EST_OK;
     }
     if (status == EST_OK) status = make(lower != NULL ? lower : graph, arena, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the hooks of the library share. */
+ * Helpers of the library's hooks: allocation, checks of lists and of schedules. */
 #include "train/hooks.h"
 
 #include "base/alloc.h"
@@ -39,7 +39,7 @@ est_status est_every_take(const char *hook, int64_t steps, double secs, est_time
 {
     if (steps < 0 || !(secs >= 0) || (steps > 0) == (secs > 0)) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "the %s is to run every %lld steps and every %g seconds; set exactly one of them", hook,
+                        "the %s has a period of %lld steps and of %g seconds; set exactly one of them above 0", hook,
                         (long long)steps, secs);
     }
     *out = (est_timer){ .every_steps = steps, .every_secs = secs };

@@ -9,62 +9,63 @@
 #include "train/summary_writer.h"
 #include "train/timer.h"
 
-/* --- what hooks share ------------------------------------------------------------------------------------------------ */
+/* --- what hooks share --------------------------------------------------------------------------------------------- */
 
 /* A zeroed hook of that many bytes; NULL with the error set. */
 void *est_hook_alloc(size_t size);
 
-/* A hook or exporter that could not be made is NULL, and the thread still knows why: "<what> <i> is NULL: <why>". */
+/* Fails for a hook or exporter that is NULL because its constructor failed, with the error that the thread recorded
+ * then: "<what> <i> is NULL: <why>". */
 est_status est_refuse_null(const char *what, int i);
 
-/* Refuses a list with a NULL in it. */
+/* Fails for a list with a NULL in it. */
 EST_MUST_CHECK est_status est_hooks_check(const char *what, est_hooks hooks);
 
-/* Refuses what cannot be such a summary: by its dtype, or by its shape as far as it is known. */
+/* Fails for a node whose dtype, or known part of the shape, does not fit this kind of summary. */
 EST_MUST_CHECK est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype,
                                                   const est_shape *shape);
 
-/* A timer for these steps or seconds; `hook` is named in the error when they are not exactly one of them. */
+/* A timer by steps or by seconds. Fails unless exactly one of them is set; the error names `hook`. */
 EST_MUST_CHECK est_status est_every_take(const char *hook, int64_t steps, double secs, est_timer *out);
 
-/* --- hooks ----------------------------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
 
 /* "loss = 0.31, step = 100 (0.123 sec)" at run 0, n, 2n, ... of the loop. The step is the one before the run. */
 est_hook *est_loss_log_hook(int64_t every_n);
 
 /* One live line on the terminal: step, examples a second, loss, time left. Nothing when stderr is not a terminal, see
- * est_log_status in base/log.h. The end is num_steps from the start, or max_steps; both 0: none is known. */
+ * est_log_status in base/log.h. The end is num_steps from the start, or max_steps; both 0: unknown. */
 est_hook *est_progress_hook(int64_t num_steps, int64_t max_steps);
 
-/* The same for the batches of an evaluation; steps 0: no end is known. */
+/* The same for the batches of an evaluation; steps 0: the end is unknown. */
 est_hook *est_eval_progress_hook(int64_t steps);
 
-/* Ends a loop whose model has diverged: `what` ("variable 'w'") is NaN. As its NaN hook has it, with an error, as without
- * such a hook, or with a warning and a stop. */
+/* Ends a loop whose model has diverged: `what` ("variable 'w'") is NaN. The NaN hook of the loop decides between an
+ * error and a warning with a stop; without such a hook it is an error. */
 EST_MUST_CHECK est_status est_loop_diverged(est_loop *loop, const char *what);
 
-/* --- what kind a hook is; NULL is none ------------------------------------------------------------------------------- */
+/* --- what kind a hook is; NULL is none ---------------------------------------------------------------------------- */
 
 bool est_is_nan_hook(const est_hook *hook);
 bool est_is_checkpoint_saver(const est_hook *hook);
 
-/* When it saves; of a checkpoint saver. */
+/* The schedule of a checkpoint saver. */
 const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver);
 
-/* What early stopping by a metric looks at; texts are the hook's. */
+/* The settings of early stopping by a metric; the hook owns the texts. */
 typedef struct est_stop_rule {
     const char *metric;
     const char *eval_dir;        /* NULL: "eval" in the model directory */
     int64_t     min_steps;       /* results of earlier steps do not count */
-    int64_t     patience;        /* steps without a better result; 0: one beyond a threshold will do */
+    int64_t     patience;        /* steps without a better result; 0: the rule is a threshold */
     int64_t     run_every_steps; /* 0: by time */
 } est_stop_rule;
 
-/* Whether a hook is that. */
+/* True if the hook is early stopping by a metric. */
 bool est_early_stopping_rule(const est_hook *hook, est_stop_rule *out);
 
-/* Listeners that a checkpoint saver tells after its own until the next call; those that it has are told once. Borrowed
- * until then, the list too. */
+/* Gives a checkpoint saver listeners to call after its own; a listener that it already has is called once. The list and
+ * its listeners are borrowed until the next call. */
 void est_checkpoint_saver_lend(est_hook *checkpoint_saver, est_saving_listeners listeners);
 
 #endif

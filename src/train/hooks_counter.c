@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step counter: how many global steps a second. */
+ * The step counter hook: logs and records global steps per second, and warns when the global step does not move. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -10,12 +10,12 @@
 
 #define TAG           "global_step/sec"
 #define DEFAULT_STEPS 100
-#define STUCK_RUNS    20 /* without the step moving: worth a warning */
+#define STUCK_RUNS    20 /* runs with an unchanged step before the warning */
 
 typedef struct step_counter {
     est_hook            hook;
     est_timer           timer;
-    est_summary_writer *writer; /* into a directory of its own; NULL: the loop's */
+    est_summary_writer *writer; /* for output_dir; NULL: the writer of the loop */
     int64_t             last_step;
     int                 stuck;
 } step_counter;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks that log: values of nodes, the loss. They count the runs of the loop, not the global step. */
+ * Hooks that log values of nodes, or the loss. They count iterations of the loop, not global steps. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "base/strbuf.h"
 #include "train/hooks.h"
 
-#define ELEMENTS_MAX 16 /* of one value; more are left out */
+#define ELEMENTS_MAX 16 /* elements logged of one value */
 
-/* --- values as text --------------------------------------------------------------------------------------------------- */
+/* --- values as text ----------------------------------------------------------------------------------------------- */
 
 static void put_element(est_strbuf *line, est_dtype dtype, const void *data, int64_t i)
 {
@@ -71,7 +71,7 @@ static est_status log_line(est_strbuf *line, est_timer *timer, int64_t iteration
     return status;
 }
 
-/* --- values of nodes --------------------------------------------------------------------------------------------------- */
+/* --- values of nodes ---------------------------------------------------------------------------------------------- */
 
 typedef struct logged_node {
     char    *name;
@@ -91,7 +91,7 @@ typedef struct logging_hook {
     void              *user;
     est_timer          timer; /* counts iterations */
     int64_t            iterations;
-    bool               due; /* in this run */
+    bool               due; /* this run logs */
 } logging_hook;
 
 static void drop_values(logging_hook *own)
@@ -138,7 +138,8 @@ static est_status logging_begin(est_hook *hook, est_loop *loop)
 
         node->node = node->given.graph != NULL ? node->given : est_graph_find(est_loop_graph(loop), node->name);
         if (node->node.graph == NULL) {
-            return est_fail(EST_NOT_FOUND, "the logging hook finds no node '%s' in the graph", node->name);
+            return est_fail(EST_NOT_FOUND, "the logging hook logs node '%s', but the graph has no node of that name",
+                            node->name);
         }
         node->fetch = est_loop_fetch(loop, node->node);
     }
@@ -177,7 +178,7 @@ static est_status logging_end(est_hook *hook, est_loop *loop)
     logging_hook *own    = EST_CONTAINER_OF(hook, logging_hook, hook);
     est_status    status = EST_OK;
 
-    if (!own->at_end || est_loop_runs(loop) == 0) return EST_OK; /* without a batch there is nothing to compute from */
+    if (!own->at_end || est_loop_runs(loop) == 0) return EST_OK; /* no run took place, so there are no values */
     for (int i = 0; i < own->n && status == EST_OK; i++) {
         status = est_loop_compute(loop, (est_nodes){ &own->nodes[i].node, 1 }, &own->values[i].tensor);
     }
@@ -246,13 +247,13 @@ est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging
     return &own->hook;
 }
 
-/* --- the loss ----------------------------------------------------------------------------------------------------------- */
+/* --- the loss ----------------------------------------------------------------------------------------------------- */
 
 typedef struct loss_log_hook {
     est_hook  hook;
     est_timer timer; /* counts iterations */
     int64_t   iterations;
-    int64_t   runs; /* of the loop, after the last of them: steps that only others have made are none */
+    int64_t   runs; /* of the loop at the last line; global steps of other workers do not count */
     int64_t   step; /* before this run */
 } loss_log_hook;
 

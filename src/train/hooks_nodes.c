@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks around nodes of the user: feeding some in every run, computing some at the end. */
+ * Hooks around the user's nodes: one feeds nodes in every run, one computes final values at the end. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,7 +23,7 @@ static est_node *copy_nodes(est_nodes nodes)
     return copy;
 }
 
-/* --- at the end ------------------------------------------------------------------------------------------------------- */
+/* --- at the end --------------------------------------------------------------------------------------------------- */
 
 typedef struct final_ops_hook {
     est_hook     hook;
@@ -54,9 +54,8 @@ static est_status final_end(est_hook *hook, est_loop *loop)
 
     if (status == EST_OK) return EST_OK;
     if (est_loop_input_ended(loop) && est_loop_runs(loop) == 0) {
-        est_log_warn(
-            "The final values could not be computed, and the input had ended before its first batch: most likely "
-            "they depend on the input. Final values should come from variables.");
+        est_log_warn("The final values could not be computed, and the input ended before its first batch: most likely "
+                     "they depend on the input. Final values should come from variables.");
     }
     return est_fail_context(status, "computing the final values");
 }
@@ -96,13 +95,13 @@ const est_tensor *est_final_value(const est_hook *final_ops, int i)
     return i >= 0 && i < own->n ? own->values[i] : NULL;
 }
 
-/* --- feeding ----------------------------------------------------------------------------------------------------------- */
+/* --- feeding ------------------------------------------------------------------------------------------------------ */
 
 typedef struct feed_fn_hook {
     est_hook     hook;
     est_node    *nodes;  /* [n] */
     int         *feeds;  /* [n] */
-    est_tensor **values; /* [n]: what fn made */
+    est_tensor **values; /* [n]: values from fn */
     int          n;
     est_feed_fn  fn;
     void        *user;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The profiler: a Chrome timeline of a step every so often. The first run only starts the clock. */
+ * The profiler hook: writes a Chrome timeline of one step every so many steps or seconds. The first run only starts the
+ * timer. */
 #include <inttypes.h>
 
 #include "base/alloc.h"

@@ -14,19 +14,19 @@
 #include "train/hooks.h"
 
 #define DRAW_NS       (EST_NS_PER_SEC / 10)
-#define NEWEST_WEIGHT 0.2 /* of the latest speed in the one that is shown */
-#define INPUT_IS_SLOW 0.5 /* share of the time spent waiting for it that is worth saying */
+#define NEWEST_WEIGHT 0.2 /* weight of the latest speed in the moving average */
+#define INPUT_IS_SLOW 0.5 /* share of the time spent waiting for input above which the line says so */
 
 typedef struct progress_hook {
     est_hook hook;
-    bool     evaluates; /* its runs are counted, not global steps */
-    int64_t  num_steps; /* to be made from the first session on; 0: max_steps was given */
-    int64_t  max_steps; /* 0: no end is known */
+    bool     evaluates; /* counts runs, not global steps */
+    int64_t  num_steps; /* to train from the first session on; 0: max_steps was given */
+    int64_t  max_steps; /* 0: the end is unknown */
     bool     shown, has_speed;
-    int64_t  rows;       /* since the line was drawn */
-    int64_t  drawn_ns;   /* when that was */
-    int64_t  drawn_at;   /* how far it was then */
-    double   drawn_wait; /* seconds spent waiting for input until then */
+    int64_t  rows;       /* since the line was last drawn */
+    int64_t  drawn_ns;   /* time of the last drawing */
+    int64_t  drawn_at;   /* step at the last drawing */
+    double   drawn_wait; /* seconds spent waiting for input until the last drawing */
     double   rows_per_sec, steps_per_sec;
 } progress_hook;
 
@@ -48,7 +48,7 @@ static void mark(progress_hook *own, est_loop *loop)
     own->drawn_wait = input_wait(loop);
 }
 
-/* Three digits that are read at a glance: "0.25", "5.3", "812", "23.1k", "1.2M". */
+/* Three significant digits: "0.25", "5.3", "812", "23.1k", "1.2M". */
 static void put_rate(est_strbuf *line, double rate)
 {
     static const char *const units[] = { "", "k", "M", "G" };
@@ -86,7 +86,7 @@ static void draw(const progress_hook *own, est_loop *loop, const char *waits_for
         put_time_left(&line, (double)(own->max_steps - step) / own->steps_per_sec);
     }
     if (waits_for[0] != '\0') est_strbuf_printf(&line, "  %s", waits_for);
-    est_log_status(est_strbuf_text(&line)); /* shorter when memory was out */
+    est_log_status(est_strbuf_text(&line)); /* truncated if out of memory */
     est_strbuf_clear(&line);
 }
 
@@ -113,7 +113,8 @@ static est_status progress_after_run(est_hook *hook, est_loop *loop)
     double         secs, waited;
 
     if (!own->shown) return EST_OK;
-    if (!est_loop_input_ended(loop)) own->rows += est_loop_batch_rows(loop); /* else others have the batches */
+    /* a run after the end of the input has no rows: other workers have the batches */
+    if (!est_loop_input_ended(loop)) own->rows += est_loop_batch_rows(loop);
     if (est_now_ns() - own->drawn_ns < DRAW_NS && est_loop_runs(loop) > 1) return EST_OK;
     secs   = (double)(est_now_ns() - own->drawn_ns) / (double)EST_NS_PER_SEC;
     waited = input_wait(loop) - own->drawn_wait;
@@ -144,7 +145,7 @@ static void progress_free(est_hook *hook)
 {
     progress_hook *own = EST_CONTAINER_OF(hook, progress_hook, hook);
 
-    take_away(own); /* a loop that failed did not end it */
+    take_away(own); /* the line remains if a previous loop failed */
     est_free(own);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks that end a loop: at a step, after some seconds, at a NaN. */
+ * Hooks that end a loop: at a step, after some seconds, or at a NaN loss. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "train/hooks.h"
 
-/* --- at a step ------------------------------------------------------------------------------------------------------ */
+/* --- at a step ---------------------------------------------------------------------------------------------------- */
 
 typedef struct stop_at_step {
     est_hook hook;
@@ -36,7 +36,7 @@ static est_status stop_at_step_begin(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* Only the first session of a loop says where the steps are counted from. */
+/* Steps count from the first session of a loop: a session that is created after a failure does not move the end. */
 static est_status stop_at_step_session(est_hook *hook, est_loop *loop)
 {
     stop_at_step *own = EST_CONTAINER_OF(hook, stop_at_step, hook);
@@ -63,8 +63,9 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
 
     if (num_steps < 0 || last_step < 0 || (num_steps > 0) == (last_step > 0)) {
         (void)est_fail(EST_INVALID_ARGUMENT,
-                       "a stop after %" PRId64 " steps and at step %" PRId64 ": exactly one must be above 0", num_steps,
-                       last_step);
+                       "the stop hook has num_steps %" PRId64 " and last_step %" PRId64
+                       "; set exactly one of them above 0",
+                       num_steps, last_step);
         return NULL;
     }
     own = est_hook_alloc(sizeof *own);
@@ -79,7 +80,7 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
     return &own->hook;
 }
 
-/* --- after some seconds ----------------------------------------------------------------------------------------------- */
+/* --- after some seconds ------------------------------------------------------------------------------------------- */
 
 typedef struct stop_at_secs {
     est_hook hook;
@@ -129,14 +130,15 @@ est_hook *est_stop_at_secs_hook(double seconds)
     return &own->hook;
 }
 
-/* --- at a NaN --------------------------------------------------------------------------------------------------------- */
+/* --- at a NaN ----------------------------------------------------------------------------------------------------- */
 
 typedef struct nan_hook {
     est_hook hook;
     bool     fail;
 } nan_hook;
 
-/* The log line of a loss is the one that people look for. An input that is not finite is the likelier reason. */
+/* The log line for a loss is TensorFlow's. A non-finite input is a more likely cause than divergence, so look for one
+ * first. */
 static est_status diverge(est_loop *loop, bool fail, const char *what)
 {
     char reason[160], input[EST_LOOP_TEXT_MAX];
@@ -166,7 +168,7 @@ static est_status nan_after_run(est_hook *hook, est_loop *loop)
 {
     nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
 
-    if (est_loop_runs(loop) == 0) return EST_OK; /* a step that only others have made */
+    if (est_loop_runs(loop) == 0) return EST_OK; /* the step of another worker: there is no loss here */
     return isnan(est_loop_loss(loop)) ? diverge(loop, own->fail, "loss") : EST_OK;
 }
 

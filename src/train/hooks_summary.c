@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary saver: what the model shows into an event file, in the first run and then every so often. */
+ * The summary saver hook: writes the summaries of the model to an event file, in the first run and periodically. */
 #include "base/alloc.h"
 #include "base/options.h"
 #include "train/hooks.h"
 
 typedef struct summary_saver {
     est_hook            hook;
-    est_summary_writer *writer;  /* into a directory of its own; NULL: the loop's */
-    int                *fetches; /* [shown by the loop] */
+    est_summary_writer *writer;  /* for output_dir; NULL: the writer of the loop */
+    int                *fetches; /* [summaries of the loop] */
     est_timer           timer;
-    bool                due; /* in this run */
+    bool                due; /* this run writes */
 } summary_saver;
 
 static est_summary_writer *writer_of(const summary_saver *own, est_loop *loop)
@@ -66,10 +66,11 @@ static bool pictures(const est_shape *shape)
 est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype, const est_shape *shape)
 {
     static const char *const wanted[] = {
-        [EST_MODEL_SCALAR]    = "a scalar is one number: take the mean, or show a histogram",
-        [EST_MODEL_HISTOGRAM] = "a histogram is of numbers",
-        [EST_MODEL_TEXT]      = "a text is one string",
-        [EST_MODEL_IMAGE]     = "images are uint8 or floats, [n, height, width, channels] with 1, 3 or 4 channels",
+        [EST_MODEL_SCALAR]    = "expected one number: take the mean, or add a histogram",
+        [EST_MODEL_HISTOGRAM] = "expected numbers",
+        [EST_MODEL_TEXT]      = "expected one string",
+        [EST_MODEL_IMAGE]     = "expected uint8 or floats of shape [n, height, width, channels] with 1, 3 or 4 "
+                                "channels",
     };
     bool numbers = dtype != EST_STRING && dtype != EST_RESOURCE;
     bool good    = false;

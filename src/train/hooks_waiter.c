@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waiting for others before the first run: until the shared global step has come far enough. */
+ * The global step waiter hook: delays the first run until other workers have advanced the shared global step far
+ * enough. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ typedef struct step_waiter {
     bool     done;
 } step_waiter;
 
-/* The step as the variable says it now, not as it was in a run of ours. */
+/* The value of the variable now; the loop knows only the step of its own last run. */
 static est_status current_step(est_loop *loop, int64_t *out)
 {
     est_tensor *value;
@@ -40,7 +41,8 @@ static est_status waiter_before_run(est_hook *hook, est_loop *loop)
 {
     step_waiter *own    = EST_CONTAINER_OF(hook, step_waiter, hook);
     int64_t      logged = INT64_MIN / 2;
-    est_waiting  wait   = est_wait_make("this task", "the steps of others", "it trains from a later step on", INFINITY);
+    est_waiting  wait   = est_wait_make("this task", "the steps of other workers", "it starts training at a later step",
+                                        INFINITY);
 
     while (!own->done) {
         int64_t step;
@@ -57,7 +59,7 @@ static est_status waiter_before_run(est_hook *hook, est_loop *loop)
         snprintf(text, sizeof text, "step %" PRId64 "  waiting for step %" PRId64 " of others", step, own->until);
         est_log_status(text);
         est_wait_report(&wait, text);
-        if (est_signals_wait(POLL_SECS)) break; /* the loop sees the signal, too */
+        if (est_signals_wait(POLL_SECS)) break; /* the loop handles the signal itself */
     }
     if (logged >= 0) est_log_status(NULL);
     return EST_OK;

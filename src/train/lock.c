@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lock of a directory: a lock of the open file (F_OFD_SETLK), which the kernel drops when the process is gone,
- * and which can be asked about without being taken. The text of the file only says who has it: "host\n123\n".
+ * The lock of a directory: a lock of the open file (F_OFD_SETLK), which the kernel releases when the process ends, and
+ * which can be queried without taking it. The text of the file only names the holder: "host\n123\n".
  *
  * On NFS the lock is the server's. When the server forgets it (a restart without its lease recovery, a mount with
  * nolock), two processes can hold it; a file system without locks is used without one, with a warning. */
@@ -24,7 +24,7 @@
 #define TRAINER  "trainer"
 #define TEXT_MAX (HOST_NAME_MAX + 32)
 
-#define ATTEMPTS_MAX 100 /* after so many a file is not gone again and again: its file system numbers files oddly */
+#define ATTEMPTS_MAX 100 /* attempts; after that the file system does not have stable file numbers */
 
 struct est_dir_lock {
     char *path;
@@ -40,7 +40,7 @@ static est_status lock_path(const char *role, const char *dir, char **out)
     return est_strbuf_take(&path, out);
 }
 
-/* Who wrote the file, as "host, process 123"; "an unknown process" while nothing is there. */
+/* The process that wrote the file, as "host, process 123"; "an unknown process" while the file is empty. */
 static void read_holder(int fd, char *out, size_t size)
 {
     char    text[TEXT_MAX + 1];
@@ -67,7 +67,7 @@ static void write_holder(int fd)
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     n = snprintf(text, sizeof text, "%s\n%ld\n", host, (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
-        est_log_debug("who holds the directory could not be written: %s", strerror(errno));
+        est_log_debug("cannot write the name of this process into the lock file: %s", strerror(errno));
     }
 }
 
@@ -100,7 +100,7 @@ static est_status lock_file(est_dir_lock *lock, const char *role, const char *di
     return EST_OK;
 }
 
-/* Whether the file that was locked is still the one of that name: its holder may have removed it after it was opened here. */
+/* Whether the locked file still has its name: the previous holder may have removed it after it was opened here. */
 static bool is_current(const est_dir_lock *lock)
 {
     struct stat ours, there;
@@ -152,15 +152,16 @@ bool est_dir_lock_was_left(const est_dir_lock *lock)
     return lock->was_left;
 }
 
-/* Removed while it is still locked: who has opened it before finds out with is_current. Where it stays, closing is not
- * enough: a process that was forked meanwhile has the same open file, and would hold the lock for as long as it lives. */
+/* The file is removed while it is still locked: a process that has already opened it notices with is_current. If it
+ * cannot be removed, closing it is not enough: a forked child shares the open file and would hold the lock for as long
+ * as it lives. */
 void est_dir_lock_release(est_dir_lock *lock)
 {
     struct flock whole = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
     if (lock == NULL) return;
-    if (unlink(lock->path) != 0) est_log_debug("%s stays: %s", lock->path, strerror(errno));
-    if (fcntl(lock->fd, F_OFD_SETLK, &whole) != 0) est_log_debug("the lock was none: %s", strerror(errno));
+    if (unlink(lock->path) != 0) est_log_debug("cannot remove %s: %s", lock->path, strerror(errno));
+    if (fcntl(lock->fd, F_OFD_SETLK, &whole) != 0) est_log_debug("cannot release the lock: %s", strerror(errno));
     close(lock->fd);
     est_free(lock->path);
     est_free(lock);
@@ -182,7 +183,7 @@ est_status est_dir_lock_holder_as(const char *role, const char *dir, char *out, 
             status = est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
         }
     } else if (fcntl(fd, F_OFD_GETLK, &whole) != 0 && !has_no_locks(errno)) {
-        status = est_fail(est_status_from_errno(errno), "%s: cannot be asked for its lock: %s", path, strerror(errno));
+        status = est_fail(est_status_from_errno(errno), "%s: cannot query the lock: %s", path, strerror(errno));
     } else if (whole.l_type == F_UNLCK) {
         snprintf(out, size, "%s", "");
     } else {

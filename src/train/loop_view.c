@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What hooks see of a loop. */
+ * The loop as hooks see it (est_loop_*): feeds, fetches, results, stop requests, and the search for a non-finite
+ * input. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -60,7 +61,7 @@ int64_t est_field_rows(const est_field *field)
 
     if (field->values == NULL) return 0;
     if (field->splits != NULL)
-        return est_tensor_count(field->splits) - 1; /* where rows begin, and where the last ends */
+        return est_tensor_count(field->splits) - 1; /* offsets of the rows, and the end of the last */
     shape = est_tensor_shape(field->values);
     return shape->rank > 0 ? shape->dim[0] : 0;
 }
@@ -82,7 +83,7 @@ static double float_at(const est_tensor *values, int64_t i)
     return ((const double *)est_tensor_data(values))[i];
 }
 
-/* Which row of a field has element i of its values. */
+/* The row of a field that holds element i of its values. */
 static int64_t row_of(const est_field *field, int64_t i)
 {
     const est_shape *shape = est_tensor_shape(field->values);
@@ -128,7 +129,7 @@ void est_loop_give_back(const est_tensor **value)
     *value = NULL;
 }
 
-/* Keeps the thread's last error as that of the loop; the next call that can fail reports it. */
+/* Stores the thread's last error in the loop; the next call that returns a status reports it. */
 static void loop_fail(est_loop *loop, est_status status)
 {
     if (loop->failed != EST_OK) return;
@@ -141,11 +142,11 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
     est_status status = EST_OK;
 
     if (loop->phase != LOOP_BEGINS) {
-        status = est_fail(EST_FAILED_PRECONDITION, "a hook can name what it wants to %s only in begin", purpose);
+        status = est_fail(EST_FAILED_PRECONDITION, "a hook can request nodes to %s only in begin", purpose);
     } else if (node.graph == NULL) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s a node that does not exist", purpose);
+        status = est_fail(EST_INVALID_ARGUMENT, "a hook requests to %s a node that does not exist", purpose);
     } else if (node.graph != loop->spec.graph) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s '%s', which is a node of another graph", purpose,
+        status = est_fail(EST_INVALID_ARGUMENT, "a hook requests to %s '%s', which is a node of another graph", purpose,
                           est_node_name(node));
     } else if (list->n == list->capacity) {
         int       capacity = list->capacity > 0 ? 2 * list->capacity : 8;
@@ -184,7 +185,7 @@ int est_loop_add_feed(est_loop *loop, est_node node)
     if (loop == NULL) return -1;
     for (int i = 0; i < loop->fed.n; i++) {
         if (memcmp(&loop->fed.data[i], &node, sizeof node) != 0) continue;
-        loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook wants to feed '%s', which %s feeds already",
+        loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook requests to feed '%s', which %s already feeds",
                                  est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
         return -1;
     }
@@ -199,7 +200,7 @@ void est_loop_set_feed(est_loop *loop, int i, est_tensor *value)
     if (loop == NULL) return;
     at = i + loop->spec.n_feeds;
     if (loop->values == NULL || i < 0 || at >= loop->fed.n || value == NULL) {
-        loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook gives feed %d of %d %s value", i,
+        loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook sets feed %d of %d to %s value", i,
                                  loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
         return;
     }
@@ -215,7 +216,7 @@ void est_loop_trace(est_loop *loop)
 
 est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_timeline_options *options)
 {
-    if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: nothing was run yet", path);
+    if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: no step has run yet", path);
     return est_step_write_timeline(loop->variants[loop->ran].step, path, options);
 }
 
@@ -224,7 +225,7 @@ est_step *est_loop_ran(est_loop *loop)
     return loop->ran >= 0 ? loop->variants[loop->ran].step : NULL;
 }
 
-/* Where fetch i is among the results of the last run; -1: it is not. */
+/* The index of fetch i in the results of the last run; -1: it was not fetched. */
 static int place_of(const est_loop *loop, int i)
 {
     return loop != NULL && loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
@@ -284,7 +285,7 @@ void est_loop_request_stop(est_loop *loop, const char *reason)
     if (loop == NULL) return;
     if (loop->stop) return;
     loop->stop = true;
-    snprintf(loop->stop_reason, sizeof loop->stop_reason, "%s", reason != NULL ? reason : "a hook asked to stop");
+    snprintf(loop->stop_reason, sizeof loop->stop_reason, "%s", reason != NULL ? reason : "a hook requested a stop");
 }
 
 bool est_loop_should_stop(const est_loop *loop)

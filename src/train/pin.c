@@ -3,7 +3,8 @@
  * Pinned checkpoints.
  *
  * A saver removes the index of a checkpoint before its data (saver.c, S4), and gives a step that is saved again another
- * index. So links are whole if the index is still the one that was linked first when all others have been made. */
+ * index. So the index is linked first, and the links are complete if the index is still the same file after all others
+ * are linked. */
 #include "train/pin.h"
 
 #include <dirent.h>
@@ -19,13 +20,13 @@
 #include "base/strbuf.h"
 #include "format/checkpoint.h"
 
-/* What a link is made of, and where. */
+/* The two prefixes of a link: the existing file and the new name. */
 typedef struct linking {
     const char *folder, *name; /* of the checkpoint */
     const char *dir;           /* of the links */
 } linking;
 
-/* Links one file "<name><suffix>". EST_UNIMPLEMENTED: there can be no links. */
+/* Links one file "<name><suffix>". EST_UNIMPLEMENTED: the file system does not support or allow links. */
 static est_status link_one(const linking *l, const char *suffix)
 {
     est_strbuf from = { 0 }, to = { 0 };
@@ -86,10 +87,10 @@ static est_status link_all(const linking *l)
     EST_TRY(stat_index(l->dir, l->name, &linked));
     EST_TRY(stat_index(l->folder, l->name, &now));
     if (linked.st_ino == now.st_ino && linked.st_dev == now.st_dev) return EST_OK;
-    return est_fail(EST_NOT_FOUND, "%s/%s was saved anew", l->folder, l->name);
+    return est_fail(EST_NOT_FOUND, "%s/%s was saved again while it was being linked", l->folder, l->name);
 }
 
-/* As link_all, with the folder of `prefix` ended where its name begins. */
+/* As link_all, with `prefix` split into folder and name. */
 static est_status link_checkpoint(const char *dir, const char *prefix)
 {
     const char *slash  = strrchr(prefix, '/');
@@ -132,7 +133,8 @@ est_status est_pin_take(est_pin *pin, const char *prefix)
         if (status != EST_OK) est_pin_drop(pin);
     }
     if (status == EST_UNIMPLEMENTED && !pin->unlinked) {
-        est_log_info("Checkpoints are read where they are, and may be removed meanwhile: no links to them (%s).",
+        est_log_info("Hard links to checkpoints are not possible (%s): checkpoints are read in place and may be "
+                     "removed while they are read.",
                      est_error_message());
         pin->unlinked = true;
     }
@@ -171,7 +173,8 @@ void est_pin_drop(est_pin *pin)
     pin->of[0] = pin->prefix[0] = '\0';
     if (pin->dir == NULL) return;
     est_error_take(EST_OK, &error);
-    if (est_dir_remove(pin->dir) != EST_OK) est_log_warn("links to a checkpoint stay: %s", est_error_message());
+    if (est_dir_remove(pin->dir) != EST_OK)
+        est_log_warn("cannot remove the links to a checkpoint: %s", est_error_message());
     (void)est_error_raise(&error);
 }
 

@@ -9,12 +9,12 @@
  *   est_session_init, and reads each byte once;
  * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
  *   (the file was changed in between), the variables are marked as having no value.
- * - with variables at other tasks all are verified first, here and there. Should a task fail after that its variables
- *   have no values, while others may have theirs already. Only restoring again mends that.
- * A damaged checkpoint is so found before or while reading and the next one can be tried.
+ * - with variables at other tasks all are verified first, here and there. If a task fails after that, its variables
+ *   have no values, while others may already have theirs. Restoring again repairs that.
+ * So a damaged checkpoint is found before or during reading, and the next one can be tried.
  *
- * Values of variables with rows for keys count as none while there are no keys. An export has their keys and rows, and nothing of
- * what training goes on from: when keys were seen, and which wait for admission. */
+ * The rows of a dynamic embedding have no values while it has no keys. An export has the keys and rows, but not the
+ * history that training needs: when each key was last seen, and which keys wait for admission. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,16 +29,16 @@
 #include "runtime/store_files.h"
 #include "train/saver.h"
 
-#define NAMED_MAX 3 /* variables of a kind that an error names */
+#define NAMED_MAX 3 /* an error names at most so many variables of a kind */
 
 /* A variable to restore. */
 typedef struct target {
     est_var                       *var;
     const char                    *stored;    /* name to look for */
-    bool                           optional;  /* starts anew where a checkpoint lacks it */
-    const char                    *key;       /* of the checkpoint at hand; NULL: it has none */
-    const est_checkpoint_variable *stored_as; /* there; NULL: it has none */
-    bool                           excused;   /* history of keys of which the checkpoint at hand, an export, has none */
+    bool                           optional;  /* initialized if the checkpoint lacks it */
+    const char                    *key;       /* name in the current checkpoint; NULL: it lacks the variable */
+    const est_checkpoint_variable *stored_as; /* entry of the current checkpoint; NULL: it lacks the variable */
+    bool                           excused;   /* key history, which an export does not have */
 } target;
 
 typedef struct restoring {
@@ -47,8 +47,8 @@ typedef struct restoring {
     const est_restore_options *options;
     target                    *targets;
     int                        n, n_missing, n_misfit, n_filtered;
-    est_tensor               **extras;                        /* read from the checkpoint at hand */
-    char                       used[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint that was */
+    est_tensor               **extras;                        /* read from the current checkpoint */
+    char                       used[EST_CHECKPOINT_PATH_MAX]; /* prefix of the restored checkpoint */
 } restoring;
 
 /* --- what to restore -------------------------------------------------------------------------------------------- */
@@ -87,8 +87,9 @@ static est_status check_used(const est_restore_options *options, const bool *use
 {
     for (int i = 0; i < options->renames.n; i++) {
         if (used[i]) continue;
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is to be restored from \"%s\", but no such variable is restored",
-                        options->renames.data[i].variable, options->renames.data[i].stored);
+        return est_fail(
+            EST_INVALID_ARGUMENT, "a rename restores \"%s\" from \"%s\", but no variable \"%s\" is restored",
+            options->renames.data[i].variable, options->renames.data[i].stored, options->renames.data[i].variable);
     }
     return EST_OK;
 }
@@ -108,7 +109,7 @@ static bool is_collected(const est_graph *graph, const char *collection, const c
     return false;
 }
 
-/* The targets of `vars`, and memory for what is read beside them. */
+/* The targets of `vars`, and memory for the extras. */
 static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 {
     const est_restore_options *options = r->options;
@@ -151,8 +152,8 @@ static const est_checkpoint_variable *stored_as(const restoring *r, const est_va
     return NULL;
 }
 
-/* The keys that a variable has rows for, if they are restored with all that makes them a set, or as an export has them, with
- * nothing of that; else NULL. */
+/* The keys of the dynamic embedding that a variable belongs to, if they are restored with their complete history, or
+ * without any as from an export; else NULL. */
 static const est_checkpoint_variable *stored_keys(const restoring *r, const est_key_rows *rows)
 {
     bool seen = stored_as(r, rows->vars[1]) != NULL, older = stored_as(r, rows->vars[2]) != NULL;
@@ -160,8 +161,8 @@ static const est_checkpoint_variable *stored_keys(const restoring *r, const est_
     return seen == older ? stored_as(r, rows->vars[0]) : NULL;
 }
 
-/* Whether the variable is history of keys of a dynamic embedding whose keys are there without theirs, or belongs to one that was
- * exported without any key: then there is nothing to read. */
+/* Whether there is nothing to read for a variable: it is the key history of a dynamic embedding that was exported
+ * without it, or it belongs to one that was exported without any key. */
 static bool is_excused(const restoring *r, const est_store *store, const est_var *var)
 {
     const est_key_rows            *rows = var->rows != NULL ? est_store_table_rows(store, var) : NULL;
@@ -174,7 +175,8 @@ static bool is_excused(const restoring *r, const est_store *store, const est_var
     return var->rows != rows || var == rows->vars[1] || var == rows->vars[2] || var->value.shape.rank == 0;
 }
 
-/* How many rows are stored may differ from how many there can be, but must be the same for all of a set. */
+/* The checkpoint may have fewer rows than the capacity, but all variables of a dynamic embedding must have the same
+ * number. */
 static bool fits(const restoring *r, const target *t, const est_checkpoint_variable *stored)
 {
     const est_checkpoint_variable *keys = t->var->rows != NULL ? stored_keys(r, t->var->rows) : NULL;
@@ -187,7 +189,7 @@ static bool fits(const restoring *r, const target *t, const est_checkpoint_varia
     return stored->dtype == t->var->value.dtype && est_shape_equal(&stored->shape, &want);
 }
 
-/* Tables that have a row for every entry grow with what they are for. */
+/* Whether only the number of rows differs, as after a vocabulary or a number of buckets changed. */
 static bool only_rows_differ(const est_view *value, const est_checkpoint_variable *stored)
 {
     est_shape rows = stored->shape;
@@ -197,7 +199,8 @@ static bool only_rows_differ(const est_view *value, const est_checkpoint_variabl
     return est_shape_equal(&rows, &value->shape);
 }
 
-/* Whether a variable belongs to another one, as an optimizer's slots do: they go where that one goes. */
+/* Whether a variable is a slot of another one, as an optimizer's are: an error that names the variable covers its
+ * slots. */
 static bool is_slot(const restoring *r, const target *t)
 {
     for (int i = 0; i < r->n; i++) {
@@ -220,7 +223,7 @@ static bool is_misfit(const restoring *r, const target *t)
     return t->key != NULL && !fits(r, t, t->stored_as);
 }
 
-/* Picks up to NAMED_MAX of the targets that an error is about; slots only where there is nothing else. */
+/* Picks up to NAMED_MAX of the targets that an error is about; slots only if there are no others. */
 static int choose_named(const restoring *r, bool (*is)(const restoring *r, const target *t),
                         const target    *named[NAMED_MAX])
 {
@@ -246,7 +249,7 @@ static bool ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Variables that the checkpoint has with another dtype or shape, as text. */
+/* Appends the variables whose dtype or shape differs in the checkpoint. */
 static void list_misfits(const restoring *r, est_strbuf *out)
 {
     const target *named[NAMED_MAX];
@@ -282,7 +285,7 @@ static void list_misfits(const restoring *r, est_strbuf *out)
     put_more(out, r->n_misfit - n);
 }
 
-/* Whether all variables that it does not have are those of the optimizer. */
+/* Whether all variables that the checkpoint lacks are the optimizer's. */
 static bool lacks_optimizer(const restoring *r)
 {
     const est_graph *graph = est_session_graph(r->session);
@@ -295,7 +298,7 @@ static bool lacks_optimizer(const restoring *r)
     return true;
 }
 
-/* Variables that it does not have. */
+/* Appends the variables that the checkpoint lacks. */
 static void list_missing(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
     const target *named[NAMED_MAX];
@@ -315,7 +318,8 @@ static void list_missing(const restoring *r, const est_checkpoint *checkpoint, e
     est_strbuf_append(out, r->n_misfit == 0 && lacks_optimizer(r) ? EST_OPTIMIZER_ADVICE : EST_RESTORE_ADVICE);
 }
 
-/* Not EST_NOT_FOUND: that would mean that there is no checkpoint, and a training would begin anew over this one. */
+/* Not EST_NOT_FOUND: that means that no checkpoint exists, and training would start from step 0 and overwrite this
+ * one. */
 static est_status fail_match(const restoring *r, const est_checkpoint *checkpoint, bool missing)
 {
     est_strbuf text = { 0 };
@@ -332,7 +336,7 @@ static est_status fail_match(const restoring *r, const est_checkpoint *checkpoin
     return status;
 }
 
-/* Finds every target; a model that does not fit is no fault of the checkpoint. */
+/* Finds every target in the checkpoint. A model that does not fit does not make the checkpoint damaged. */
 static est_status match(restoring *r, const est_checkpoint *checkpoint)
 {
     int        n_lacking = 0;
@@ -380,15 +384,16 @@ static est_status read_extras(restoring *r, const est_checkpoint *checkpoint)
     return EST_OK;
 }
 
-/* What is to be read, by where it is. */
+/* The variables to read, those of this process and those of other tasks. */
 typedef struct reads {
     est_store_entry *here;
     int              n_here;
     est_remote_list  elsewhere;
-    bool             verified; /* to be, before anything changes */
+    bool             verified; /* to verify before anything changes */
 } reads;
 
-/* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
+/* With other tasks everything is verified first: a task that has read its variables cannot roll back when another task
+ * fails. */
 static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
     out->elsewhere.missing_only = r->options->missing_only;
@@ -452,8 +457,8 @@ static est_status read_checkpoint(restoring *r, const est_checkpoint *checkpoint
     return read_variables(r, bundle);
 }
 
-/* Restores from one checkpoint. Running out of memory is not its fault, nor is a model that does not fit. The saver
- * learns which are of no use, to remove them before good ones. */
+/* Restores from one checkpoint. The saver is told which checkpoints are damaged, so that it removes them before good
+ * ones. Lack of memory and a model that does not fit are not damage. */
 static est_status restore_prefix(void *user, const char *prefix, bool *unusable)
 {
     restoring      *r = user;
@@ -477,7 +482,7 @@ static est_status restore_prefix(void *user, const char *prefix, bool *unusable)
 
 /* --- where from ------------------------------------------------------------------------------------------------- */
 
-/* The one that was asked for, and no other. That it lacks files is damage: EST_NOT_FOUND would say that there is nothing
+/* Restores the given checkpoint and no other. Missing files are damage: EST_NOT_FOUND would mean that there is nothing
  * to restore. */
 static est_status restore_one(restoring *r, const char *prefix)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What checkpoints hold of a session: what other tasks have of it, and whether it is worth keeping. */
+ * The variables that a checkpoint holds: which of them are at other tasks, and whether one of them is NaN. */
 #include "base/alloc.h"
 #include "runtime/session.h"
 #include "train/saver.h"
@@ -19,7 +19,7 @@ static est_status add_entry(est_remote_list *list, est_remote_entry entry)
     return EST_OK;
 }
 
-/* A variable that is spread over tasks is one tensor of the checkpoint, of which each shard has some rows. */
+/* A partitioned variable is one tensor of the checkpoint; each of its shards has some of the rows. */
 est_status est_remote_list_add(est_remote_list *list, const est_store *store, const est_var *var, const char *key)
 {
     est_store_entry entry = est_store_entry_of(store, var, key);
@@ -55,7 +55,7 @@ static bool has_nan(const est_var *var)
     return var->initialized && est_view_has_nan(&value);
 }
 
-/* The first that is elsewhere and has a NaN; -1: none. */
+/* The first variable at another task that has a NaN; -1: none. */
 static est_status find_remote_nan(est_session *session, est_var *const *vars, int n, int *out)
 {
     est_remote     *remote = est_session_remote(session);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving: a session's variables to a checkpoint, which is then the latest, and removing old ones.
+ * The saver: writes a session's variables to a checkpoint, makes it the latest, and removes old checkpoints.
  *
- * Whatever fails or is killed, and whenever, these hold:
- * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta` beside
- *    it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
+ * These invariants hold at every moment, whatever fails or is killed:
+ * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta`
+ *    beside it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
  * S2 the state file names only checkpoints whose index and `.meta` were on disk before;
- * S3 nothing is removed before the state file that does not name it any more is on disk;
- * S4 of a checkpoint that is removed the index goes first, so that what is left of it is never taken for whole;
- * S5 a save that failed leaves no file of its own, and the checkpoints and the state file of before;
- * S6 a step that is saved again stays restorable throughout: its index changes from the old data to the new in one step
- *    (B3);
- * S7 a restore takes all from one checkpoint or changes nothing (restore.c).
- * A session with variables at other tasks is saved by all of them: each writes a part (runtime/remote.h) under a temporary
- * name, what is here is one more part, and the parts are merged into the checkpoint (format/bundle.h), to which S1 to S7
- * apply as to one that was written whole.
+ * S3 a checkpoint is removed only after the state file that no longer names it is on disk;
+ * S4 the index of a checkpoint is removed first, so that the rest is never taken for a complete checkpoint;
+ * S5 a failed save leaves no file of its own, and leaves the previous checkpoints and state file unchanged;
+ * S6 a step that is saved again stays restorable all the time: its index changes from the old data to the new in one
+ *    step (B3);
+ * S7 a restore takes all values from one checkpoint or changes nothing (restore.c).
+ * Each task of a session with remote variables writes its part of the checkpoint (runtime/remote.h) under a temporary
+ * name, the variables of this process are one more part, and the parts are merged (format/bundle.h). S1 to S7 apply to
+ * the merged checkpoint as to any other.
  *
- * A saver removes only files of its own directory. Files of a process that was killed, temporary ones and data without an
- * index, are removed by the first save of the next one, and those of a save that failed by the next save.
+ * A saver removes only files of its own directory. The first save of a process removes temporary files and data without
+ * an index that a killed process left; the next save removes those of a failed save.
  *
- * What is kept follows TensorFlow's Saver: the last keep_max, and of those that fall out of that list the first that was
- * made after each period of keep_every_n_hours, counted from when the saver was made. Unlike there, checkpoints that a
- * restore found unusable fall out before good ones do: the one that training goes on from may be older. */
+ * What is kept follows TensorFlow's Saver: the last keep_max, and of those that fall out of that list the first that
+ * was made after each period of keep_every_n_hours, counted from when the saver was made. Unlike there, checkpoints
+ * that a restore found unusable fall out before good ones do: the one that training goes on from may be older. */
 #include "train/saver.h"
 
 #include <dirent.h>
@@ -56,8 +56,8 @@
 typedef struct kept {
     char  *path;     /* prefix within the directory */
     double secs;     /* when it was made, since 1970 */
-    bool   unusable; /* a restore found it so */
-    bool   leaves;   /* with the save under way */
+    bool   unusable; /* a restore found it damaged */
+    bool   leaves;   /* leaves the list with the current save */
 } kept;
 
 struct est_saver {
@@ -65,12 +65,12 @@ struct est_saver {
     char  *name;
     char  *state_path;
     int    keep_max;   /* EST_OFF: all */
-    double keep_secs;  /* period; INFINITY: none stays for good */
-    double keep_after; /* the next that was made after this moment stays */
+    double keep_secs;  /* period; INFINITY: none is kept permanently */
+    double keep_after; /* the next checkpoint made after this time is kept permanently */
     kept  *kept;       /* [n_kept], oldest first; empty when all are kept, since none is ever removed */
     int    n_kept, max_kept;
-    bool   swept;       /* leftovers of earlier processes are gone */
-    bool   meta_warned; /* that a `.meta` was not written */
+    bool   swept;       /* files that earlier processes left are removed */
+    bool   meta_warned; /* the log already has the warning that a `.meta` was not written */
 };
 
 /* --- the saver -------------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ const char *est_saver_name(const est_saver *saver)
     return saver->name;
 }
 
-/* The folder of a path, to be freed with est_free; NULL: memory is out. */
+/* The folder of a path, freed with est_free; NULL: out of memory. */
 static char *folder_of(const char *path)
 {
     const char *slash  = strrchr(path, '/');
@@ -111,7 +111,8 @@ est_status est_absolute_prefix(const char *prefix, char **out)
         status = est_no_memory();
     } else if (real == NULL) {
         status = est_status_from_errno(errno);
-        status = est_fail(status, "cannot tell where %s is: %s", folder, strerror(errno));
+        status = est_fail(status, "cannot find the working directory, which the path %s is relative to: %s", folder,
+                          strerror(errno));
     } else {
         status = est_checkpoint_join(real, base_name(prefix), out);
     }
@@ -133,7 +134,7 @@ static est_status reserve_kept(est_saver *saver)
     return EST_OK;
 }
 
-/* Whether the path lies in the saver's directory, however it is written. */
+/* Whether the path lies in the saver's directory; the two may be spelled differently. */
 static bool is_own(const est_saver *saver, const char *path)
 {
     char *folder = folder_of(path), *here = realpath(saver->dir, NULL);
@@ -146,7 +147,7 @@ static bool is_own(const est_saver *saver, const char *path)
     return same;
 }
 
-/* Whether nothing is where the path's folder should be: the directory was moved. */
+/* Whether the path's folder does not exist: the directory was moved. */
 static bool is_folder_gone(const char *path)
 {
     char       *folder = folder_of(path);
@@ -172,7 +173,7 @@ void est_saver_mark_unusable(est_saver *saver, const char *prefix)
     if (i >= 0 && is_own(saver, prefix)) saver->kept[i].unusable = true;
 }
 
-/* Takes one off the list. */
+/* Removes an entry from the list. */
 static void forget(est_saver *saver, int i)
 {
     est_free(saver->kept[i].path);
@@ -180,7 +181,7 @@ static void forget(est_saver *saver, int i)
     memmove(saver->kept + i, saver->kept + i + 1, sizeof *saver->kept * (size_t)(saver->n_kept - i));
 }
 
-/* Puts one at the end of the list, in place of one of its name; `prefix` is taken. There is room. */
+/* Appends an entry to the list and removes one of the same name; `prefix` is taken. The list has room. */
 static void enter(est_saver *saver, char *prefix, double secs)
 {
     int old = find_kept(saver, base_name(prefix));
@@ -189,7 +190,7 @@ static void enter(est_saver *saver, char *prefix, double secs)
     saver->kept[saver->n_kept++] = (kept){ .path = prefix, .secs = secs };
 }
 
-/* Counts a checkpoint of the state file as kept if it is there. When it was made is when its index was written. */
+/* Adds a checkpoint of the state file to the list if it exists. Its time is that of its index file. */
 static est_status seed_one(est_saver *saver, const char *path)
 {
     bool        absolute = path[0] == '/';
@@ -210,7 +211,7 @@ static est_status seed_one(est_saver *saver, const char *path)
     return status;
 }
 
-/* A state file that cannot be read says nothing about what to keep; restoring warns of it. */
+/* An unreadable state file lists no checkpoints; a restore warns about it. */
 static est_status seed(est_saver *saver)
 {
     est_checkpoint_state state  = { 0 };
@@ -228,15 +229,21 @@ static est_status seed(est_saver *saver)
 static est_status check_options(const est_saver_options *options)
 {
     if (options->keep_max < 0 && options->keep_max != EST_OFF) {
-        return est_fail(EST_INVALID_ARGUMENT, "keep_max is %d; it takes a number of checkpoints, 0 for %d, or EST_OFF",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "keep_max is %d; expected a number of checkpoints, 0 for %d, or EST_OFF "
+                        "for all",
                         options->keep_max, KEEP_MAX_DEFAULT);
     }
     if (!(options->keep_every_n_hours >= 0) && options->keep_every_n_hours != EST_OFF) {
-        return est_fail(EST_INVALID_ARGUMENT, "keep_every_n_hours is %g; it takes hours, 0 for %g, or EST_OFF",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "keep_every_n_hours is %g; expected a number of hours, 0 for %g, or "
+                        "EST_OFF",
                         options->keep_every_n_hours, KEEP_HOURS_DEFAULT);
     }
     if (options->name != NULL && (options->name[0] == '\0' || strchr(options->name, '/') != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is no name for checkpoints: it must not be empty or have a /",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "\"%s\" is not a valid name for checkpoints: it must not be empty or "
+                        "contain a /",
                         options->name);
     }
     return EST_OK;
@@ -293,7 +300,7 @@ void est_saver_free(est_saver *saver)
 
 /* --- files of the directory ------------------------------------------------------------------------------------- */
 
-/* Removes the files of the directory that are unwanted; those that cannot be are logged. */
+/* Removes the unwanted files of the directory; failures are logged. */
 static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const char *file, const char *of),
                          const char      *of)
 {
@@ -304,7 +311,7 @@ static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const
         est_log_warn("cannot list the directory %s: %s", saver->dir, strerror(errno));
         return;
     }
-    (void)fsync(dirfd(handle)); /* what was removed before goes before these (S4) */
+    (void)fsync(dirfd(handle)); /* earlier removals reach the disk before these (S4) */
     while ((entry = readdir(handle)) != NULL) {
         if (!unwanted(dirfd(handle), entry->d_name, of)) continue;
         if (unlinkat(dirfd(handle), entry->d_name, 0) == 0 || errno == ENOENT) continue;
@@ -326,7 +333,7 @@ static bool is_file_of(int dir, const char *file, const char *checkpoint)
     return strncmp(file, checkpoint, n) == 0 && is_data_or_meta(file + n);
 }
 
-/* The end of "<name>-<step>" in a file's name; NULL: it does not start like that. */
+/* The end of "<name>-<step>" in a file name; NULL: the name does not start with it. */
 static const char *after_step(const char *file, const char *name)
 {
     size_t n = strlen(name);
@@ -350,8 +357,8 @@ static bool is_part_of(int dir, const char *file, const char *prefix)
     return strncmp(file, prefix, n) == 0 && strncmp(file + n, ".part", 5) == 0;
 }
 
-/* What else a trainer writes under a temporary name. Only one trainer is at work in a directory (train/lock.h), so that those
- * of another process are of a dead one, wherever it ran. */
+/* Other files that a trainer writes under a temporary name. Only one trainer works in a directory (train/lock.h), so
+ * that files of another process belong to a dead one, wherever it ran. */
 static bool is_named_file(const char *file, size_t size)
 {
     static const char *const names[] = { STATE_FILE, EST_GRAPH_FILE, EST_DONE_FILE };
@@ -362,8 +369,8 @@ static bool is_named_file(const char *file, size_t size)
     return false;
 }
 
-/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; "<name>-12.tmp-77-6.part0.index" and
- * other files of parts; and what TensorFlow writes before it gives files their names: "<name>-12.index.tempstate1234". */
+/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; "<name>-12.tmp-77-6.part0.index"
+ * and other files of parts; and temporary files of TensorFlow: "<name>-12.index.tempstate1234". */
 static bool is_temporary(const char *file, const char *name)
 {
     const char *tmp = strstr(file, ".tmp-"), *other = strstr(file, ".tempstate"), *end;
@@ -399,7 +406,7 @@ static bool is_leftover(int dir, const char *file, const char *name)
     return is_temporary(file, name) || is_orphan(dir, file, name);
 }
 
-/* Keeps S4. What cannot be removed is logged: it is in the way of nothing. */
+/* Keeps S4. A failure is only logged: leftover files do no harm. */
 static void remove_checkpoint(const est_saver *saver, const char *prefix)
 {
     char *index;
@@ -408,14 +415,14 @@ static void remove_checkpoint(const est_saver *saver, const char *prefix)
     if (est_file_remove(index) == EST_OK) {
         remove_files(saver, is_file_of, strrchr(prefix, '/') + 1);
     } else {
-        est_log_warn("%s; the checkpoint stays", est_error_message());
+        est_log_warn("cannot remove an old checkpoint: %s", est_error_message());
     }
     est_free(index);
 }
 
 /* --- saving ----------------------------------------------------------------------------------------------------- */
 
-/* A save under way. */
+/* The state of one save. */
 typedef struct saving {
     est_saver              *saver;
     est_session            *session;
@@ -425,14 +432,14 @@ typedef struct saving {
     char                   *prefix; /* dir/name-step */
     char                   *index_path;
     char                   *meta_path;
-    char                   *new_meta;  /* where it is until the index is there; NULL: none */
-    char                   *old_meta;  /* where that of the step is meanwhile; NULL: it has none */
-    ino_t                   old_index; /* 0: no checkpoint of that step exists */
+    char                   *new_meta;  /* temporary name until the index is written; NULL: no `.meta` */
+    char                   *old_meta;  /* where the old one of the step is put aside; NULL: the step has none */
+    ino_t                   old_index; /* 0: no checkpoint of this step exists */
     est_strbuf              state;     /* text of the state file when it is done */
-    bool                    latest;    /* the state file says so */
+    bool                    latest;    /* the state file names the new checkpoint */
 } saving;
 
-/* A dynamic embedding that no task has made yet has no keys, and is saved like that. */
+/* A dynamic embedding that no task has created yet is saved without keys. */
 static est_status check_values(const saving *s)
 {
     EST_TRY(est_session_look(s->session));
@@ -465,13 +472,14 @@ static ino_t index_now(const saving *s)
     return stat(s->index_path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* Writes the new `.meta` beside its place. It only describes the graph: where space is short the checkpoint goes without. */
+/* Writes the new `.meta` under a temporary name. It only describes the graph, so the save continues when writing it
+ * fails. */
 static est_status write_meta(saving *s)
 {
     EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));
     if (est_file_create(s->new_meta, s->options->meta, s->options->meta_size) == EST_OK) return EST_OK;
     if (!s->saver->meta_warned) {
-        est_log_warn("%s.meta is not written (%s); checkpoints are complete without it", s->prefix,
+        est_log_warn("%s.meta could not be written (%s); checkpoints are complete without it", s->prefix,
                      est_error_message());
     }
     s->saver->meta_warned = true;
@@ -489,7 +497,7 @@ static est_status begin_meta(saving *s)
     return est_file_rename(s->meta_path, s->old_meta);
 }
 
-/* Leaves the `.meta` that belongs to the index (S1), and no other. */
+/* Keeps the `.meta` that belongs to the index (S1), and removes the other. */
 static void end_meta(const saving *s)
 {
     if (s->new_meta != NULL) unlink(s->new_meta);
@@ -501,7 +509,7 @@ static void end_meta(const saving *s)
     }
 }
 
-/* What is here. */
+/* Adds the variables of this process. */
 static est_status add_all(const saving *s, est_bundle_writer *writer)
 {
     for (int i = 0; i < s->n_vars; i++) {
@@ -511,7 +519,7 @@ static est_status add_all(const saving *s, est_bundle_writer *writer)
     return add_extras(writer, s->options->extras);
 }
 
-/* `meta`: when it is the checkpoint, and no part of it. */
+/* `meta`: true for a whole checkpoint, false for a part. */
 static est_status write_bundle(saving *s, const char *prefix, bool meta)
 {
     est_bundle_writer *writer;
@@ -525,7 +533,7 @@ static est_status write_bundle(saving *s, const char *prefix, bool meta)
     return status;
 }
 
-/* Parts of the tasks, then the one that is here; it may be one without tensors. */
+/* The parts of the tasks, then the part of this process, which may have no tensors. */
 static est_status merge_parts(saving *s, const char *prefix, const bool *wrote, char **parts)
 {
     int n_tasks = est_session_remote(s->session)->n_tasks, n = 0;
@@ -556,11 +564,12 @@ static est_status write_parts(saving *s, const est_remote_list *list, const char
     for (size_t i = 0; parts != NULL && i < n; i++) est_free(parts[i]);
     est_free(parts);
     est_free(wrote);
-    remove_files(s->saver, is_part_of, base_name(prefix)); /* after a failure all, else what merging could not remove */
+    /* after a failure all parts, else those that the merge could not remove */
+    remove_files(s->saver, is_part_of, base_name(prefix));
     return status;
 }
 
-/* Their names are of this save alone: a task may still be writing for a process that was killed. */
+/* The names of parts are unique to this save: a task may still be writing for a process that was killed. */
 static est_status write_multi_worker(saving *s, const est_remote_list *list)
 {
     char      *absolute, *prefix = NULL;
@@ -585,7 +594,7 @@ static est_status write_checkpoint(saving *s)
     return status;
 }
 
-/* Decides which checkpoints leave once this one is there: unusable ones before others, older ones before newer ones. */
+/* Decides which checkpoints to remove after this save: damaged ones first, then the oldest. */
 static void plan_leaving(const saving *s)
 {
     est_saver *saver = s->saver;
@@ -602,7 +611,7 @@ static void plan_leaving(const saving *s)
     }
 }
 
-/* Which checkpoints are kept once this one is, and the text of the state file. When all are kept it names only the
+/* Decides which checkpoints stay after this save, and formats the state file. When all are kept it names only the
  * latest, as TensorFlow's does. */
 static est_status plan_state(saving *s)
 {
@@ -625,8 +634,8 @@ static est_status plan_state(saving *s)
     return status == EST_OK ? est_strbuf_status(&s->state) : status;
 }
 
-/* Whether the state file says what it was to say, although writing it failed: only its directory was not synced then.
- * When that cannot be told, true, which removes nothing. */
+/* Whether the state file has the new text although writing it failed: then only syncing its directory failed. True when
+ * the file cannot be read, since true removes nothing. */
 static bool state_is_written(const saving *s)
 {
     char  *bytes;
@@ -640,7 +649,7 @@ static bool state_is_written(const saving *s)
     return same;
 }
 
-/* Makes the new checkpoint the latest (S2); a failure takes it back, unless it replaced an old one (S5). */
+/* Makes the new checkpoint the latest (S2). A failure removes it, unless it replaced an old one (S5). */
 static est_status make_latest(saving *s)
 {
     est_status status = s->new_meta != NULL ? est_file_rename(s->new_meta, s->meta_path) : EST_OK;
@@ -657,7 +666,7 @@ static est_status make_latest(saving *s)
     return est_error_raise(&error);
 }
 
-/* Those that leave the list leave the disk (S3), but for one a period. */
+/* Removes the files of checkpoints that leave the list (S3), except one per period. */
 static void drop_leaving(est_saver *saver)
 {
     for (int i = 0; i < saver->n_kept;) {
@@ -700,16 +709,17 @@ static est_status save(saving *s, int64_t global_step, char path[EST_CHECKPOINT_
     EST_TRY(check_values(s));
     EST_TRY(reserve_kept(saver));
     EST_TRY(plan_state(s));
-    EST_TRY(est_checkpoint_put_path(s->prefix, path)); /* before anything is written: it may be too long */
+    /* fails for a name that is too long, before anything is written */
+    EST_TRY(est_checkpoint_put_path(s->prefix, path));
     s->old_index = index_now(s);
     if (!saver->swept) remove_files(saver, is_leftover, saver->name);
     status       = write_checkpoint(s);
-    saver->swept = status == EST_OK; /* else a task that was given up may still write its part */
+    saver->swept = status == EST_OK; /* else a task that timed out may still be writing its part */
     if (status == EST_OK) status = make_latest(s);
     end_meta(s);
     if (s->latest && saver->keep_max != EST_OFF) {
         enter(saver, s->prefix, est_wall_secs());
-        s->prefix = NULL; /* the list's now */
+        s->prefix = NULL; /* owned by the list */
     }
     if (status == EST_OK) drop_leaving(saver);
     return status;
@@ -724,7 +734,7 @@ est_status est_saver_save(est_saver *saver, est_session *session, int64_t global
     est_status       status;
 
     EST_REQUIRE(session);
-    if (saver == NULL) return est_fail(EST_INVALID_ARGUMENT, "the saver is NULL: was it created?");
+    if (saver == NULL) return est_fail(EST_INVALID_ARGUMENT, "the saver is NULL; create it with est_saver_create");
     if (global_step < 0) return est_fail(EST_INVALID_ARGUMENT, "the step to save is %" PRId64, global_step);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_save_options), options, &own));
     EST_TRY(est_saved_variables(session, &s.vars, &s.n_vars));

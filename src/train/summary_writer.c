@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary writer: collects values into one Summary message and appends it to the event file. After the first failure
- * there is no file any more, and all calls do nothing. */
+ * The summary writer: collects values into one Summary message and appends it to the event file. After the first
+ * failure the file is closed and all calls do nothing. */
 #include "train/summary_writer.h"
 
 #include <inttypes.h>
@@ -23,14 +23,14 @@
 
 struct est_summary_writer {
     char             *dir, *suffix;
-    char             *path;      /* NULL: not made yet */
-    est_event_writer *file;      /* NULL: not made yet, or failed */
+    char             *path;      /* NULL: not created yet */
+    est_event_writer *file;      /* NULL: not created yet, or failed */
     est_status        status;    /* the first failure */
-    est_wire_writer   values;    /* of the event that is collected */
-    est_histogram    *histogram; /* NULL until the first one */
+    est_wire_writer   values;    /* of the event being collected */
+    est_histogram    *histogram; /* NULL until the first value */
     int64_t           step;
     int64_t           flushed_ns;
-    bool              shown;  /* there was a summary: someone may have been waiting for the first */
+    bool              shown;  /* a summary was written: the first one is flushed at once for TensorBoard */
     bool              urgent; /* the next tick flushes */
 };
 
@@ -60,9 +60,9 @@ est_status est_summary_writer_status(const est_summary_writer *writer)
     return writer->status;
 }
 
-/* --- the file ------------------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
-/* Keeps the first failure, says so once, and goes on without a file. */
+/* Keeps the first failure, logs it once, and continues without a file. */
 static void check(est_summary_writer *writer, est_status status)
 {
     est_event_writer *file = writer->file;
@@ -71,13 +71,13 @@ static void check(est_summary_writer *writer, est_status status)
     if (status == EST_OK || writer->status != EST_OK) return;
     writer->status = status;
     est_error_take(status, &error);
-    est_log_warn("%s: no summaries are written any more: %s", writer->dir, error.message);
+    est_log_warn("%s: cannot write; no more summaries are written: %s", writer->dir, error.message);
     writer->file = NULL;
     if (est_event_writer_close(file) != EST_OK) est_log_debug("%s", est_error_message());
-    (void)est_error_raise(&error); /* for who asks for the status */
+    (void)est_error_raise(&error); /* for est_summary_writer_status */
 }
 
-/* A name that is not taken: readers take files in the order of their names, so a later second it is. */
+/* Finds a free name. Readers order files by name, so a taken name moves to a later second. */
 static est_status choose_path(est_summary_writer *writer)
 {
     int64_t seconds                 = est_wall_ns() / EST_NS_PER_SEC;
@@ -152,7 +152,7 @@ void est_summary_writer_free(est_summary_writer *writer)
     est_free(writer);
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 void est_summary_begin(est_summary_writer *writer, int64_t step)
 {
@@ -192,9 +192,9 @@ void est_summary_add_histogram(est_summary_writer *writer, const char *tag, est_
     est_summary_put_histogram(&writer->values, tag, writer->histogram);
 }
 
-/* --- images --------------------------------------------------------------------------------------------------------- */
+/* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* One picture among many: `values` is the first element, of dtype. */
+/* One picture of a batch: `values` points to its first element. */
 typedef struct picture {
     est_dtype   dtype;
     const void *data;
@@ -210,8 +210,8 @@ static bool pixel_is_finite(const picture *p, int64_t pixel)
     return true;
 }
 
-/* How numbers become bytes: without negative ones the greatest becomes 255; else 0 becomes 128 and the one farthest from
- * it 1 or 255. Pixels with a NaN or an infinity do not count. */
+/* The scale from numbers to bytes: without negative numbers the greatest becomes 255; else 0 becomes 128 and the number
+ * of greatest magnitude becomes 1 or 255. Pixels with a NaN or an infinity are ignored. */
 static void find_scale(const picture *p, double *scale, double *offset)
 {
     double lowest = INFINITY, highest = -INFINITY, farthest;
@@ -282,9 +282,8 @@ void est_summary_add_images(est_summary_writer *writer, const char *tag, est_dty
 
     if (shape->rank != 4 || shape->dim[3] < 1 || shape->dim[3] > 4 || shape->dim[1] > INT_MAX ||
         shape->dim[2] > INT_MAX) {
-        est_log_warn(
-            "summary '%s' is no list of pictures: its shape is %s, expected [n, height, width, 1 to 4 channels]", tag,
-            est_shape_text(shape, text));
+        est_log_warn("image summary '%s' has shape %s, expected [n, height, width, 1 to 4 channels]", tag,
+                     est_shape_text(shape, text));
         return;
     }
     p.height   = (int)shape->dim[1];
@@ -303,7 +302,7 @@ void est_summary_add_images(est_summary_writer *writer, const char *tag, est_dty
     check(writer, status);
 }
 
-/* --- other events ---------------------------------------------------------------------------------------------------- */
+/* --- other events ------------------------------------------------------------------------------------------------- */
 
 void est_summary_graph(est_summary_writer *writer, est_str graph_def)
 {
@@ -321,7 +320,7 @@ void est_summary_session_log(est_summary_writer *writer, est_session_status sess
     status = est_wire_writer_status(&message);
     if (status == EST_OK) {
         write_event(writer, EST_EVENT_SESSION_LOG, step, (est_str){ (const char *)message.data, message.size });
-        writer->urgent = true; /* with the summaries of the same step, which come after it */
+        writer->urgent = true; /* flushed with the summaries of the same step, which follow it */
     } else {
         check(writer, status);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An event file in a directory, for TensorBoard: "events.out.tfevents.<seconds>.<host>". Made when the first event is
- * written. Values of numbers are in the v1 form that Estimators write.
+ * Writes an event file for TensorBoard, "events.out.tfevents.<seconds>.<host>", created with the first event. Scalars
+ * have the v1 form that Estimators write.
  *
  * Failing to write a summary must not end a run: a failure is logged once as a warning, and the writer goes on without
- * its file. What can fail returns a status all the same, for who wants it.
+ * its file. Calls that can fail still return a status.
  *
  * Threading: one thread at a time. */
 #ifndef EST_TRAIN_SUMMARY_WRITER_H
@@ -15,7 +15,7 @@
 
 typedef struct est_summary_writer est_summary_writer;
 
-/* A writer into `dir` (copied), which is made if need be when the first event is written. `suffix` may be "". */
+/* A writer into `dir` (copied), which is created with the first event if it does not exist. `suffix` may be "". */
 EST_MUST_CHECK est_status est_summary_writer_create(const char *dir, const char *suffix, est_summary_writer **out);
 void                      est_summary_writer_free(est_summary_writer *writer); /* flushes; NULL is fine */
 
@@ -38,11 +38,12 @@ void est_summary_session_log(est_summary_writer *writer, est_session_status stat
                              int64_t step);
 void est_summary_flush(est_summary_writer *writer);
 
-/* Flushes when that is due: 5 seconds after the last time, with the first summary, and at the first call after a session
- * log, so that curves are not behind a checkpoint. Every event does it too; this is for when there is none. */
+/* Flushes when that is due: 5 seconds after the last time, with the first summary, and at the first call after a
+ * session log, so that curves are not behind a checkpoint. Every event also does this; call it when no events are
+ * written. */
 void est_summary_tick(est_summary_writer *writer);
 
-/* The path of the file; "" before the first event. The first failure of the writer, EST_OK: none. */
+/* The path of the file; "" before the first event. The first failure of the writer; EST_OK if none. */
 const char *est_summary_writer_path(const est_summary_writer *writer);
 est_status  est_summary_writer_status(const est_summary_writer *writer);
 

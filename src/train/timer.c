@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timers by steps or seconds. */
+ * Timers by steps or seconds; timer.h has the rule. */
 #include "train/timer.h"
 
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When something that happens every so many steps or seconds is due. By est_now_ns, so that tests move the clock. */
+ * A timer for events that are due every so many steps or seconds. It reads est_now_ns, so that tests can set the
+ * clock. */
 #ifndef EST_TRAIN_TIMER_H
 #define EST_TRAIN_TIMER_H
 
@@ -19,7 +20,8 @@ typedef struct est_timer {
 /* True the first time; false again for the step of the last mark; else when the steps or seconds since have passed. */
 bool est_timer_due(const est_timer *timer, int64_t step);
 
-/* It happened at this step, now. Returns whether it had happened before, and then how long ago. The pointers may be NULL. */
+/* Marks the event as done at this step, now. Returns whether it was marked before, and how many steps and seconds ago.
+ * The pointers may be NULL. */
 bool est_timer_mark(est_timer *timer, int64_t step, double *elapsed_secs, int64_t *elapsed_steps);
 
 #endif

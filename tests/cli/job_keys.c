@@ -295,12 +295,14 @@ TEST(refused_before_training)
     put("no-row.csv", "age,trade,city,hours,rich\n");
     put("no-label.csv", "age,trade,city,hours\n50,cook,Bern,40\n");
     put("other-label.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,maybe\n");
-    refused_before_training("export=[{type: best, metric: acc}]",
-                            "estoc train: exporter best: it compares the metric \"acc\", which evaluations do not have "
-                            "(did you mean \"accuracy\"?); they have accuracy, ");
-    refused_before_training("train.early_stopping=[{type: no_increase, metric: aucc, steps: 10}]",
-                            "early stopping looks for the metric \"aucc\", which evaluations do not have (did you mean "
-                            "\"auc\"?); they have accuracy, ");
+    refused_before_training(
+        "export=[{type: best, metric: acc}]",
+        "estoc train: exporter best: it compares the metric \"acc\", but evaluations have no such metric "
+        "(did you mean \"accuracy\"?); they have accuracy, ");
+    refused_before_training(
+        "train.early_stopping=[{type: no_increase, metric: aucc, steps: 10}]",
+        "early stopping looks for the metric \"aucc\", but evaluations have no such metric (did you mean "
+        "\"auc\"?); they have accuracy, ");
     refused_before_training("data.eval=nowhere.csv", "no file matches nowhere.csv");
     refused_before_training("data.eval=no-row.csv", "no-row.csv has no row");
     refused_before_training("data.eval=no-label.csv", "no-label.csv: ");
@@ -352,7 +354,7 @@ TEST(early_stopping)
     run = TOOL(0, "train", path, "-q", "--set", "run.model_dir=early2", "--set", "export=[]", "--set",
                "train.early_stopping=[{type: no_increase, metric: auc, steps: 10}]");
     tool_expect_part(run.err,
-                     "early stopping by the metric \"auc\" has seen no evaluation in this run: let it look more ",
+                     "early stopping by the metric \"auc\" found no evaluation result in this run: check more ",
                      "standard error"); /* it looks every 60 seconds */
     tool_run_free(&run);
 }

@@ -204,14 +204,15 @@ TEST(predict_batches)
                      EST_OK);
     for (int i = 0; i < 2; i++) { /* again, and no other */
         assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
-        assert_string_equal(est_error_message(),
-                            "predict: keys are \"nothing\"; none of them is a prediction of the model, write some of "
-                            "\"y\", or leave them out for all");
+        assert_string_equal(
+            est_error_message(),
+            "predict: keys are \"nothing\", but none of them is a prediction of the model; write some of "
+            "\"y\", or leave them out for all");
     }
     est_predictions_free(p);
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys), &p), EST_OK);
     assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
-    est_test_error_has("predict: keys are an empty list;");
+    est_test_error_has("predict: keys are an empty list, but none of them");
     est_predictions_free(p);
     keys[0] = NULL;
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),

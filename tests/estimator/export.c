@@ -521,7 +521,7 @@ TEST(refused_rows_fail_the_export)
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &doubled);
     assert_int_not_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_OK);
-    est_test_error_has("rows that the model was run on before");
+    est_test_error_has("rows that the model accepted before");
     assert_string_equal(shop_list(base, list), "");
     est_estimator_free(e);
     est_test_dir_remove(dir);

@@ -503,7 +503,7 @@ TEST(bad_options_are_refused)
     assert_null(est_final_exporter("it", OPTIONS(.exports_to_keep = -7)));
     est_test_error_has("exports_to_keep is -7");
     assert_null(est_best_exporter("it", NULL));
-    est_test_error_has("what the model is fed");
+    est_test_error_has("describe the features of requests");
     est_exporter_free(NULL);
 }
 

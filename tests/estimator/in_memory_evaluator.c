@@ -195,7 +195,7 @@ TEST(refused)
     est_estimator_free(e);
     e = make(dir, cluster);
     assert_null(est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input)));
-    est_test_error_has("for one machine");
+    est_test_error_has("needs training in one process");
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }

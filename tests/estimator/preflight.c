@@ -123,14 +123,16 @@ TEST(names_of_metrics)
     est_hook     *stop = est_stop_if_no_decrease_hook("los", 1, NULL);
 
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(right, wrong)), NULL, "two exporters are called best");
-    refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(wrong)), NULL,
-            "exporter best: it compares the metric \"rmsee\", which evaluations do not have (did you mean \"rmse\"?); "
-            "they have loss, mae, rmse, global_step");
+    refused(
+        est_test_model, EVAL(.exporters = EST_EXPORTERS(wrong)), NULL,
+        "exporter best: it compares the metric \"rmsee\", but evaluations have no such metric (did you mean \"rmse\"?); "
+        "they have loss, mae, rmse, global_step");
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(&own)), NULL,
             "exporter own: it compares the metric \"ma\"");
-    refused(est_test_model, EVAL(.name = NULL), stop,
-            "early stopping looks for the metric \"los\", which evaluations do not have (did you mean \"loss\"?); they "
-            "have loss, mae, rmse");
+    refused(
+        est_test_model, EVAL(.name = NULL), stop,
+        "early stopping looks for the metric \"los\", but evaluations have no such metric (did you mean \"loss\"?); they "
+        "have loss, mae, rmse");
     assert_int_equal(train(est_test_model, "{}", EVAL(.exporters = EST_EXPORTERS(right)), NULL), EST_OK);
     assert_int_equal(train(est_test_model, "{}", EVAL(.exporters = EST_EXPORTERS(usual)), NULL), EST_OK);
     assert_int_equal(train(est_test_model, "{}", EVAL(.exporters = EST_EXPORTERS(step)), NULL), EST_OK);
@@ -211,7 +213,7 @@ TEST(models)
 
     refused(fails_in_eval, EVAL(.name = NULL), NULL, "eval spec: model_fn, mode eval: no idea how to evaluate");
     refused(est_test_model, EVAL_OF(other_input, .input_user = &two), NULL,
-            "the model reads the label \"y\", and the input has no such component; it has: x");
+            "the model reads the label \"y\", but the input has no such component; it has: x");
     assert_int_not_equal(train(counts_in_eval, "{}", EVAL(.name = NULL), NULL), EST_OK);
     est_test_error_has("model_fn, mode eval: training has no variable 'seen', so that no checkpoint will have it");
     assert_int_not_equal(train(est_test_model, "{}", EVAL_OF(other_input, .input_user = &three), NULL), EST_OK);
@@ -257,7 +259,7 @@ TEST(files)
     assert_string_equal(warnings, "");
     assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     assert_int_equal(steps, 3);
-    expect_warning("The final evaluation will fail when the training has ended, unless an evaluator is started");
+    expect_warning("The final evaluation will fail after the training, unless an evaluator is started");
     warnings[0] = '\0';
     assert_int_equal(train(column_model, CHIEF_AND_EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
     assert_string_equal(warnings, "");
@@ -338,8 +340,8 @@ TEST(check_model)
         assert_int_not_equal(est_export_check_model(e, EST_EXPORT(.input        = { .raw = &right, .n_raw = 1 },
                                                                   .assets_extra = extra, .n_assets_extra = 1)),
                              EST_OK);
-        est_test_error_has(i == 0 ? "assets_extra 0: there is no file /no/such/file"
-                                  : "is no name below assets.extra/");
+        est_test_error_has(i == 0 ? "assets_extra 0: the file /no/such/file does not exist"
+                                  : "is not a relative path below assets.extra/");
     }
     est_estimator_free(e);
     est_test_dir_remove(dir);

@@ -93,7 +93,7 @@ TEST(bad_inputs_are_refused)
     const est_component    deep     = { .name = "x", .dtype = EST_F32, .shape = { EST_RANK_MAX, { 1 } } };
     const est_feature_spec wrong    = { .name = "x", .dtype = EST_F64 };
 
-    refuse(&(est_serving_input){ 0 }, "features to parse or raw ones");
+    refuse(&(est_serving_input){ 0 }, "features to parse or raw features");
     refuse(&(est_serving_input){ .parse = shop_specs, .n_parse = 1, .raw = shop_raw, .n_raw = 1 }, "not both");
     refuse(&(est_serving_input){ .parse = shop_specs }, "at least one feature");
     refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .batch = -1 }, "batch");
@@ -130,7 +130,7 @@ TEST(alternatives_are_features)
     refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[1], .n_alternatives = 1 },
            "needs a name");
     refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[2], .n_alternatives = 1 },
-           "it has 0 features");
+           "has 0 features");
     refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = same, .n_alternatives = 2 },
            "two alternatives are called it");
     refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .n_alternatives = 1 }, "n_alternatives is 1");

@@ -100,9 +100,9 @@ TEST(wrong_when_written)
 
     est_test_dir(dir);
     assert_int_equal(train(dir, show_rows), EST_INVALID_ARGUMENT);
-    est_test_error_has("summary rows is float32 [8,1]; a scalar is one number");
+    est_test_error_has("summary rows is float32 [8,1]; expected one number");
     assert_int_equal(train(dir, show_texts), EST_INVALID_ARGUMENT);
-    est_test_error_has("summary texts is string [8,1]; a text is one string");
+    est_test_error_has("summary texts is string [8,1]; expected one string");
     est_test_dir_remove(dir);
 }
 

@@ -598,7 +598,7 @@ TEST(refused)
     est_estimator_free(e);
     assert_int_equal(est_estimator_create(wrong_feature_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
-            "the feature \"colour\", and the input has no such component; it has: x, y");
+            "the feature \"colour\", but the input has no such component; it has: x, y");
     est_estimator_free(e);
     assert_int_equal(est_estimator_create(nan_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "NaN loss");

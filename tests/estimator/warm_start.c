@@ -395,7 +395,7 @@ TEST(refused)
     refused(same, EST_WARM_START(.path = "nowhere"), EST_NOT_FOUND, "warm start from nowhere");
     refused(same, EST_WARM_START(.path = old_dir, .variables = "a(b"), EST_INVALID_ARGUMENT, "\"a(b\"");
     refused(same, EST_WARM_START(.path = old_dir, .renames = unknown, .n_renames = 1), EST_INVALID_ARGUMENT,
-            "renames names the variable kernal, which is not one that is warm-started");
+            "renames names the variable kernal, which is not warm-started");
     refused(same, EST_WARM_START(.path = old_dir, .variables = "bias", .renames = gone, .n_renames = 1),
             EST_INVALID_ARGUMENT, "renames names the variable kernel");
     refused(same, EST_WARM_START(.path = old_dir, .renames = gone, .n_renames = 1), EST_NOT_FOUND, "no/kernel");

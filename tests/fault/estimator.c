@@ -323,7 +323,7 @@ static int in_child(int (*body)(const char *dir), const char *dir)
     return WEXITSTATUS(status);
 }
 
-#define NOT_WRITABLE " cannot be written to: Permission denied; name another directory, or change who may write there"
+#define NOT_WRITABLE " cannot be written to: Permission denied; name another directory, or change its permissions"
 
 static int train_refused(const char *dir)
 {
@@ -417,7 +417,7 @@ static est_status other_optimizer_model(est_model *model, est_mode mode, const v
 /* What to do stands at the end, whole. */
 static void assert_advised(void)
 {
-    static const char advice[] = "; this is another model's; name another model_dir, or warm-start from it";
+    static const char advice[] = "; it belongs to another model; name another model_dir, or warm-start from it";
     const char       *text     = est_error_message();
 
     if (strlen(text) < strlen(advice) || strcmp(text + strlen(text) - strlen(advice), advice) != 0) {
@@ -473,7 +473,7 @@ TEST(other_optimizer)
     assert_ok(make(other_optimizer_model, dir, &e));
     assert_error(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_FAILED_PRECONDITION,
                  "all of them are the optimizer's, and the model itself fits: train with the optimizer that");
-    assert_null(strstr(est_error_message(), "another model's"));
+    assert_null(strstr(est_error_message(), "it belongs to another model"));
     assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), NULL)); /* which needs none of it */
     est_estimator_free(e);
     est_test_dir_remove(dir);
@@ -525,9 +525,10 @@ TEST(input_fn)
     assert_text(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND,
                 "train: input_fn: the moon is not there", dir);
     assert_text(train_with(est_test_model, dir, no_input, NULL), EST_INVALID_ARGUMENT,
-                "train: input_fn: it returned EST_OK and no dataset", dir);
+                "train: input_fn: it returned EST_OK but no dataset; set *out", dir);
     evaluate_refused(dir, failing_input, EST_NOT_FOUND, "evaluate: input_fn: the moon is not there");
-    evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT, "evaluate: input_fn: it returned EST_OK and no dataset");
+    evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT,
+                     "evaluate: input_fn: it returned EST_OK but no dataset; set *out");
     evaluate_refused(dir, empty_input, EST_INVALID_ARGUMENT,
                      "evaluate: the input of the evaluation has no batch; see its input_fn");
     assert_text(train_with(est_test_model, dir, empty_input, NULL), EST_INVALID_ARGUMENT,

@@ -210,7 +210,7 @@ TEST(labels_that_do_not_fit)
     assert_ok(est_regression_head(2, EST_HEAD(.weight_column = "w"), &real));
 
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "other", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
-                   "the label \"label\", and the input has no such component; it has: x, other");
+                   "the label \"label\", but the input has no such component; it has: x, other");
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "label", of_type(EST_I64, EST_SHAPE(4, 2)), NULL, NULL),
                    "binary head: labels 'label' have shape [?,2], which does not go with logits of shape [?,1]");
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "label", of_type(EST_STRING, EST_SHAPE(4)), NULL, NULL),
@@ -237,7 +237,7 @@ TEST(labels_that_do_not_fit)
                          of_type(EST_STRING, EST_SHAPE(4)), NULL),
                    "the weights are strings");
     assert_refused(build(&(plan){ real }, EST_EVAL, 2, "label", of_type(EST_F32, EST_SHAPE(4, 2)), NULL, NULL),
-                   "the feature \"w\", and the input has no such component");
+                   "the feature \"w\", but the input has no such component");
     est_head_free(binary);
     est_head_free(named);
     est_head_free(three);

@@ -197,7 +197,7 @@ TEST(no_graph_file, .setup_func = keep_log)
     assert_ok(est_dir_create(at("blocked/graph.pbtxt"))); /* no file can take its name */
     hook = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 10));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
-    assert_non_null(strstr(logged, "blocked/graph.pbtxt is not written (cannot rename a temporary file to"));
+    assert_non_null(strstr(logged, "blocked/graph.pbtxt could not be written (cannot rename a temporary file to"));
     assert_ok(est_checkpoint_latest(at("blocked"), latest));
     assert_string_equal(latest, at("blocked/model.ckpt-1"));
     est_hook_free(hook);
@@ -246,7 +246,7 @@ TEST(refused, .setup_func = keep_log)
     est_saver *saver = make_saver(at("refused"));
     listener   a     = make_listener("a");
 
-    refused(est_checkpoint_saver_hook(at("refused"), NULL), "every 0 steps and every 0 seconds; set exactly one");
+    refused(est_checkpoint_saver_hook(at("refused"), NULL), "a period of 0 steps and of 0 seconds; set exactly one");
     refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .secs = 1)), "exactly one");
     refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1)), "no directory");
     refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver)), "a saver and");

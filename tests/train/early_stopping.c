@@ -119,7 +119,7 @@ TEST(damaged_results, .setup_func = set_up)
     est_summary_writer_free(writer);
     put_bytes(path, bytes, size - 3); /* the last one is only half there: it is still being written */
     expect_results(at("damaged"), "1: a=1; 2: a=2");
-    assert_false(log_has("the rest of an event file is left out"));
+    assert_false(log_has("skipping the rest of a damaged event file"));
     bytes[size - 50] ^= 1; /* within the second or third */
     put_bytes(path, bytes, size);
     add_result(at("damaged"), 9, "loss", 9); /* the others are still read */
@@ -127,7 +127,7 @@ TEST(damaged_results, .setup_func = set_up)
         est_eval_results results = { 0 };
 
         assert_ok(est_eval_results_read(&results, at("damaged")));
-        assert_true(log_has("the rest of an event file is left out"));
+        assert_true(log_has("skipping the rest of a damaged event file"));
         assert_true(results.n >= 2 && results.n < 4);
         assert_true(results.data[0].step == 1 && results.data[results.n - 1].step == 9);
         est_eval_results_clear(&results);
@@ -275,13 +275,13 @@ static void expect_refused(est_hook *hook, const char *text)
 
 TEST(refused, .setup_func = set_up)
 {
-    expect_refused(est_early_stopping_hook(NULL, NULL, NULL), "needs a function");
+    expect_refused(est_early_stopping_hook(NULL, NULL, NULL), "needs a should_stop function");
     expect_refused(est_stop_if_lower_hook(NULL, 1, NULL), "name of a metric");
     expect_refused(est_stop_if_lower_hook("", 1, NULL), "name of a metric");
     expect_refused(est_stop_if_no_increase_hook("a", 0, NULL), "after 0 steps");
     expect_refused(est_stop_if_no_increase_hook("a", 1, EST_EARLY_STOPPING(.run_every_secs = 1, .run_every_steps = 1)),
-                   "set one of them");
-    expect_refused(est_stop_if_higher_hook("a", 1, EST_EARLY_STOPPING(.run_every_secs = -1)), "every -1 seconds");
+                   "set exactly one of them above 0");
+    expect_refused(est_stop_if_higher_hook("a", 1, EST_EARLY_STOPPING(.run_every_secs = -1)), "run_every_secs -1");
     expect_refused(est_stop_if_higher_hook("a", 1, &(est_early_stopping_options){ .min_steps = 1 }),
                    "EST_EARLY_STOPPING");
 }

@@ -259,7 +259,7 @@ TEST(logging_refused, .setup_func = set_up)
 
     make_trainer(&t, 2, 1);
     expect_error(run_one(&t, est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 1))), EST_NOT_FOUND,
-                 "finds no node 'nothing'");
+                 "logs node 'nothing', but the graph has no node");
     expect_refused(est_logging_hook(&node, 1, NULL), "set one of them");
     expect_refused(est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 1, .every_n_secs = 1)), "set one of them");
     expect_refused(est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = -1)), "every_n_iter -1");
@@ -310,7 +310,7 @@ TEST(step_counter, .setup_func = set_up)
     assert_ok(run_one(&t, est_step_counter_hook(NULL)));
     assert_true(log_has("the global step has stayed 0 for 20 runs"));
     expect_refused(est_step_counter_hook(EST_EVERY(.steps = 1, .secs = 1)), "step counter");
-    expect_refused(est_step_counter_hook(EST_EVERY(.secs = -1)), "every -1 seconds");
+    expect_refused(est_step_counter_hook(EST_EVERY(.secs = -1)), "of -1 seconds");
     trainer_free(&t);
 }
 
@@ -447,7 +447,7 @@ TEST(final_ops, .setup_func = set_up)
     assert_string_equal(logged, "");
     t.spec.input = empty;
     assert_int_not_equal(run_hooks(&t, EST_HOOKS(hook)), EST_OK);
-    assert_true(log_has("the input had ended before its first batch"));
+    assert_true(log_has("the input ended before its first batch"));
     est_hook_free(hook);
     est_dataset_free(empty);
     trainer_free(&t);
@@ -532,7 +532,7 @@ TEST(summaries, .setup_func = set_up)
     assert_ok(run_one(&t, hook));
     snprintf(path, sizeof path, "%s/%s", at("summaries/own"), names_in(at("summaries/own")));
     assert_string_equal(events_of(path), "0: session 1 ; 1: loss=10; 4: loss=17.4505");
-    expect_refused(est_summary_saver_hook(NULL), "summary saver is to run every 0 steps and every 0 seconds");
+    expect_refused(est_summary_saver_hook(NULL), "summary saver has a period of 0 steps and of 0 seconds");
     expect_refused(est_summary_saver_hook(EST_EVERY(.steps = 1, .secs = 1)), "exactly one");
     est_tensor_free(text);
     est_tensor_free(picture);

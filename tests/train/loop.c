@@ -524,10 +524,10 @@ TEST(feeds, .setup_func = keep_log)
 
     two = one;
     expect_error(run_hooks(&t, EST_HOOKS(&one.hook, &two.hook)), EST_ALREADY_EXISTS,
-                 "'z', which another hook feeds already");
+                 "'z', which another hook already feeds");
     two.node = t.x;
     expect_error(run_hooks(&t, EST_HOOKS(&one.hook, &two.hook)), EST_ALREADY_EXISTS,
-                 "'x', which the input feeds already");
+                 "'x', which the input already feeds");
     one.silent = true;
     expect_error(run_hooks(&t, EST_HOOKS(&one.hook)), EST_FAILED_PRECONDITION, "'z' is fed by a hook");
     expect_error(run_hooks(&t, EST_HOOKS(&wrong)), EST_INVALID_ARGUMENT, "feed 7 of 0");
