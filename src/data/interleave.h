@@ -15,7 +15,7 @@
 #ifndef EST_DATA_INTERLEAVE_H
 #define EST_DATA_INTERLEAVE_H
 
-#include "data/parallel.h"
+#include "data/parallel_jobs.h"
 #include "data/stage.h"
 
 typedef struct est_interleave      est_interleave;

@@ -630,7 +630,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
         bool interrupted = was_interrupted(t, loop);
 
         *out_step = est_loop_global_step(loop);
-        status    = est_rows_record(&t->estimator->rows, t->model, loop);
+        status    = est_sample_rows_record(&t->estimator->rows, t->model, loop);
         if (est_loop_runs(loop) > 0) {
             est_log_info("Loss for final step: %g.", est_loop_loss(loop));
         } else if (t->lost.status == EST_OK) { /* else that is the reason, and what ends it */

@@ -78,7 +78,7 @@ est_status est_apply_open(const est_call *c, est_apply_form form, est_apply *out
     }
     if (form.indices != 0) {
         const est_view *indices = c->in[form.indices];
-        EST_TRY(est_rows_check(est_call_variable(c, 0), indices));
+        EST_TRY(est_variable_check_rows(est_call_variable(c, 0), indices));
         for (int i = 0; i < form.n_vars; i++) {
             est_lazy_draw(est_call_variable(c, i), c->pool, indices);
             est_cow_keep_indices(est_call_variable(c, i), indices);

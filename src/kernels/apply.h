@@ -15,7 +15,7 @@
 #define EST_KERNELS_APPLY_H
 
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 
 #define EST_APPLY_VARS    4
 #define EST_APPLY_SCALARS 8
@@ -80,8 +80,8 @@ void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loop
         for (int i = 0; i < EST_APPLY_SCALARS; i++) k[i] = (T)a->k[i];                                                 \
         for (int64_t i = begin; i < end; i++) {                                                                        \
             int64_t at = est_row_at(a->indices, a->wide, i) * cols;                                                    \
-            if (i + EST_ROWS_AHEAD < end) {                                                                            \
-                int64_t next = est_row_at(a->indices, a->wide, i + EST_ROWS_AHEAD);                                    \
+            if (i + EST_PREFETCH_AHEAD < end) {                                                                        \
+                int64_t next = est_row_at(a->indices, a->wide, i + EST_PREFETCH_AHEAD);                                \
                 for (int v = 0; v < a->n_vars; v++) {                                                                  \
                     EST_PREFETCH_ROW(a->var[v], next, (size_t)cols * sizeof(T), 1);                                    \
                 }                                                                                                      \

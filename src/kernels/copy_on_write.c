@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "kernels/key_rows.h"
 #include "kernels/lazy_rows.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 
 #define BUFFER_PART   10 /* the buffer is this part of the variables */
 #define LINES_OF_WORD 64

@@ -16,9 +16,9 @@ struct est_peer_slot {
 };
 
 struct est_peer_work {
-    est_work      *work; /* of a sum or a gather */
-    est_rows_work *rows;
-    est_peer_slot *slot;
+    est_work            *work; /* of a sum or a gather */
+    est_sparse_sum_work *rows;
+    est_peer_slot       *slot;
 };
 
 static est_group_peers *peers_of(est_peers *peers)
@@ -115,7 +115,7 @@ static void clear_rows(est_peer_slot *slot)
 }
 
 /* Room for the results of n tables in the slot, and what is given to the group. */
-static est_status make_tables(est_peer_slot *slot, const est_peer_rows *tables, int n, est_rows_table **out)
+static est_status make_tables(est_peer_slot *slot, const est_peer_rows *tables, int n, est_sparse_sum_table **out)
 {
     clear_rows(slot);
     slot->rows = est_zalloc((size_t)n * sizeof *slot->rows + 1);
@@ -128,22 +128,22 @@ static est_status make_tables(est_peer_slot *slot, const est_peer_rows *tables, 
     for (int i = 0; i < n; i++) {
         const est_peer_rows *t = &tables[i];
 
-        (*out)[i] = (est_rows_table){ .rows      = { (int64_t *)(uintptr_t)t->indices, (void *)(uintptr_t)t->values,
-                                                     t->n }, /* only read */
-                                      .row_count = t->row_count,
-                                      .dtype     = t->dtype,
-                                      .factor    = t->factor,
-                                      .distinct  = t->distinct };
+        (*out)[i] = (est_sparse_sum_table){ .rows = { (int64_t *)(uintptr_t)t->indices, (void *)(uintptr_t)t->values,
+                                                      t->n }, /* only read */
+                                            .row_count = t->row_count,
+                                            .dtype     = t->dtype,
+                                            .factor    = t->factor,
+                                            .distinct  = t->distinct };
     }
     return EST_OK;
 }
 
 static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *tables, int n, est_peer_work **out)
 {
-    est_group_peers *p    = peers_of(peers);
-    est_rows_table  *mine = NULL;
-    est_peer_work   *work;
-    est_status       status;
+    est_group_peers      *p    = peers_of(peers);
+    est_sparse_sum_table *mine = NULL;
+    est_peer_work        *work;
+    est_status            status;
 
     EST_TRY(make_work(p, slot, &work));
     status = make_tables(work->slot, tables, n, &mine);
@@ -152,7 +152,7 @@ static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *ta
         est_group_abort(p->group, est_error_message());
         return status;
     }
-    status = est_rows_begin(p->group, mine, n, NULL, &work->rows);
+    status = est_sparse_sum_begin(p->group, mine, n, NULL, &work->rows);
     est_free(mine);
     return begun(status, work, out);
 }
@@ -161,7 +161,7 @@ static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows
 {
     est_peer_slot *slot   = work->slot;
     est_waiting    wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", INFINITY);
-    est_status     status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
+    est_status     status = est_sparse_sum_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
 
     est_wait_end(&wait);
     est_free(work);

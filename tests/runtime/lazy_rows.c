@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "estoc/strategy.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
