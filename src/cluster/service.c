@@ -26,8 +26,8 @@
 #include "cluster/server.h"
 #include "cluster/service_files.h"
 #include "cluster/service_runs.h"
-#include "cluster/status.h"
 #include "cluster/sync.h"
+#include "cluster/task_status.h"
 #include "kernels/lazy_rows.h"
 
 #define INLINE_BYTES (1 << 20) /* larger messages are not for the network thread, nor are runs that take long */

@@ -6,8 +6,8 @@
  * waits for a run: of variables it tells what was true at the end of one, some seconds ago at most.
  *
  * Threading: any thread. */
-#ifndef EST_CLUSTER_STATUS_H
-#define EST_CLUSTER_STATUS_H
+#ifndef EST_CLUSTER_TASK_STATUS_H
+#define EST_CLUSTER_TASK_STATUS_H
 
 #include "cluster/server.h"
 

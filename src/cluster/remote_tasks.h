@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What training asks of the tasks that have its variables, beyond estoc/server.h and runtime/remote.h. */
-#ifndef EST_CLUSTER_REMOTE_H
-#define EST_CLUSTER_REMOTE_H
+#ifndef EST_CLUSTER_REMOTE_TASKS_H
+#define EST_CLUSTER_REMOTE_TASKS_H
 
 #include "cluster/server.h"
 

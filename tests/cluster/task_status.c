@@ -2,14 +2,14 @@
  *
  * What a task tells of itself: numbers that are known, numbers per second by a clock that the test moves, those who wait and for
  * whom, and an answer at once from a task that is busy. */
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/json.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "estoc/estoc.h"

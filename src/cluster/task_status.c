@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How a task is, as JSON. */
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
