@@ -136,6 +136,7 @@ const est_op est_op_resource_scatter_add = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 const est_op est_op_resource_scatter_sub = {
@@ -146,6 +147,7 @@ const est_op est_op_resource_scatter_sub = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 const est_op est_op_resource_scatter_update = {
@@ -156,6 +158,7 @@ const est_op est_op_resource_scatter_update = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 est_node est_scatter_add(est_node variable, est_node indices, est_node updates)

@@ -257,6 +257,7 @@ const est_op est_op_find_rows = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.keys = 1),
     .if_trains = true,
     .tentative = true,
 };
@@ -282,6 +283,7 @@ const est_op est_op_admit_rows = {
     .by_rows   = true,
     .shrinks   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 2, .keys = 1),
     .tentative = true,
     .distinct  = 1u << 0,
 };

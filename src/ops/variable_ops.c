@@ -7,6 +7,7 @@
  * copy: ReadVariableOp gives the variable's memory itself, and the planner orders it before later writes. */
 #include <string.h>
 
+#include "graph/signature.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/random_stream.h"
@@ -195,8 +196,9 @@ const est_op est_op_assign_variable = {
     .cpu       = EST_KERNELS({ .run = assign_cpu }),
     .stateful  = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 1),
     .fills_var = true,
-    .assigns   = true,
+    .inplace   = 1u << 1,
 };
 
 static void assign_fill_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
@@ -216,6 +218,7 @@ const est_op est_op_assign_fill = {
     .lower     = assign_fill_lower,
     .stateful  = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 1),
     .fills_var = true,
 };
 
@@ -231,6 +234,7 @@ const est_op est_op_assign_draw = {
     .stateful  = true,
     .random    = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(0),
     .fills_var = true,
 };
 
@@ -241,6 +245,7 @@ const est_op est_op_assign_add_variable = {
     .cpu       = EST_KERNELS({ .run = assign_add_cpu }),
     .stateful  = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 1),
 };
 
 const est_op est_op_assign_sub_variable = {
@@ -250,6 +255,7 @@ const est_op est_op_assign_sub_variable = {
     .cpu       = EST_KERNELS({ .run = assign_sub_cpu }),
     .stateful  = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 1),
 };
 
 const est_op est_op_var_is_initialized = {
@@ -373,6 +379,20 @@ est_node est_build_update(const est_op *op, est_nodes in, est_attrs attrs)
                                          est_dtype_name(update_dtype(def))));
     }
     return node;
+}
+
+est_node est_build_apply(const est_op *dense, const est_op *sparse, est_nodes in, est_gradient g, est_attrs attrs)
+{
+    bool          by_rows = g.indices.graph != NULL;
+    const est_op *op      = by_rows ? sparse : dense;
+    est_node      all[EST_ARG_MAX];
+    int           n = in.n + (by_rows ? 2 : 1);
+
+    for (int i = 0, next = 0; i < n; i++) {
+        bool indices = by_rows && i == op->update->indices;
+        all[i]       = i == op->update->gradient ? g.values : indices ? g.indices : in.data[next++];
+    }
+    return est_build_update(op, (est_nodes){ all, n }, attrs);
 }
 
 est_node est_assign(est_node variable, est_node value)

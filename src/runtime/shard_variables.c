@@ -289,16 +289,11 @@ static est_node rows_of(sharding *s, est_edge value, const est_var *shard)
 typedef enum role { SAME, HANDLE, INDICES, ROWS } role;
 
 /* What an input of an update is. A scalar is the same for all rows. */
-static role role_of(const est_arg *arg, const est_shape *shape)
+static role role_of(const est_op *op, int input, est_node node)
 {
-    static const char *const rows[] = { "grad", "delta", "updates", "value" };
-
-    if (arg->dtype == EST_RESOURCE) return HANDLE;
-    if (strcmp(arg->name, "indices") == 0) return INDICES;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && shape->rank != 0; i++) {
-        if (strcmp(arg->name, rows[i]) == 0) return ROWS;
-    }
-    return SAME;
+    if (est_node_dtype(node) == EST_RESOURCE) return HANDLE;
+    if (input == op->update->indices) return INDICES;
+    return input == op->update->gradient && est_node_shape(node)->rank != 0 ? ROWS : SAME;
 }
 
 /* An update that is being rewritten. */
@@ -320,16 +315,14 @@ static est_node flatten(const update *u, int i)
     return est_reshape(u->in[i], (est_i64s){ dim, u->var->value.shape.rank });
 }
 
-static est_status read_update(const sharding *s, const est_node_def *def, const est_var *var, update *u)
+static void read_update(const sharding *s, const est_node_def *def, const est_var *var, update *u)
 {
-    est_signature signature;
-    bool          flat = true;
+    bool flat = true;
 
-    EST_TRY(est_signature_parse(def->op, &signature));
     *u = (update){ .def = def, .var = var };
     for (int32_t i = 0; i < def->n_in; i++) {
         u->in[i]   = as_node(s, def->in[i]);
-        u->role[i] = role_of(&signature.in[i], est_node_shape(u->in[i]));
+        u->role[i] = role_of(def->op, i, u->in[i]);
         if (u->role[i] != INDICES) continue;
         u->sparse = true;
         flat      = est_node_shape(u->in[i])->rank == 1;
@@ -337,7 +330,6 @@ static est_status read_update(const sharding *s, const est_node_def *def, const 
     for (int32_t i = 0; i < def->n_in && !flat; i++) {
         if (u->role[i] == INDICES || u->role[i] == ROWS) u->in[i] = flatten(u, i);
     }
-    return EST_OK;
 }
 
 static est_status check_alike(const sharding *s, const update *u)
@@ -372,7 +364,7 @@ static est_status rewrite_update(sharding *s, const est_node_def *def, const est
     update   u;
     est_node split = EST_NO_NODE;
 
-    EST_TRY(read_update(s, def, var, &u));
+    read_update(s, def, var, &u);
     EST_TRY(check_alike(s, &u));
     for (int32_t i = 0; i < def->n_in; i++) {
         if (u.role[i] == INDICES) split = cut_up(s, &est_op_split_ids, u.in[i], var);

@@ -6,6 +6,23 @@
 #include "ops/ops.h"
 #include "support/graph_test.h"
 
+/* What the members of an update name must be there and must be no variable. */
+static void check_update(const est_op *op, const est_signature *signature)
+{
+    const int inputs[] = { op->update->gradient, op->update->indices, op->update->keys };
+
+    for (int i = 0; i < 3; i++) {
+        CHECK(inputs[i] >= 0 && inputs[i] < signature->n_in, "%s has no input %d", op->name, inputs[i]);
+        CHECK(inputs[i] == 0 || signature->in[inputs[i]].dtype != EST_RESOURCE, "input %d of %s is a variable",
+              inputs[i], op->name);
+    }
+    for (int i = 0; i < signature->n_in; i++) {
+        CHECK((op->writes >> i & 1u) == 0 || signature->in[i].dtype == EST_RESOURCE, "input %d of %s is no variable", i,
+              op->name);
+    }
+    CHECK(op->update->gradient != 0 || op->update->indices == 0, "%s has indices of no gradient", op->name);
+}
+
 int main(void)
 {
     int n = 0;
@@ -15,6 +32,11 @@ int main(void)
 
         CHECK(est_op_find((*op)->name) == *op, "%s", (*op)->name);
         CHECK(est_signature_parse(*op, &signature) == EST_OK, "%s", est_error_message());
+        CHECK(((*op)->writes != 0) == ((*op)->update != NULL),
+              "%s: an op that writes a variable says by EST_UPDATE what "
+              "it takes, and no other does",
+              (*op)->name);
+        if ((*op)->update != NULL) check_update(*op, &signature);
         CHECK((*op)->infer != NULL, "%s has no shape function", (*op)->name);
         CHECK((*op)->cpu != NULL || (*op)->alias || (*op)->source != EST_SOURCE_NONE || signature.n_out == 0 ||
                   (*op)->replaced,
