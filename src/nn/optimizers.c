@@ -128,7 +128,7 @@ static const est_optimizer_rule adam_rule = { .name             = "Adam",
                                               .finish           = adam_finish,
                                               .hyper            = { "beta_1", "beta_2" },
                                               .touches_all_rows = adam_touches_all_rows,
-                                              .instead          = "est_lazy_adam" };
+                                              .instead          = "est_adam with .lazy" };
 
 /* --- RMSProp -------------------------------------------------------------------------------------------------------- */
 
@@ -297,14 +297,6 @@ est_optimizer est_adam(double learning_rate, const est_adam_options *options)
                             .nesterov      = o.nesterov,
                             .lazy          = o.lazy,
                             .keras         = o.keras };
-}
-
-est_optimizer est_lazy_adam(double learning_rate, const est_adam_options *options)
-{
-    est_optimizer optimizer = est_adam(learning_rate, options);
-
-    optimizer.lazy = true;
-    return optimizer;
 }
 
 est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options)

@@ -191,7 +191,7 @@ static void test_every_optimizer(void **state)
         est_adam(0.01, NULL),
         est_adam(0.01, EST_ADAM(.keras = true)),
         est_adam(0.01, EST_ADAM(.nesterov = true)),
-        est_lazy_adam(0.01, NULL),
+        est_adam(0.01, EST_ADAM(.lazy = true)),
         est_rms_prop(0.01, EST_RMS_PROP(.momentum = 0.5)),
         est_rms_prop(0.01, EST_RMS_PROP(.centered = true)),
         est_rms_prop(0.01, EST_RMS_PROP(.keras = true)),
