@@ -98,15 +98,6 @@ static _Thread_local struct {
     int       thread;
 } inside;
 
-static void cpu_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 static void futex_wait(atomic_uint_least32_t *word, uint32_t expected)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -203,7 +194,7 @@ static bool poll_for(est_pool *pool, pool_condition ready, pool_condition core_w
     start = before = est_machine_ns();
     while (start >= self->no_poll_until) {
         for (int i = 0; i < POLL_PAUSES; i++) {
-            cpu_pause();
+            est_cpu_pause();
             if (ready(pool)) return true;
         }
         now = est_machine_ns();

@@ -17,12 +17,6 @@ typedef struct lines {
     est_lines_read_options read;
 } lines;
 
-typedef struct file {
-    est_dataset  base;
-    const char  *path; /* lives as long as the pass */
-    const lines *all;  /* borrowed from the iterator of all files */
-} file;
-
 typedef struct file_iter {
     est_iter   base;
     est_lines *reader;
@@ -30,11 +24,12 @@ typedef struct file_iter {
 
 static est_status file_open(est_iter *it)
 {
-    const file *own    = (const file *)it->dataset;
-    file_iter  *iter   = (file_iter *)it;
-    est_status  status = est_lines_open(own->path, &own->all->read, &iter->reader);
+    const est_interleave_file *own    = (const est_interleave_file *)it->dataset;
+    const lines               *all    = (const lines *)own->all;
+    file_iter                 *iter   = (file_iter *)it;
+    est_status                 status = est_lines_open(own->path, &all->read, &iter->reader);
 
-    for (int i = 0; i < own->all->skip && status == EST_OK; i++) {
+    for (int i = 0; i < all->skip && status == EST_OK; i++) {
         est_str line;
 
         status = est_lines_next(iter->reader, &line);
@@ -49,7 +44,9 @@ static est_status file_next(est_iter *it, est_element *out)
     est_str    line;
 
     EST_TRY(est_lines_next(own->reader, &line));
-    out->origin = (est_origin){ .path = ((const file *)it->dataset)->path, .at = (int64_t)at, .line = true };
+    out->origin = (est_origin){ .path = ((const est_interleave_file *)it->dataset)->path,
+                                .at   = (int64_t)at,
+                                .line = true };
     return est_tensor_string(line.data, line.size, &out->field[0].values);
 }
 
@@ -93,14 +90,7 @@ static const est_stage file_stage = {
 
 static est_dataset *file_make(est_interleaved *it, const est_element *element)
 {
-    file      *own = est_dataset_new(&file_stage, sizeof *own, NULL, NULL);
-    est_status status;
-
-    if (!est_dataset_sound(&own->base)) return &own->base;
-    own->all = (const lines *)it->base.dataset;
-    status   = est_interleave_path(it, element, &own->path);
-    if (status != EST_OK) return est_dataset_fail(&own->base, status);
-    return est_dataset_like(&own->base, it->base.dataset);
+    return est_interleave_open_file(it, element, &file_stage);
 }
 
 static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines", true);
