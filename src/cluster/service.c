@@ -113,7 +113,7 @@ static est_status write_variable(est_server *s, est_request *request)
 
 /* --- synchronous steps (cluster/sync.h) ------------------------------------------------------------------------------------------ */
 
-/* S3: the committer says that the step cannot be made. */
+/* SR3: the committer says that the step cannot be made. */
 static void drop_step(est_server *s, est_request *request, est_tag tag, uint64_t failure)
 {
     est_str why = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);

@@ -6,11 +6,11 @@
  * order of pulling; unordered, it is its number in the order of finishing. The consumer takes place after place. An
  * error is a place of its own without a job to hand out, and the consumer never goes past it. The invariants:
  *
- *   I1  pulled - returned never exceeds the window, nor the window the slots: no two jobs are in one slot.
- *   I2  Only the thread that holds pull_lock pulls, so the number of a job is the order of pulling.
- *   I3  Slots from head to ready_until are the consumer's, without the lock: their jobs are finished, and nobody writes
+ *   DP1  pulled - returned never exceeds the window, nor the window the slots: no two jobs are in one slot.
+ *   DP2  Only the thread that holds pull_lock pulls, so the number of a job is the order of pulling.
+ *   DP3  Slots from head to ready_until are the consumer's, without the lock: their jobs are finished, and nobody writes
  *       to such a slot before the consumer has counted its job as returned.
- *   I4  The consumer does not sleep unless a worker is running or was signalled, and a worker that goes to sleep wakes
+ *   DP4  The consumer does not sleep unless a worker is running or was signalled, and a worker that goes to sleep wakes
  *       a consumer that has something to take. So the two never sleep at the same time with work to do.
  *
  * What pays on a machine where a wake-up costs up to fifty microseconds: the consumer takes the lock once for a run of
@@ -219,7 +219,7 @@ static bool may_pull(const est_parallel *p)
     return !p->stop && !p->paused && !p->closed && p->pulled - p->returned < p->window;
 }
 
-/* A job that nobody uses; NULL when memory is out. I1 says that there are never more than slots. */
+/* A job that nobody uses; NULL when memory is out. DP1 says that there are never more than slots. */
 static void *job_take(est_parallel *p)
 {
     void *job;
