@@ -303,6 +303,8 @@ EST_API est_ragged_node est_ragged_from_dense(est_node x);
 /* [batch, longest row], filled up with a number; how many values each row has, int64 [batch]. */
 EST_API est_node est_ragged_to_dense(est_ragged_node x, double default_number);
 EST_API est_node est_ragged_lengths(est_ragged_node x);
+/* Which row each value of a ragged tensor is in: int64 [n] from splits int64 [rows + 1]. */
+EST_API est_node est_row_ids(est_node splits, est_node values);
 /* Drops the values whose `keep`, a boolean each, is false. */
 EST_API est_ragged_node est_ragged_keep(est_ragged_node x, est_node keep);
 /* A hash, modulo n_buckets, for every way to take one value of each input's row; the last input varies fastest. Values

@@ -14,7 +14,7 @@
 
 #include "base/map.h"
 #include "cluster/remote_tasks.h"
-#include "estoc/strategy.h"
+#include "estoc/partitioner.h"
 
 #define EST_ASK_SECS   60.0 /* for what takes no time of its own */
 #define EST_LEAVE_SECS 2.0  /* to say goodbye */

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estoc/layers.h"
 #include "kernels/distinct.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"

@@ -11,7 +11,7 @@
 #ifndef EST_RUNTIME_REMOTE_H
 #define EST_RUNTIME_REMOTE_H
 
-#include "estoc/strategy.h"
+#include "estoc/partitioner.h"
 #include "graph/variable.h"
 #include "runtime/pass.h"
 #include "runtime/store_files.h"

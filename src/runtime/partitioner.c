@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Partitioners: formulas only. What becomes of the numbers is runtime/placement.c's. */
-#include "estoc/strategy.h"
+#include "estoc/partitioner.h"
 
 #include <limits.h>
 

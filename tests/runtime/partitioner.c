@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "estoc/strategy.h"
+#include "estoc/partitioner.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

@@ -7,9 +7,7 @@
  * ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
 #include <string.h>
 
-#include "estoc/ops.h"
-#include "graph/graph.h"
-#include "graph/op.h"
+#include "ops/ops.h"
 
 /* Contributions to one output of one node, as a list in the arena. */
 typedef struct flow {
