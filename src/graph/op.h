@@ -140,9 +140,9 @@ typedef struct est_kernel {
  * none. Every other input is a scalar that all workers agree on, as a learning rate. Passes that split an update over
  * the shards of a variable, and servers that average the updates of several workers, go by this. */
 typedef struct est_update_inputs {
-    int gradient; /* a gradient, a difference or a value: of the variable's shape, or rows of it; averaged over workers */
-    int indices; /* which rows the gradient has; absent: all of them */
-    int keys;    /* of a dynamic embedding: those that one worker has looked up */
+    int gradient; /* a gradient, difference or value; of the variable's shape, or rows of it; averaged over workers */
+    int indices;  /* which rows the gradient has; absent: all of them */
+    int keys;     /* of a dynamic embedding: those that one worker has looked up */
 } est_update_inputs;
 #define EST_UPDATE(...) (&(const est_update_inputs){ __VA_ARGS__ })
 
@@ -187,10 +187,10 @@ struct est_op {
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
     bool     lends;  /* the kernel says where its outputs lie: they stay there until its next run, and are only read */
     uint32_t writes; /* bit i: changes the variable that is input i */
-    const est_update_inputs *update; /* EST_UPDATE(...), exactly where writes is not 0 */
-    uint32_t
-         inplace;   /* bit i: output 0, or the variable of fills_var, may share memory with input i of the same size */
-    bool fills_var; /* writes input 0's variable or table without reading it: it may be uninitialised */
+    bool     fills_var; /* writes input 0's variable or table without reading it: it may be uninitialised */
+    uint32_t inplace;   /* bit i: input i, if as large, may share memory with output 0 or the variable of fills_var */
+    const est_update_inputs *update; /* EST_UPDATE(...) where writes is not 0, else NULL */
+
     /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it changes them
      * (kernels/copy_on_write.h). */
     bool     by_rows;
