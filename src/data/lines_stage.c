@@ -4,8 +4,6 @@
  * and the reading ahead are those of interleave. */
 #include "format/lines.h"
 
-#include <string.h>
-
 #include "base/options.h"
 #include "data/interleave.h"
 #include "data/state.h"

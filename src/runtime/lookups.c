@@ -17,8 +17,6 @@
  *   an update of the rows `indices`       ->  that of EstAdmitRows(table, keys, GatherV2(distinct, indices), grad)
  *
  * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the update. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"
