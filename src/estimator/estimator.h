@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "estimator/model.h"
-#include "estimator/rows.h"
+#include "estimator/sample_rows.h"
 #include "estoc/estimator.h"
 #include "train/lock.h"
 #include "train/loop.h"
@@ -39,7 +39,7 @@ struct est_estimator {
     bool                  dir_is_temporary; /* nobody named one, so that no other task knows it */
     const est_warm_start *warm_start;       /* a copy in the arena; NULL: none */
     est_metric_extender  *extenders;
-    est_rows              rows;  /* of the input seen last; exports are tried on them */
+    est_sample_rows       rows;  /* of the input seen last; exports are tried on them */
     const est_model      *known; /* while exporters are checked: has the variables of checkpoints; NULL: not known */
     const est_pin        *pin;   /* while exporters are called: of what was evaluated; NULL: nothing is pinned */
     void                 *owned; /* freed with it; NULL: nothing */

@@ -2,11 +2,11 @@
  *
  * est_export_saved_model: a trained model as a directory that servers read.
  *
- * Everything is written below <base>/temp-<seconds>-estoc, checked there, and only then gets its name in one step (X1). A
- * failure at any moment leaves the exports that were there and, unless the process dies, no temporary directory (X2).
- *
- * The directory is locked while it is written to, and the kernel drops the lock of a process that dies: a temporary
- * directory that can be locked is nobody's, and the next export removes it (X3). */
+ * Invariants:
+ *   X1  Everything is written below <base>/temp-<seconds>-estoc, checked there, and only then gets its name in one step.
+ *   X2  A failure at any moment leaves the earlier exports and, unless the process dies, no temporary directory.
+ *   X3  The temporary directory is locked while it is written to. The kernel drops the lock of a process that dies, so
+ *       the next export removes every temporary directory that it can lock. */
 #include "estimator/export.h"
 
 #include <dirent.h>

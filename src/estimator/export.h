@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What exporting is made of: which signatures a model has (signatures.c), the message that describes them with its graph
- * and variables (saved_model.c), the files that tables are filled from (assets.c), and the check of what was written
+ * and variables (meta_graph.c), the files that tables are filled from (assets.c), and the check of what was written
  * (export_check.c). */
 #ifndef EST_ESTIMATOR_EXPORT_H
 #define EST_ESTIMATOR_EXPORT_H
 
 #include "estimator/estimator.h"
 #include "estimator/receiver.h"
-#include "estimator/rows.h"
+#include "estimator/sample_rows.h"
 #include "format/saved_model.h"
 
 #define EST_SERVING_DEFAULT "serving_default"
@@ -69,6 +69,6 @@ EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_s
 
 /* Reads the SavedModel in `dir` back, runs it on rows and compares with the model: every variable bit for bit, every
  * output of every signature to 1e-5. EST_DATA_LOSS names what differs. Outputs that are random are only run. */
-EST_MUST_CHECK est_status est_export_check(const est_export_model *e, const est_rows *rows, const char *dir);
+EST_MUST_CHECK est_status est_export_check(const est_export_model *e, const est_sample_rows *rows, const char *dir);
 
 #endif

@@ -443,7 +443,7 @@ static est_status run_rows(check *c)
 
 /* Rows the model takes. It has to take those of its own input; what was made up may be out of range of what it looks up,
  * so that zeros are tried, too. *found is false when it takes neither. */
-static est_status choose_rows(check *c, const est_rows *rows, bool *found)
+static est_status choose_rows(check *c, const est_sample_rows *rows, bool *found)
 {
     *found = false;
     for (int zeros = 0; zeros < 2 && !*found; zeros++) {
@@ -451,7 +451,7 @@ static est_status choose_rows(check *c, const est_rows *rows, bool *found)
         est_status status;
 
         drop_feeds(c);
-        EST_TRY(est_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
+        EST_TRY(est_sample_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
         status = run_rows(c);
         if (status == EST_RESOURCE_EXHAUSTED) return status;
         if (status != EST_OK && !made_up) return est_fail_context(status, "rows that the model was run on before");
@@ -460,7 +460,7 @@ static est_status choose_rows(check *c, const est_rows *rows, bool *found)
     return EST_OK;
 }
 
-static est_status run_check(check *c, const est_rows *rows, const char *dir)
+static est_status run_check(check *c, const est_sample_rows *rows, const char *dir)
 {
     bool found;
 
@@ -478,7 +478,7 @@ static est_status run_check(check *c, const est_rows *rows, const char *dir)
     return EST_OK;
 }
 
-est_status est_export_check(const est_export_model *e, const est_rows *rows, const char *dir)
+est_status est_export_check(const est_export_model *e, const est_sample_rows *rows, const char *dir)
 {
     check      c = { .e = e, .arena = est_arena_create() };
     est_status status;

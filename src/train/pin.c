@@ -2,7 +2,7 @@
  *
  * Pinned checkpoints.
  *
- * A saver removes the index of a checkpoint before its data (saver.c, S4), and gives a step that is saved again another
+ * A saver removes the index of a checkpoint before its data (saver.c, SV4), and gives a step that is saved again another
  * index. So links are whole if the index is still the one that was linked first when all others have been made. */
 #include "train/pin.h"
 

@@ -3,17 +3,17 @@
  * Saving: a session's variables to a checkpoint, which is then the latest, and removing old ones.
  *
  * Whatever fails or is killed, and whenever, these hold:
- * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta` beside
- *    it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
- * S2 the state file names only checkpoints whose index and `.meta` were on disk before;
- * S3 nothing is removed before the state file that does not name it any more is on disk;
- * S4 of a checkpoint that is removed the index goes first, so that what is left of it is never taken for whole;
- * S5 a save that failed leaves no file of its own, and the checkpoints and the state file of before;
- * S6 a step that is saved again stays restorable throughout: its index changes from the old data to the new in one step
- *    (B3);
- * S7 a restore takes all from one checkpoint or changes nothing (restore.c).
+ *   SV1  an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta` beside
+ *        it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
+ *   SV2  the state file names only checkpoints whose index and `.meta` were on disk before;
+ *   SV3  nothing is removed before the state file that does not name it any more is on disk;
+ *   SV4  of a checkpoint that is removed the index goes first, so that what is left of it is never taken for whole;
+ *   SV5  a save that failed leaves no file of its own, and the checkpoints and the state file of before;
+ *   SV6  a step that is saved again stays restorable throughout: its index changes from the old data to the new in one step
+ *        (B3);
+ *   SV7  a restore takes all from one checkpoint or changes nothing (restore.c).
  * A session with variables at other tasks is saved by all of them: each writes a part (runtime/remote.h) under a temporary
- * name, what is here is one more part, and the parts are merged into the checkpoint (format/bundle.h), to which S1 to S7
+ * name, what is here is one more part, and the parts are merged into the checkpoint (format/bundle.h), to which SV1 to SV7
  * apply as to one that was written whole.
  *
  * A saver removes only files of its own directory. Files of a process that was killed, temporary ones and data without an
@@ -304,7 +304,7 @@ static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const
         est_log_warn("cannot list the directory %s: %s", saver->dir, strerror(errno));
         return;
     }
-    (void)fsync(dirfd(handle)); /* what was removed before goes before these (S4) */
+    (void)fsync(dirfd(handle)); /* what was removed before goes before these (SV4) */
     while ((entry = readdir(handle)) != NULL) {
         if (!unwanted(dirfd(handle), entry->d_name, of)) continue;
         if (unlinkat(dirfd(handle), entry->d_name, 0) == 0 || errno == ENOENT) continue;
@@ -399,7 +399,7 @@ static bool is_leftover(int dir, const char *file, const char *name)
     return is_temporary(file, name) || is_orphan(dir, file, name);
 }
 
-/* Keeps S4. What cannot be removed is logged: it is in the way of nothing. */
+/* Keeps SV4. What cannot be removed is logged: it is in the way of nothing. */
 static void remove_checkpoint(const est_saver *saver, const char *prefix)
 {
     char *index;
@@ -489,7 +489,7 @@ static est_status begin_meta(saving *s)
     return est_file_rename(s->meta_path, s->old_meta);
 }
 
-/* Leaves the `.meta` that belongs to the index (S1), and no other. */
+/* Leaves the `.meta` that belongs to the index (SV1), and no other. */
 static void end_meta(const saving *s)
 {
     if (s->new_meta != NULL) unlink(s->new_meta);
@@ -574,7 +574,7 @@ static est_status write_multi_worker(saving *s, const est_remote_list *list)
     return status;
 }
 
-/* Writes and commits the files of the checkpoint (S1). */
+/* Writes and commits the files of the checkpoint (SV1). */
 static est_status write_checkpoint(saving *s)
 {
     est_remote_list list   = { 0 };
@@ -640,7 +640,7 @@ static bool state_is_written(const saving *s)
     return same;
 }
 
-/* Makes the new checkpoint the latest (S2); a failure takes it back, unless it replaced an old one (S5). */
+/* Makes the new checkpoint the latest (SV2); a failure takes it back, unless it replaced an old one (SV5). */
 static est_status make_latest(saving *s)
 {
     est_status status = s->new_meta != NULL ? est_file_rename(s->new_meta, s->meta_path) : EST_OK;
@@ -657,7 +657,7 @@ static est_status make_latest(saving *s)
     return est_error_raise(&error);
 }
 
-/* Those that leave the list leave the disk (S3), but for one a period. */
+/* Those that leave the list leave the disk (SV3), but for one a period. */
 static void drop_leaving(est_saver *saver)
 {
     for (int i = 0; i < saver->n_kept;) {
