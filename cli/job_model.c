@@ -68,7 +68,7 @@ static est_optimizer optimizer_value(const job_optimizer *o, bool keras)
         return est_adagrad(rate, EST_ADAGRAD(.initial_accumulator = number_or_zero(o->initial_accumulator),
                                              .epsilon = keras ? number_or_zero(o->epsilon) : 0, .keras = keras));
     case JOB_ADAM: return est_adam(rate, &adam);
-    case JOB_LAZY_ADAM: return est_lazy_adam(rate, &adam);
+    case JOB_LAZY_ADAM: adam.lazy = true; return est_adam(rate, &adam);
     case JOB_FTRL:
         return est_ftrl(rate, EST_FTRL(.learning_rate_power = number_or_off(o->learning_rate_power),
                                        .beta                = number_or_zero(o->beta),

@@ -5,7 +5,7 @@
 #define EST_CLI_STATUS_H
 
 #include "base/json.h"
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 
 /* The tasks of a cluster by name and index, asked at one time. A zeroed struct is empty. */
 typedef struct status_view {

@@ -134,7 +134,7 @@ static est_status ratings(est_model *m, est_mode mode, const void *params)
     loss  = est_mean(est_square(est_sub(rating, label)));
     est_model_loss(m, loss);
     est_model_metric(m, "rmse", est_metric_root_mean_squared_error(label, rating, NULL));
-    if (mode == EST_TRAIN) est_model_minimize(m, est_lazy_adam(0.01, NULL), loss);
+    if (mode == EST_TRAIN) est_model_minimize(m, est_adam(0.01, EST_ADAM(.lazy = true)), loss);
     return est_model_status(m);
 }
 

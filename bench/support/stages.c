@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "runtime/trace.h"
 
 const char *const bench_stage_names[BENCH_N_STAGES] = { "hash", "lookup", "dense", "sparse", "other" };

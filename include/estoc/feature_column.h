@@ -192,7 +192,7 @@ typedef struct est_dynamic_options {
  * is part of the step: one that fails is rolled back. A key without a row is missing. Keys that are seen but have no row yet are remembered too, the latest million of them. A checkpoint has the rows
  * there are as "<column>/embedding_weights" [rows, dimension], beside it ".../keys" and what else training goes on from; one
  * that was made of keys of the other dtype does not fit.
- * Optimizers must change only the rows of a gradient: est_lazy_adam, not est_adam. */
+ * Optimizers must change only the rows of a gradient: est_adam only with .lazy. */
 EST_API const est_column *est_dynamic_embedding_column(est_columns *columns, const char *key, est_dtype dtype,
                                                        int64_t dimension, const est_dynamic_options *options);
 

@@ -154,9 +154,6 @@ typedef struct est_embedding_options {
  * est_embedding_bag() does. */
 EST_API est_node est_embedding(est_node ids, int64_t n_ids, int64_t width, const est_embedding_options *options);
 
-/* Which row each value of a ragged tensor is in: int64 [n] from splits int64 [rows + 1]. */
-EST_API est_node est_row_ids(est_node splits, est_node values);
-
 #ifdef __cplusplus
 }
 #endif

@@ -283,30 +283,6 @@ EST_API est_node est_scatter_update(est_node variable, est_node indices, est_nod
 /* Sums rows with equal indices: the meaning stays, every index is left once. */
 EST_API est_gradient est_dedup(est_gradient slices);
 
-/* Optimizer updates under TensorFlow's names; scalars are nodes of the variable's dtype. Gradients with indices touch
- * only their rows; duplicates must have been summed (est_dedup). Slots are variables of the same shape. */
-EST_API est_node est_apply_gradient_descent(est_node var, est_node lr, est_gradient g);
-EST_API est_node est_apply_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum,
-                                    bool nesterov);
-EST_API est_node est_apply_keras_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum,
-                                          bool nesterov);
-/* epsilon: EST_NO_NODE for the form without one (ResourceApplyAdagrad), else ResourceApplyAdagradV2. */
-EST_API est_node est_apply_adagrad(est_node var, est_node accum, est_node lr, est_node epsilon, est_gradient g);
-/* Moves every row also when the gradient is sparse, as TensorFlow's does; est_apply_lazy_adam only the rows of the gradient. */
-EST_API est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
-                                est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g,
-                                bool nesterov);
-EST_API est_node est_apply_lazy_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
-                                     est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g);
-EST_API est_node est_apply_rms_prop(est_node var, est_node ms, est_node mom, est_node lr, est_node rho,
-                                    est_node momentum, est_node epsilon, est_gradient g);
-EST_API est_node est_apply_centered_rms_prop(est_node var, est_node mg, est_node ms, est_node mom, est_node lr,
-                                             est_node rho, est_node momentum, est_node epsilon, est_gradient g);
-EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, est_gradient g, est_node lr, est_node l1,
-                                est_node l2, est_node l2_shrinkage, est_node lr_power);
-EST_API est_node est_apply_adadelta(est_node var, est_node accum, est_node accum_update, est_node lr, est_node rho,
-                                    est_node epsilon, est_gradient g);
-
 /* --- categories and ragged rows ---------------------------------------------------------------------------------- */
 
 /* Fingerprint64 of the bytes, modulo n_buckets; int64. */
@@ -327,6 +303,8 @@ EST_API est_ragged_node est_ragged_from_dense(est_node x);
 /* [batch, longest row], filled up with a number; how many values each row has, int64 [batch]. */
 EST_API est_node est_ragged_to_dense(est_ragged_node x, double default_number);
 EST_API est_node est_ragged_lengths(est_ragged_node x);
+/* Which row each value of a ragged tensor is in: int64 [n] from splits int64 [rows + 1]. */
+EST_API est_node est_row_ids(est_node splits, est_node values);
 /* Drops the values whose `keep`, a boolean each, is false. */
 EST_API est_ragged_node est_ragged_keep(est_ragged_node x, est_node keep);
 /* A hash, modulo n_buckets, for every way to take one value of each input's row; the last input varies fastest. Values

@@ -75,8 +75,6 @@ typedef struct est_adam_options {
 /* m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 - v); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps).
  * Learning rate 0: 0.001. */
 EST_API est_optimizer est_adam(double learning_rate, const est_adam_options *options);
-/* est_adam with .lazy. */
-EST_API est_optimizer est_lazy_adam(double learning_rate, const est_adam_options *options);
 
 typedef struct est_rms_prop_options {
     size_t struct_size; /* filled by EST_RMS_PROP */

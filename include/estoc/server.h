@@ -80,7 +80,7 @@ typedef struct est_remote_options {
     int64_t max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
     int     sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and
                                   what others push for it later is dropped */
-    const struct est_partitioner *partitioner; /* NULL: no variable is spread (estoc/strategy.h); copied */
+    const struct est_partitioner *partitioner; /* NULL: no variable is spread (estoc/partitioner.h); copied */
     bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */
     bool consistent_saves; /* no step is under way when tasks take snapshots of their variables for a checkpoint */
 } est_remote_options;

@@ -17,49 +17,20 @@
  *
  * In replicas metrics add to the same state, so all updates are to be run and one value is to be read; batch normalisation follows
  * the mean of what the replicas see, by examples where their numbers are known; lists as est_losses are the replica's.
- *
- * Partitioners: into how many shards the rows of a variable go when the variables of a job are held by several tasks.
- *
- * A variable stays one variable for the model and in checkpoints; its shards have consecutive rows, the first ones one row
- * more when the numbers do not divide, and live at different tasks as far as there are enough. Slots of optimizers are spread
- * as their variable is. Formulas are TensorFlow's (tf.distribute.experimental.partitioners).
- *
- * Partitioners are plain structs, passed by value. Your own is a struct with your function in it. Every task of a job must
- * use the same one. Threading: any thread. */
+ */
 #ifndef ESTOC_STRATEGY_H
 #define ESTOC_STRATEGY_H
 
 #include <stdbool.h>
 
 #include "estoc/cluster.h"
+#include "estoc/communication.h"
 #include "estoc/initializers.h"
+#include "estoc/partitioner.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct est_partitioner est_partitioner;
-struct est_partitioner {
-    /* The number of shards of a variable that has at least one row; less than 2: it stays in one piece. More shards than rows
-     * become as many as rows. NULL: no variable is spread. */
-    int (*shards)(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape, int n_tasks);
-    int64_t     bytes; /* of a shard, at least or at most */
-    int         n;     /* of shards */
-    const void *user;  /* for your own; borrowed as long as the partitioner is used */
-};
-
-/* Every variable in n shards. n 0: as many as there are tasks. */
-EST_API est_partitioner est_fixed_shards(int n);
-
-/* As many shards as there are pieces of min_shard_bytes, the last of which may be cut, and at most max_shards.
- * min_shard_bytes 0: 256 KiB. max_shards 0: as many as there are tasks. */
-EST_API est_partitioner est_min_size_partitioner(int64_t min_shard_bytes, int max_shards);
-
-/* As few shards as hold max_shard_bytes each, but no row is cut, and at most max_shards, whatever they hold then.
- * max_shards 0: any number. */
-EST_API est_partitioner est_max_size_partitioner(int64_t max_shard_bytes, int max_shards);
-
-/* --- strategies --------------------------------------------------------------------------------------------------- */
 
 typedef struct est_strategy est_strategy;
 
@@ -117,17 +88,6 @@ typedef struct est_central_storage_options {
 /* Replicas in this process, and variables in one place. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_central_storage_strategy(const est_central_storage_options *options,
                                                                est_strategy                     **out);
-
-/* How sums between processes are done. */
-typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size, number of workers and hosts */
-    EST_COMMUNICATION_RING,
-    EST_COMMUNICATION_HALVING,
-    EST_COMMUNICATION_DIRECT,
-    EST_COMMUNICATION_HIERARCHICAL,
-    EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
-    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
-} est_communication;
 
 typedef struct est_multi_worker_mirrored_options {
     size_t              struct_size; /* filled by EST_MULTI_WORKER_MIRRORED */
@@ -196,8 +156,6 @@ EST_API est_per_replica est_strategy_run(const est_strategy *strategy, est_graph
 /* The same without replicas being built: values to begin with, such as placeholders. */
 EST_API est_per_replica est_strategy_values_from_function(const est_strategy *strategy, est_graph *graph,
                                                           est_replica_fn fn, void *user);
-
-typedef enum est_reduce_op { EST_REDUCE_OP_SUM, EST_REDUCE_OP_MEAN } est_reduce_op;
 
 #define EST_NO_AXIS INT32_MIN
 

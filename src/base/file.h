@@ -3,8 +3,12 @@
  * Files: reading whole ones, replacing them so that a crash leaves the old or the new one, and directories. Errors name
  * the path and the system's reason.
  *
- * Replacing (invariants): F1 the bytes are on disk before the name points at them; F2 the name changes in one step; F3
- * the change of the name is on disk before the call returns. Any thread. */
+ * Invariants of a replacement:
+ *   F1  The bytes are on disk before the name points at them.
+ *   F2  The name changes in one step.
+ *   F3  The change of the name is on disk before the call returns.
+ *
+ * Any thread. */
 #ifndef EST_BASE_FILE_H
 #define EST_BASE_FILE_H
 

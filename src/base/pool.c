@@ -6,10 +6,10 @@
  * its lower half. The caller writes the loop's description, then publishes a ticket; a thread takes tasks by lowering
  * the count with compare-and-swap. The invariants:
  *
- *   I1  The description changes only while the count in the ticket is 0 and all tasks taken are done.
- *   I2  A thread uses a description only after its compare-and-swap from a count above 0 succeeded. A thread that was
+ *   TP1  The description changes only while the count in the ticket is 0 and all tasks taken are done.
+ *   TP2  A thread uses a description only after its compare-and-swap from a count above 0 succeeded. A thread that was
  *       late and read the description of a newer loop has read it after the ticket changed, so its swap fails.
- *   I3  `pending` counts tasks not yet done; a thread subtracts what it did once, when it finds nothing left to take.
+ *   TP3  `pending` counts tasks not yet done; a thread subtracts what it did once, when it finds nothing left to take.
  *       The caller returns when it is 0, so no task runs after est_pool_for has returned.
  *
  * So the caller never waits for a worker that took nothing, and a worker that sleeps through a loop does no harm.
@@ -98,15 +98,6 @@ static _Thread_local struct {
     int       thread;
 } inside;
 
-static void cpu_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 static void futex_wait(atomic_uint_least32_t *word, uint32_t expected)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -129,7 +120,7 @@ static void pool_work(est_pool *pool, int index)
     uint32_t done   = 0;
 
     while (ticket_left(ticket) > 0) {
-        /* Acquire, so that a newer description is never seen with an older ticket (I2). */
+        /* Acquire, so that a newer description is never seen with an older ticket (TP2). */
         est_task_fn fn    = atomic_load_explicit(&pool->fn, memory_order_acquire);
         void       *arg   = atomic_load_explicit(&pool->arg, memory_order_acquire);
         int64_t     first = atomic_load_explicit(&pool->first, memory_order_acquire);
@@ -203,7 +194,7 @@ static bool poll_for(est_pool *pool, pool_condition ready, pool_condition core_w
     start = before = est_machine_ns();
     while (start >= self->no_poll_until) {
         for (int i = 0; i < POLL_PAUSES; i++) {
-            cpu_pause();
+            est_cpu_pause();
             if (ready(pool)) return true;
         }
         now = est_machine_ns();
@@ -282,7 +273,7 @@ static void pool_finish(est_pool *pool)
 /* Runs tasks first .. first + n - 1 on all threads. */
 static void pool_run(est_pool *pool, int64_t first, uint32_t n, est_task_fn fn, void *arg)
 {
-    /* Release: who reads one of these values also sees that the previous ticket is used up (I2). */
+    /* Release: who reads one of these values also sees that the previous ticket is used up (TP2). */
     atomic_store_explicit(&pool->fn, fn, memory_order_release);
     atomic_store_explicit(&pool->arg, arg, memory_order_release);
     atomic_store_explicit(&pool->first, first, memory_order_release);

@@ -133,15 +133,6 @@ void est_copy_across(void *to, const void *from, size_t bytes)
 
 #endif
 
-static void cpu_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_ns)
 {
     int     looks = crowded ? 1 : POLL_LOOKS;
@@ -150,7 +141,7 @@ bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_n
     for (;;) {
         for (int i = 0; i < looks; i++) {
             if (ready(arg)) return true;
-            cpu_pause();
+            est_cpu_pause();
         }
         if (limit_ns == 0 || (until > 0 && est_machine_ns() >= until)) return false;
         if (until == 0) until = est_machine_ns() + limit_ns;

@@ -23,6 +23,16 @@ EST_MUST_CHECK est_status est_thread_start(est_thread *thread, const char *name,
 /* Waits until the thread's function has returned. Once for every thread. */
 void est_thread_join(est_thread *thread);
 
+/* Tells the processor that this thread polls. */
+static inline void est_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
 /* Cores this process may run on; at least 1. */
 int est_cores_allowed(void);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 
 #define THREADS_MAX 32
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of inputs. */
+ * Averages the updates of several workers (see collect.h). */
 #include "cluster/collect.h"
 
 #include <inttypes.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/signature.h"
 #include "kernels/distinct.h"
 #include "tensor/shape.h"
 
@@ -48,51 +47,29 @@ struct est_collect {
 
 /* --- what each input is ------------------------------------------------------------------------------------------- */
 
-static bool is_gradient(const char *argument)
+/* The input of the part that feeds input `to` of a node; -1: none does. `to` 0, a variable, stands for none. */
+static int feed_of(const est_host *host, int part, const est_node_def *def, int to)
 {
-    static const char *const names[] = { "grad", "delta", "updates", "value" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(argument, names[i]) == 0) return true;
-    }
-    return false;
-}
-
-/* The input of the part that feeds argument `name` of a node; -1: none does. Arguments of updates are single tensors. */
-static int feed_of_argument(const est_host *host, int part, const est_node_def *def, const est_signature *signature,
-                            const char *name)
-{
-    for (int a = 0; a < signature->n_in && a < def->n_in; a++) {
-        if (strcmp(signature->in[a].name, name) != 0) continue;
-        for (int i = 0; i < est_host_inputs(host, part); i++) {
-            if (est_host_input(host, part, i).id == def->in[a].node) return i;
-        }
+    for (int i = 0; i < est_host_inputs(host, part) && to != 0; i++) {
+        if (est_host_input(host, part, i).id == def->in[to].node) return i;
     }
     return -1;
 }
 
-static est_status look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
+static void look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
 {
-    est_signature signature;
-    int           indices, keys;
+    int gradient, indices, keys;
 
-    if (def->op->writes == 0) return EST_OK;
-    EST_TRY(est_signature_parse(def->op, &signature));
-    indices = feed_of_argument(host, part, def, &signature, "indices");
-    keys    = feed_of_argument(host, part, def, &signature, "keys");
+    if (def->op->writes == 0) return;
+    gradient = feed_of(host, part, def, def->op->update->gradient);
+    indices  = feed_of(host, part, def, def->op->update->indices);
+    keys     = feed_of(host, part, def, def->op->update->keys);
     if (keys >= 0) c->slots[keys].kind = KEYS;
-    for (int a = 0; a < signature.n_in && a < def->n_in; a++) {
-        int feed = is_gradient(signature.in[a].name)
-                       ? feed_of_argument(host, part, def, &signature, signature.in[a].name)
-                       : -1;
-
-        if (feed < 0) continue;
-        c->slots[feed].kind = indices >= 0 ? ROWS : SUM;
-        if (indices < 0) continue;
-        c->slots[feed].indices = indices;
-        c->slots[indices].kind = INDICES;
-    }
-    return EST_OK;
+    if (gradient < 0) return;
+    c->slots[gradient].kind = indices >= 0 ? ROWS : SUM;
+    if (indices < 0) return;
+    c->slots[gradient].indices = indices;
+    c->slots[indices].kind     = INDICES;
 }
 
 est_status est_collect_create(const est_host *host, int part, est_collect **out)
@@ -107,7 +84,7 @@ est_status est_collect_create(const est_host *host, int part, est_collect **out)
     c->feeds = est_zalloc(sizeof(est_tensor *) * ((size_t)c->n + 1));
     status   = c->slots != NULL && c->feeds != NULL ? EST_OK : est_no_memory();
     for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
-        status = look_at_node(c, host, part, est_graph_node(graph, id));
+        look_at_node(c, host, part, est_graph_node(graph, id));
     }
     if (status != EST_OK) {
         est_collect_free(c);

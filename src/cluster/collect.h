@@ -6,8 +6,7 @@
  * embedding are put together in a fixed order of the workers, that of their fingerprints `who`, whatever the order in which they
  * came, so that the step admits the same keys each time. All other inputs, as learning rates, are taken from whoever came last.
  *
- * Which inputs are gradients is told by the operations that take them: their argument is called "grad", "delta", "updates" or
- * "value", and "indices" beside it; that of keys "keys".
+ * The descriptor of an operation says which of its inputs are gradients, indices and keys (est_op.update).
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLUSTER_COLLECT_H

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 
 #define REPEATS_MAX 5 /* of one run: links that broke in a row, or times that the task did not answer */
 

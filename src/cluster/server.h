@@ -33,7 +33,7 @@
 #define EST_ENDED   "it ended: "  /* the same of one that fails, before the reason */
 #define EST_SPARE   "there is one already" /* why one of two links between two tasks is closed */
 
-/* What was counted at a moment, for numbers per second (status.c). */
+/* What was counted at a moment, for numbers per second (task_status.c). */
 typedef struct est_sample {
     int64_t  at_ns;
     uint64_t steps, bytes_in, bytes_out;

@@ -26,8 +26,8 @@
 #include "cluster/server.h"
 #include "cluster/service_files.h"
 #include "cluster/service_runs.h"
-#include "cluster/status.h"
 #include "cluster/sync.h"
+#include "cluster/task_status.h"
 #include "kernels/lazy_rows.h"
 
 #define INLINE_BYTES (1 << 20) /* larger messages are not for the network thread, nor are runs that take long */
@@ -113,7 +113,7 @@ static est_status write_variable(est_server *s, est_request *request)
 
 /* --- synchronous steps (cluster/sync.h) ------------------------------------------------------------------------------------------ */
 
-/* S3: the committer says that the step cannot be made. */
+/* SR3: the committer says that the step cannot be made. */
 static void drop_step(est_server *s, est_request *request, est_tag tag, uint64_t failure)
 {
     est_str why = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);

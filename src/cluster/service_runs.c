@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/status.h"
 #include "cluster/sync.h"
+#include "cluster/task_status.h"
 
 #define PHASE_MAX 1000   /* of a step; a graph has a few */
 #define SHORT_NS  200000 /* for the network thread */

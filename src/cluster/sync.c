@@ -83,7 +83,7 @@ static est_status report_other_parts(est_server *s, const char *task, uint64_t w
         task, name);
 }
 
-/* S1. Everybody changes a variable in the same order: so of two parts that change one and go together, the earlier has all who came
+/* SR1. Everybody changes a variable in the same order: so of two parts that change one and go together, the earlier has all who came
  * to the later. */
 static est_status check_parts(est_server *s, const char *task, uint64_t who, int part)
 {
@@ -243,7 +243,7 @@ static void answer_step(est_server *s, int parked, bool commit)
     est_packing_clear(&packing);
 }
 
-/* S3 */
+/* SR3 */
 void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const char *why)
 {
     for (int i = s->n_parked - 1; i >= 0; i--) {

@@ -16,11 +16,11 @@
  * in. Until then they refuse an era before theirs, rather than drop what belongs to a step that is counted.
  *
  * What goes into one step:
- *   S1  Updates are collected by part, that is, by segment. What a worker fetches does not change the segments that it pushes (C5 in
+ *   SR1  Updates are collected by part, that is, by segment. What a worker fetches does not change the segments that it pushes (C5 in
  *       runtime/partition.c); workers whose updates differ would each make a step of their own. Whoever comes second with another
  *       part that changes the same variable is refused.
- *   S2  A part is done once for a step. If a later one fails, the step is made again without it.
- *   S3  What cannot be applied, whoever commits, is dropped at all tasks, and all whose step it was fail as the committer did.
+ *   SR2  A part is done once for a step. If a later one fails, the step is made again without it.
+ *   SR3  What cannot be applied, whoever commits, is dropped at all tasks, and all whose step it was fail as the committer did.
  *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
  * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the

@@ -2,7 +2,7 @@
  *
  * The other tasks of a cluster as one session sees them: what the files of the remote share.
  *
- *   remote.c        which tasks there are, where variables are, making and freeing
+ *   remote_tasks.c  which tasks there are, where variables are, making and freeing
  *   remote_ask.c    waiting, asking, links
  *   remote_run.c    segments
  *   remote_steps.c  turns, steps that are made together, the end of the job
@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "cluster/remote.h"
-#include "estoc/strategy.h"
+#include "cluster/remote_tasks.h"
+#include "estoc/partitioner.h"
 
 #define EST_ASK_SECS   60.0 /* for what takes no time of its own */
 #define EST_LEAVE_SECS 2.0  /* to say goodbye */
@@ -111,7 +111,7 @@ EST_MUST_CHECK est_status est_peer_ask_patiently(const est_tasks *r, const est_p
 /* A link to the peer, within the limit. */
 EST_MUST_CHECK est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs);
 
-/* --- remote.c --------------------------------------------------------------------------------------------------------- */
+/* --- remote_tasks.c --------------------------------------------------------------------------------------------------- */
 
 /* Asks the task which variables it has. */
 EST_MUST_CHECK est_status est_peer_list_variables(est_peer *p);

@@ -4,9 +4,9 @@
  *
  * Steps are taken in order. A send does not hold up what follows it, so that a list cannot block while its peers' lists fit: the
  * blocks that a rank receives from another are those that the other sends to it, in the same order and of the same sizes. What is
- * sent must stay as it is until the peer has it; that it does is for the algorithm to show (rule A1):
- *   A1  memory that was sent is written to only by a step that cannot come before the peer has received it.
- * The order in which a sum is added up must follow from n and the place alone (rule A2). */
+ * sent must stay as it is until the peer has it. Every algorithm shows that it keeps two rules:
+ *   A1  Memory that was sent is written to only by a step that cannot come before the peer has received it.
+ *   A2  The order in which a sum is added up follows from n and the place alone. */
 #ifndef EST_COLLECTIVE_ALGORITHM_H
 #define EST_COLLECTIVE_ALGORITHM_H
 

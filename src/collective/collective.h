@@ -97,22 +97,22 @@ EST_MUST_CHECK est_status est_all_reduce_rows(est_rank_group *group, const est_i
 void                      est_indexed_rows_clear(est_indexed_rows *rows); /* a zeroed one is fine */
 
 /* What a rank has of a table. */
-typedef struct est_rows_table {
+typedef struct est_sparse_sum_table {
     est_indexed_rows rows; /* only read */
     size_t           row_count;
     est_dtype        dtype;
     double           factor;   /* what values are multiplied by, unless they are integers */
     bool             distinct; /* no index comes twice */
-} est_rows_table;
+} est_sparse_sum_table;
 
 /* The same in two halves, so that others may be begun in between, and of n tables at once, which travel as one. Begin sums this
  * rank's rows by index, which copies them: the caller's memory is free after it. End waits, sums those of all ranks and frees the
  * work, whatever came of it; it is called once for every begin that succeeded, and out[n] is written only on success. */
-typedef struct est_rows_work est_rows_work;
+typedef struct est_sparse_sum_work est_sparse_sum_work;
 
-EST_MUST_CHECK est_status est_rows_begin(est_rank_group *group, const est_rows_table *tables, int n,
-                                         const est_collective_options *options, est_rows_work **out);
-EST_MUST_CHECK est_status est_rows_end(est_rows_work *work, est_reduce_op reduction, est_indexed_rows *out);
+EST_MUST_CHECK est_status est_sparse_sum_begin(est_rank_group *group, const est_sparse_sum_table *tables, int n,
+                                               const est_collective_options *options, est_sparse_sum_work **out);
+EST_MUST_CHECK est_status est_sparse_sum_end(est_sparse_sum_work *work, est_reduce_op reduction, est_indexed_rows *out);
 
 /* --- which algorithm ---------------------------------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
 #ifndef EST_COLLECTIVE_GROUP_H
 #define EST_COLLECTIVE_GROUP_H
 
-#include "estoc/strategy.h"
+#include "estoc/communication.h"
 #include "net/net.h"
 
 typedef struct est_mailbox    est_mailbox;

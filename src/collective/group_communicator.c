@@ -16,9 +16,9 @@ struct est_comm_slot {
 };
 
 struct est_comm_work {
-    est_work      *work; /* of a sum or a gather */
-    est_rows_work *rows;
-    est_comm_slot *slot;
+    est_work            *work; /* of a sum or a gather */
+    est_sparse_sum_work *rows;
+    est_comm_slot       *slot;
 };
 
 static est_group_communicator *communicator_of(est_communicator *communicator)
@@ -116,7 +116,7 @@ static void clear_rows(est_comm_slot *slot)
 }
 
 /* Room for the results of n tables in the slot, and what is given to the group. */
-static est_status make_tables(est_comm_slot *slot, const est_comm_rows *tables, int n, est_rows_table **out)
+static est_status make_tables(est_comm_slot *slot, const est_comm_rows *tables, int n, est_sparse_sum_table **out)
 {
     clear_rows(slot);
     slot->rows = est_zalloc((size_t)n * sizeof *slot->rows + 1);
@@ -129,12 +129,12 @@ static est_status make_tables(est_comm_slot *slot, const est_comm_rows *tables, 
     for (int i = 0; i < n; i++) {
         const est_comm_rows *t = &tables[i];
 
-        (*out)[i] = (est_rows_table){ .rows      = { (int64_t *)(uintptr_t)t->indices, (void *)(uintptr_t)t->values,
-                                                     t->n }, /* only read */
-                                      .row_count = t->row_count,
-                                      .dtype     = t->dtype,
-                                      .factor    = t->factor,
-                                      .distinct  = t->distinct };
+        (*out)[i] = (est_sparse_sum_table){ .rows = { (int64_t *)(uintptr_t)t->indices, (void *)(uintptr_t)t->values,
+                                                      t->n }, /* only read */
+                                            .row_count = t->row_count,
+                                            .dtype     = t->dtype,
+                                            .factor    = t->factor,
+                                            .distinct  = t->distinct };
     }
     return EST_OK;
 }
@@ -143,7 +143,7 @@ static est_status begin_rows(est_communicator *communicator, int slot, const est
                              est_comm_work **out)
 {
     est_group_communicator *p    = communicator_of(communicator);
-    est_rows_table         *mine = NULL;
+    est_sparse_sum_table   *mine = NULL;
     est_comm_work          *work;
     est_status              status;
 
@@ -154,7 +154,7 @@ static est_status begin_rows(est_communicator *communicator, int slot, const est
         est_group_abort(p->group, est_error_message());
         return status;
     }
-    status = est_rows_begin(p->group, mine, n, NULL, &work->rows);
+    status = est_sparse_sum_begin(p->group, mine, n, NULL, &work->rows);
     est_free(mine);
     return begun(status, work, out);
 }
@@ -163,7 +163,7 @@ static est_status wait_rows(est_communicator *communicator, est_comm_work *work,
 {
     est_comm_slot *slot   = work->slot;
     est_waiting    wait   = est_wait_begin(communicator_of(communicator)->who, "all others", "sum of rows", INFINITY);
-    est_status     status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
+    est_status     status = est_sparse_sum_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
 
     est_wait_end(&wait);
     est_free(work);

@@ -5,7 +5,7 @@
  * First everybody says which variables it has and how it trains them, so that all see the same difference, if there is one, and fail
  * alike, and a fingerprint of each value. Then values that somebody lacks go out in the order of names: large ones by themselves, small ones in packs.
  *
- *   S1  A source may be lost on the way, and whoever has variables must still have them then. A value that is here already is
+ *   ST1  A source may be lost on the way, and whoever has variables must still have them then. A value that is here already is
  *       received over itself, which changes no bit; one that is not, in memory beside the one that is here, which it replaces when
  *       all have come. Only without that memory is it overwritten at once: then a rank that does not get all is torn, and has
  *       no variables until it does. */
@@ -280,7 +280,7 @@ static bool is_other(const mover *m, int i)
     return is_new(m, i) && (var->rows != NULL ? var->rows->n > 0 : var->initialized);
 }
 
-/* Keeps S1. */
+/* Keeps ST1. */
 static void choose_places(mover *m)
 {
     size_t bytes = 0;

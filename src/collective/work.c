@@ -254,7 +254,7 @@ static void fail_left(est_work *w, int peer)
                      w->name, w->head.number));
 }
 
-/* The oldest operation that goes through shared memory: the one that is under way there (S3). */
+/* The oldest operation that goes through shared memory: the one that is under way there (SM3). */
 static est_work *find_shared(const est_rank_group *g)
 {
     est_work *oldest = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stage whose elements are made ahead: what prefetch, map and the decoders have in common. They give a pull and a
- * work, as in data/parallel.h; the rest of a stage's functions are here: handing out in order, rows that are left out,
+ * work, as in data/parallel_jobs.h; the rest of a stage's functions are here: handing out in order, rows that are left out,
  * the saved position, pausing.
  *
  * Bad rows are kept with the job in which they were found, and counted when that job comes out. So what is left out, and
@@ -9,7 +9,7 @@
 #ifndef EST_DATA_AHEAD_H
 #define EST_DATA_AHEAD_H
 
-#include "data/parallel.h"
+#include "data/parallel_jobs.h"
 #include "data/stage.h"
 
 typedef struct est_ahead est_ahead;

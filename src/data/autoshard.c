@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "data/rebatch.h"
-#include "data/shard.h"
+#include "data/shard_stage.h"
 #include "estoc/input.h"
 
 typedef struct part {

@@ -741,18 +741,27 @@ est_dataset *est_interleave_files(est_interleave *own, const char *component)
     return est_dataset_with(&own->base, &(est_component){ .name = component, .dtype = EST_STRING }, 1);
 }
 
-est_status est_interleave_path(est_interleaved *it, const est_element *element, const char **out)
+static est_status take_path(est_interleaved *it, const est_element *element, const char **out)
 {
     const est_str *bytes = est_tensor_data(element->field[0].values);
-    const char    *path;
 
     if (memchr(bytes->data, '\0', bytes->size) != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "a path with a zero byte in it, after \"%s\"", bytes->data);
     }
-    path = est_pass_intern(it->base.pass, bytes->data, bytes->size);
-    if (path == NULL) return est_no_memory();
-    *out = path;
-    return EST_OK;
+    *out = est_pass_intern(it->base.pass, bytes->data, bytes->size);
+    return *out != NULL ? EST_OK : est_no_memory();
+}
+
+est_dataset *est_interleave_open_file(est_interleaved *it, const est_element *element, const est_stage *stage)
+{
+    est_interleave_file *file = est_dataset_new(stage, sizeof *file, NULL, NULL);
+    est_status           status;
+
+    if (!est_dataset_sound(&file->base)) return &file->base;
+    file->all = it->base.dataset;
+    status    = take_path(it, element, &file->path);
+    if (status != EST_OK) return est_dataset_fail(&file->base, status);
+    return est_dataset_like(&file->base, it->base.dataset);
 }
 
 typedef struct interleave {

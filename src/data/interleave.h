@@ -15,7 +15,7 @@
 #ifndef EST_DATA_INTERLEAVE_H
 #define EST_DATA_INTERLEAVE_H
 
-#include "data/parallel.h"
+#include "data/parallel_jobs.h"
 #include "data/stage.h"
 
 typedef struct est_interleave      est_interleave;
@@ -79,7 +79,14 @@ void *est_interleave_new(const est_stage *stage, size_t size, est_dataset *input
  * is called `component`. Returns the dataset, failed or not. */
 est_dataset *est_interleave_files(est_interleave *own, const char *component);
 
-/* The path in an element of such a stage's input, kept as long as the pass. */
-EST_MUST_CHECK est_status est_interleave_path(est_interleaved *it, const est_element *element, const char **out);
+/* One file of such a stage: a dataset that never leaves it. */
+typedef struct est_interleave_file {
+    est_dataset        base;
+    const char        *path; /* lives as long as the pass */
+    const est_dataset *all;  /* the stage's own; borrowed from the iterator of all files */
+} est_interleave_file;
+
+/* Makes it of an element of the input, for est_interleave_make. `stage` reads the file. */
+est_dataset *est_interleave_open_file(est_interleaved *it, const est_element *element, const est_stage *stage);
 
 #endif

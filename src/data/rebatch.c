@@ -11,7 +11,7 @@
 
 #include <inttypes.h>
 
-#include "data/rows.h"
+#include "data/batch_rows.h"
 #include "data/state.h"
 #include "estoc/input.h"
 
@@ -76,7 +76,7 @@ static est_status pull_batch(rebatch_iter *iter)
     drop_batch(iter);
     est_element_move(iter->batch, room, iter->base.dataset->n_components);
     iter->has_batch = true;
-    return est_rows_count(&iter->base, iter->batch, &iter->n_rows);
+    return est_batch_rows_count(&iter->base, iter->batch, &iter->n_rows);
 }
 
 /* Takes n rows of the batch as another piece. */
@@ -85,7 +85,7 @@ static est_status cut_piece(rebatch_iter *iter, int64_t n)
     est_element *room = est_element_list_room(&iter->pieces);
 
     if (room == NULL) return EST_RESOURCE_EXHAUSTED;
-    EST_TRY(est_rows_slice(iter->batch, iter->base.dataset->n_components, iter->row, n, room));
+    EST_TRY(est_batch_rows_slice(iter->batch, iter->base.dataset->n_components, iter->row, n, room));
     est_element_list_push(&iter->pieces);
     iter->row += n;
     return EST_OK;
@@ -137,7 +137,7 @@ static est_status rebatch_next(est_iter *it, est_element *out)
     est_status     status;
 
     status = own->global > 0 ? collect(iter, size_at(own, iter->at)) : collect_part(iter, own->n);
-    if (status == EST_OK) status = est_rows_join(it, &iter->pieces, out);
+    if (status == EST_OK) status = est_batch_rows_join(it, &iter->pieces, out);
     est_element_list_reset(&iter->pieces);
     if (status == EST_OK) iter->at = iter->at + 1 == own->n ? 0 : iter->at + 1;
     return status;
@@ -181,7 +181,7 @@ static est_status rebatch_restore(est_iter *it, est_str state)
     if (batch.data == NULL) return own->global == 0 && iter->at != 0 ? est_state_fail(it, "part", iter->at) : EST_OK;
     EST_TRY(est_element_parse(batch, it->pass, it->dataset->input[0], iter->batch));
     iter->has_batch = true;
-    EST_TRY(est_rows_count(it, iter->batch, &iter->n_rows));
+    EST_TRY(est_batch_rows_count(it, iter->batch, &iter->n_rows));
     if (row < 0 || row > iter->n_rows) return est_state_fail(it, "row", row);
     iter->row = row;
     return EST_OK;

@@ -10,11 +10,6 @@
 #include "data/state.h"
 #include "format/tfrecord.h"
 
-typedef struct file {
-    est_dataset base;
-    const char *path; /* lives as long as the pass */
-} file;
-
 typedef struct file_iter {
     est_iter             base;
     est_tfrecord_reader *reader;
@@ -23,7 +18,7 @@ typedef struct file_iter {
 
 static est_status file_open(est_iter *it)
 {
-    return est_tfrecord_open(((const file *)it->dataset)->path, NULL, &((file_iter *)it)->reader);
+    return est_tfrecord_open(((const est_interleave_file *)it->dataset)->path, NULL, &((file_iter *)it)->reader);
 }
 
 /* A bad record is stepped over, so that reading can go on behind it. */
@@ -43,7 +38,7 @@ static est_status file_next(est_iter *it, est_element *out)
         return est_error_raise(&error);
     }
     EST_TRY(status);
-    out->origin.path = ((const file *)it->dataset)->path;
+    out->origin.path = ((const est_interleave_file *)it->dataset)->path;
     out->origin.at   = (int64_t)est_tfrecord_tell(own->reader).record - 1;
     out->origin.line = false;
     return est_tensor_string(record.data, record.size, &out->field[0].values);
@@ -89,13 +84,7 @@ static const est_stage file_stage = {
 
 static est_dataset *file_make(est_interleaved *it, const est_element *element)
 {
-    file      *own = est_dataset_new(&file_stage, sizeof *own, NULL, NULL);
-    est_status status;
-
-    if (!est_dataset_sound(&own->base)) return &own->base;
-    status = est_interleave_path(it, element, &own->path);
-    if (status != EST_OK) return est_dataset_fail(&own->base, status);
-    return est_dataset_like(&own->base, it->base.dataset);
+    return est_interleave_open_file(it, element, &file_stage);
 }
 
 static const est_stage tfrecords_stage = EST_INTERLEAVE_STAGE("tfrecords", true);

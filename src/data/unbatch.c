@@ -3,7 +3,7 @@
  * unbatch: the rows of every element as elements of their own. They are views of the element's memory. */
 #include <inttypes.h>
 
-#include "data/rows.h"
+#include "data/batch_rows.h"
 
 enum { STATE_ROW = 1, STATE_ELEMENT };
 
@@ -31,7 +31,7 @@ static void unbatch_close(est_iter *it)
 /* Begins with the rows of iter->batch. */
 static est_status unbatch_begin(unbatch_iter *iter)
 {
-    EST_TRY(est_rows_count(&iter->base, iter->batch, &iter->n_rows));
+    EST_TRY(est_batch_rows_count(&iter->base, iter->batch, &iter->n_rows));
     iter->row = 0;
     return EST_OK;
 }

@@ -6,7 +6,7 @@
 #define EST_ESTIMATOR_CLUSTER_TASK_H
 
 #include "base/strbuf.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "estimator/estimator.h"
 
 /* A training task's server and the ps tasks as its sessions see them. Zeroed: none. */

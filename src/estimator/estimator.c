@@ -163,7 +163,7 @@ void est_estimator_free(est_estimator *estimator)
 {
     if (estimator == NULL) return;
     if (estimator->free_owned != NULL) estimator->free_owned(estimator->owned);
-    est_rows_clear(&estimator->rows);
+    est_sample_rows_clear(&estimator->rows);
     est_resolver_free(estimator->resolver);
     est_arena_free(estimator->arena);
     est_free(estimator);

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "estimator/model.h"
-#include "estimator/rows.h"
+#include "estimator/sample_rows.h"
 #include "estoc/estimator.h"
 #include "train/lock.h"
 #include "train/loop.h"
@@ -39,7 +39,7 @@ struct est_estimator {
     bool                  dir_is_temporary; /* a temporary directory, which no other task knows */
     const est_warm_start *warm_start;       /* a copy in the arena; NULL: none */
     est_metric_extender  *extenders;
-    est_rows              rows; /* of the last input; exports are checked with them */
+    est_sample_rows       rows; /* of the last input; exports are checked with them */
     /* while exporters are checked: the graph with the variables of checkpoints; NULL: unknown */
     const est_model *known;
     /* while exporters are called: the pin of the evaluated checkpoint; NULL: nothing is pinned */

@@ -394,7 +394,7 @@ static est_status run(evaluation *e, est_metrics **out)
         status = est_fail(EST_INVALID_ARGUMENT, "the input of the evaluation has no batch; see its input_fn");
     }
     if (status == EST_OK) status = read_metrics(e, loop, out);
-    if (status == EST_OK) status = est_rows_record(&e->estimator->rows, e->model, loop);
+    if (status == EST_OK) status = est_sample_rows_record(&e->estimator->rows, e->model, loop);
     est_loop_free(loop);
     EST_TRY(status);
     est_log_info("Inference Time : %0.5fs", (double)(est_now_ns() - start) / EST_NS_PER_SEC);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of an export: the signatures of a model (signatures.c), the SavedModel message with its graph and variables
- * (saved_model.c), the vocabulary files of tables (assets.c), and the check of the written files (export_check.c). */
+ * (meta_graph.c), the vocabulary files of tables (assets.c), and the check of the written files (export_check.c). */
 #ifndef EST_ESTIMATOR_EXPORT_H
 #define EST_ESTIMATOR_EXPORT_H
 
 #include "estimator/estimator.h"
 #include "estimator/receiver.h"
-#include "estimator/rows.h"
+#include "estimator/sample_rows.h"
 #include "format/saved_model.h"
 
 #define EST_SERVING_DEFAULT "serving_default"
@@ -68,6 +68,6 @@ EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_s
 
 /* Reads the SavedModel in `dir` back, runs it on rows and compares with the model: every variable bit for bit, every
  * output of every signature to 1e-5. EST_DATA_LOSS names what differs. Random outputs are run but not compared. */
-EST_MUST_CHECK est_status est_export_check(const est_export_model *e, const est_rows *rows, const char *dir);
+EST_MUST_CHECK est_status est_export_check(const est_export_model *e, const est_sample_rows *rows, const char *dir);
 
 #endif

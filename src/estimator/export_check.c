@@ -446,7 +446,7 @@ static est_status run_rows(check *c)
 
 /* Finds rows that the model accepts. It must accept recorded rows of its own input. Generated values may be out of
  * range for a lookup, so zeros are tried next. *found is false when the model accepts neither. */
-static est_status choose_rows(check *c, const est_rows *rows, bool *found)
+static est_status choose_rows(check *c, const est_sample_rows *rows, bool *found)
 {
     *found = false;
     for (int zeros = 0; zeros < 2 && !*found; zeros++) {
@@ -454,7 +454,7 @@ static est_status choose_rows(check *c, const est_rows *rows, bool *found)
         est_status status;
 
         drop_feeds(c);
-        EST_TRY(est_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
+        EST_TRY(est_sample_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
         status = run_rows(c);
         if (status == EST_RESOURCE_EXHAUSTED) return status;
         if (status != EST_OK && !made_up) return est_fail_context(status, "rows that the model accepted before");
@@ -463,7 +463,7 @@ static est_status choose_rows(check *c, const est_rows *rows, bool *found)
     return EST_OK;
 }
 
-static est_status run_check(check *c, const est_rows *rows, const char *dir)
+static est_status run_check(check *c, const est_sample_rows *rows, const char *dir)
 {
     bool found;
 
@@ -481,7 +481,7 @@ static est_status run_check(check *c, const est_rows *rows, const char *dir)
     return EST_OK;
 }
 
-est_status est_export_check(const est_export_model *e, const est_rows *rows, const char *dir)
+est_status est_export_check(const est_export_model *e, const est_sample_rows *rows, const char *dir)
 {
     check      c = { .e = e, .arena = est_arena_create() };
     est_status status;

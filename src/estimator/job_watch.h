@@ -8,7 +8,7 @@
 #ifndef EST_ESTIMATOR_JOB_WATCH_H
 #define EST_ESTIMATOR_JOB_WATCH_H
 
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "estimator/estimator.h"
 
 /* Zeroed: no task was checked yet. */

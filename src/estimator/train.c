@@ -32,6 +32,7 @@
 #include "estoc/saver.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "nn/optimizer.h"
 #include "strategy/strategy.h"
 #include "train/hooks.h"
 #include "train/saver.h"
@@ -199,22 +200,13 @@ static est_status set_position(est_training *t, est_loop *loop, const est_tensor
     return est_loop_reset_input(loop);
 }
 
-static bool is_learning_rate(const char *name)
-{
-    static const char end[] = "/learning_rate";
-    size_t            size  = strlen(name);
-
-    return strncmp(name, "training/", 9) == 0 && size >= sizeof end - 1 &&
-           strcmp(name + size - (sizeof end - 1), end) == 0;
-}
-
 /* The constant that a number begins with; NULL: it is none. */
 static const float *first_value(const est_graph *graph, const est_node_def *variable)
 {
     const est_node_def *assign = est_def(est_graph_initializer(graph, variable->id));
     const est_node_def *value  = assign != NULL ? est_graph_node(graph, assign->in[1].node) : NULL;
 
-    if (value == NULL || strcmp(value->op->name, "Const") != 0 || value->dtype[0] != EST_F32) return NULL;
+    if (value == NULL || value->op->source != EST_SOURCE_CONST || value->dtype[0] != EST_F32) return NULL;
     return est_tensor_data(est_node_attr(value, "value")->tensor);
 }
 
@@ -222,15 +214,14 @@ static const float *first_value(const est_graph *graph, const est_node_def *vari
  * program says. */
 static est_status compare_rates(const est_graph *graph, est_session *session, const char *path)
 {
-    est_nodes variables = est_global_variables(graph);
+    est_nodes rates = est_graph_collection(graph, EST_LEARNING_RATES);
 
-    for (int i = 0; i < variables.n; i++) {
-        const est_node_def *variable = est_def(variables.data[i]);
+    for (int i = 0; i < rates.n; i++) {
+        const est_node_def *variable = est_def(rates.data[i]);
         const float        *wanted;
         est_tensor         *saved = NULL;
         float               found;
 
-        if (!is_learning_rate(variable->name)) continue;
         wanted = first_value(graph, variable);
         if (wanted == NULL) continue;
         EST_TRY(est_session_read(session, variable->name, &saved));
@@ -630,7 +621,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
         bool interrupted = was_interrupted(t, loop);
 
         *out_step = est_loop_global_step(loop);
-        status    = est_rows_record(&t->estimator->rows, t->model, loop);
+        status    = est_sample_rows_record(&t->estimator->rows, t->model, loop);
         if (est_loop_runs(loop) > 0) {
             est_log_info("Loss for final step: %g.", est_loop_loss(loop));
         } else if (t->lost.status == EST_OK) { /* else that is the reason, and what ends it */

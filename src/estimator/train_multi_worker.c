@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 #include "estimator/training.h"
 #include "estoc/saver.h"
 #include "strategy/strategy.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "format/table.h"
+#include "format/sstable.h"
 
 static est_status need_arena(est_bundle_index *index)
 {
@@ -188,18 +188,18 @@ static est_status load_header(est_bundle_index *index, est_str value, const char
     return check_header(&index->header, path);
 }
 
-static est_status load_all(est_bundle_index *index, est_table_cursor *cursor, const char *path)
+static est_status load_all(est_bundle_index *index, est_sstable_cursor *cursor, const char *path)
 {
     est_str key, value;
     bool    found;
 
-    EST_TRY(est_table_cursor_next(cursor, &found, &key, &value));
+    EST_TRY(est_sstable_cursor_next(cursor, &found, &key, &value));
     if (!found || key.size != 0) {
         return est_fail(EST_DATA_LOSS, "%s: has no header; it is not the index of a checkpoint", path);
     }
     EST_TRY(load_header(index, value, path));
     for (;;) {
-        EST_TRY(est_table_cursor_next(cursor, &found, &key, &value));
+        EST_TRY(est_sstable_cursor_next(cursor, &found, &key, &value));
         if (!found) return EST_OK;
         EST_TRY(load_entry(index, key, value, path));
     }
@@ -207,13 +207,13 @@ static est_status load_all(est_bundle_index *index, est_table_cursor *cursor, co
 
 est_status est_bundle_index_parse(est_bundle_index *index, const char *path, est_str bytes)
 {
-    est_table_cursor cursor;
-    est_status       status = need_arena(index);
+    est_sstable_cursor cursor;
+    est_status         status = need_arena(index);
 
     if (status != EST_OK) return status;
-    status = est_table_cursor_init(&cursor, path, bytes);
+    status = est_sstable_cursor_init(&cursor, path, bytes);
     if (status == EST_OK) status = load_all(index, &cursor, path);
-    est_table_cursor_clear(&cursor);
+    est_sstable_cursor_clear(&cursor);
     return status;
 }
 
@@ -255,13 +255,13 @@ static est_status sorted_entries(const est_map *map, const est_map_entry ***out)
     return EST_OK;
 }
 
-static est_status add_message(est_table_builder *table, est_str key, const est_wire_writer *message)
+static est_status add_message(est_sstable_builder *table, est_str key, const est_wire_writer *message)
 {
     EST_TRY(est_wire_writer_status(message));
-    return est_table_builder_add(table, key, (est_str){ (const char *)message->data, message->size });
+    return est_sstable_builder_add(table, key, (est_str){ (const char *)message->data, message->size });
 }
 
-static est_status build_table(est_table_builder *table, est_wire_writer *message, const est_map_entry **entries,
+static est_status build_table(est_sstable_builder *table, est_wire_writer *message, const est_map_entry **entries,
                               uint32_t n, int32_t n_shards)
 {
     est_bundle_header header = { .n_shards = n_shards, .producer = EST_BUNDLE_VERSION };
@@ -279,18 +279,18 @@ static est_status build_table(est_table_builder *table, est_wire_writer *message
 est_status est_bundle_index_save(const est_bundle_index *index, int32_t n_shards, const char *path)
 {
     const est_map_entry **entries;
-    est_table_builder     table;
+    est_sstable_builder   table;
     est_wire_writer       message = { 0 };
     est_str               bytes   = { 0 };
     est_status            status;
 
     EST_TRY(sorted_entries(&index->entries, &entries));
-    est_table_builder_init(&table, 0);
+    est_sstable_builder_init(&table, 0);
     status = build_table(&table, &message, entries, index->entries.n, n_shards);
-    if (status == EST_OK) status = est_table_builder_finish(&table, &bytes);
+    if (status == EST_OK) status = est_sstable_builder_finish(&table, &bytes);
     if (status == EST_OK) status = est_file_replace(path, bytes.data, bytes.size);
     est_wire_writer_clear(&message);
-    est_table_builder_clear(&table);
+    est_sstable_builder_clear(&table);
     est_free(entries);
     return status;
 }

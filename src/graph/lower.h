@@ -14,7 +14,7 @@
  * EST_UNIMPLEMENTED names an operation that needs more known dimensions to be lowered. On failure nodes[] are untouched.
  *
  * One thing is lost as soon as another library runs the graph: operations on a variable that no edge orders run in the
- * order they were made in only here. Exports add the edges (estimator/saved_model.c). */
+ * order they were made in only here. Exports add the edges (estimator/meta_graph.c). */
 EST_MUST_CHECK est_status est_graph_lower(const est_graph *graph, est_node *nodes, int n_nodes, est_graph **out);
 
 #endif

@@ -134,6 +134,18 @@ typedef struct est_kernel {
 
 #define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
 
+/* --- updates --------------------------------------------------------------------------------------------------- */
+
+/* What an op that writes variables takes beside them, by the number of the input; 0, which is a variable, stands for
+ * none. Every other input is a scalar that all workers agree on, as a learning rate. Passes that split an update over
+ * the shards of a variable, and servers that average the updates of several workers, go by this. */
+typedef struct est_update_inputs {
+    int gradient; /* a gradient, difference or value; of the variable's shape, or rows of it; averaged over workers */
+    int indices;  /* which rows the gradient has; absent: all of them */
+    int keys;     /* of a dynamic embedding: those that one worker has looked up */
+} est_update_inputs;
+#define EST_UPDATE(...) (&(const est_update_inputs){ __VA_ARGS__ })
+
 /* --- the descriptor -------------------------------------------------------------------------------------------- */
 
 struct est_op {
@@ -173,14 +185,15 @@ struct est_op {
     bool     random;      /* draws numbers: differs between runs */
     bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
-    bool     lends;   /* the kernel says where its outputs lie: they stay there until its next run, and are only read */
-    uint32_t writes;  /* bit i: changes the variable that is input i */
-    uint32_t inplace; /* bit i: output 0 may be written over input i if the sizes are the same */
+    bool     lends;  /* the kernel says where its outputs lie: they stay there until its next run, and are only read */
+    uint32_t writes; /* bit i: changes the variable that is input i */
     bool     fills_var; /* writes input 0's variable or table without reading it: it may be uninitialised */
+    uint32_t inplace;   /* bit i: input i, if as large, may share memory with output 0 or the variable of fills_var */
+    const est_update_inputs *update; /* EST_UPDATE(...) where writes is not 0, else NULL */
+
     /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it changes them
      * (kernels/copy_on_write.h). */
     bool     by_rows;
-    bool     assigns;     /* fills_var by copying input 1, which may have been made in the variable's memory already */
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
     bool     tentative;   /* changes the row table of input 0; the run commits it, or rolls it back when it fails */

@@ -8,10 +8,20 @@
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 
-static est_status infer_slots(const est_infer *c, est_apply_form form, est_shape *var)
+static int count_variables(const est_op *op)
+{
+    return __builtin_popcount(op->writes);
+}
+
+static bool is_scalar(const est_op *op, int input)
+{
+    return input >= count_variables(op) && input != op->update->gradient && input != op->update->indices;
+}
+
+static est_status infer_slots(const est_infer *c, est_shape *var)
 {
     *var = c->in[0];
-    for (int i = 1; i < form.n_vars; i++) {
+    for (int i = 1; i < count_variables(c->node->op); i++) {
         est_shape merged;
         if (est_infer_merge(var, &c->in[i], &merged) != EST_OK) {
             char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
@@ -24,15 +34,14 @@ static est_status infer_slots(const est_infer *c, est_apply_form form, est_shape
 }
 
 /* The gradient must be [indices, row of the variable]. */
-static est_status infer_rows(const est_infer *c, est_apply_form form, const est_shape *var)
+static est_status infer_rows(const est_infer *c, const est_shape *grad, int indices, const est_shape *var)
 {
-    const est_shape *grad = &c->in[form.grad];
-    est_shape        want = *var, merged;
-    char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+    est_shape want = *var, merged;
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
-    EST_TRY(est_infer_rank(c, form.indices, 1));
+    EST_TRY(est_infer_rank(c, indices, 1));
     if (var->rank == 0) return est_fail(EST_INVALID_ARGUMENT, "a scalar variable has no rows for a sparse gradient");
-    if (var->rank > 0) want.dim[0] = est_infer_dim(&c->in[form.indices], 0);
+    if (var->rank > 0) want.dim[0] = est_infer_dim(&c->in[indices], 0);
     if (est_infer_merge(&want, grad, &merged) != EST_OK) {
         return est_fail(EST_INVALID_ARGUMENT, "the gradient's rows are %s, the variable and the indices want %s",
                         est_shape_text(grad, a), est_shape_text(&want, b));
@@ -40,21 +49,21 @@ static est_status infer_rows(const est_infer *c, est_apply_form form, const est_
     return EST_OK;
 }
 
-est_status est_apply_infer(est_infer *c, est_apply_form form)
+est_status est_apply_infer(est_infer *c)
 {
-    est_shape var, merged;
+    const est_op    *op   = c->node->op;
+    const est_shape *grad = &c->in[op->update->gradient];
+    est_shape        var, merged;
+    char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
-    EST_TRY(infer_slots(c, form, &var));
-    for (int i = form.n_vars; i < c->n_in; i++) {
-        if (i != form.grad && (form.indices == 0 || i != form.indices)) EST_TRY(est_infer_rank(c, i, 0));
+    EST_TRY(infer_slots(c, &var));
+    for (int i = 0; i < c->n_in; i++) {
+        if (is_scalar(op, i)) EST_TRY(est_infer_rank(c, i, 0));
     }
-    if (form.indices != 0) return infer_rows(c, form, &var);
-    if (est_infer_merge(&var, &c->in[form.grad], &merged) != EST_OK) {
-        char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
-        return est_fail(EST_INVALID_ARGUMENT, "the gradient is %s, the variable %s",
-                        est_shape_text(&c->in[form.grad], a), est_shape_text(&var, b));
-    }
-    return EST_OK;
+    if (op->update->indices != 0) return infer_rows(c, grad, op->update->indices, &var);
+    if (est_infer_merge(&var, grad, &merged) == EST_OK) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "the gradient is %s, the variable %s", est_shape_text(grad, a),
+                    est_shape_text(&var, b));
 }
 
 static double scalar_of(const est_view *v)
@@ -62,24 +71,25 @@ static double scalar_of(const est_view *v)
     return v->dtype == EST_F32 ? *(const float *)v->data : *(const double *)v->data;
 }
 
-est_status est_apply_open(const est_call *c, est_apply_form form, est_apply *out)
+est_status est_apply_open(const est_call *c, est_apply *out)
 {
-    const est_view *grad = c->in[form.grad];
-    est_apply a = { .n_vars = form.n_vars, .dtype = grad->dtype, .grad = grad->data, .n = grad->count, .cols = 1 };
-    int       n_scalars = 0;
+    const est_op   *op      = c->node->op;
+    const est_view *grad    = c->in[op->update->gradient];
+    const est_view *indices = op->update->indices != 0 ? c->in[op->update->indices] : NULL;
+    est_apply       a       = { .n_vars = count_variables(op), .dtype = grad->dtype, .grad = grad->data, .cols = 1 };
 
-    for (int i = 0; i < form.n_vars; i++) {
+    for (int i = 0; i < a.n_vars; i++) {
         EST_TRY(est_variable_ready(c, i, grad->dtype));
         a.var[i] = est_call_variable(c, i)->value.data;
     }
-    for (int i = form.n_vars; i < EST_APPLY_VARS; i++) a.var[i] = a.var[0];
-    for (int i = form.n_vars; i < c->n_in; i++) {
-        if (i != form.grad && (form.indices == 0 || i != form.indices)) a.in[n_scalars++] = scalar_of(c->in[i]);
+    for (int i = a.n_vars; i < EST_APPLY_VARS; i++) a.var[i] = a.var[0];
+    for (int i = 0; i < c->n_in; i++) {
+        if (is_scalar(op, i)) a.in[a.n_in++] = scalar_of(c->in[i]);
     }
-    if (form.indices != 0) {
-        const est_view *indices = c->in[form.indices];
-        EST_TRY(est_rows_check(est_call_variable(c, 0), indices));
-        for (int i = 0; i < form.n_vars; i++) {
+    a.n = grad->count;
+    if (indices != NULL) {
+        EST_TRY(est_variable_check_rows(est_call_variable(c, 0), indices));
+        for (int i = 0; i < a.n_vars; i++) {
             est_lazy_draw(est_call_variable(c, i), c->pool, indices);
             est_cow_keep_indices(est_call_variable(c, i), indices);
         }

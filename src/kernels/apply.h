@@ -15,28 +15,22 @@
 #define EST_KERNELS_APPLY_H
 
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 
 #define EST_APPLY_VARS    4
 #define EST_APPLY_SCALARS 8
-
-/* Where an op has its inputs: variables first (the variable, its slots); all but gradient and indices are scalars. */
-typedef struct est_apply_form {
-    int n_vars;
-    int grad;
-    int indices; /* 0: the gradient is dense */
-} est_apply_form;
 
 typedef struct est_apply {
     void       *var[EST_APPLY_VARS]; /* slots the op has not are the variable again, never looked at */
     int         n_vars;
     est_dtype   dtype;
     const void *grad;
-    const void *indices;               /* NULL: dense */
-    bool        wide;                  /* indices are int64 */
-    int64_t     n;                     /* elements, or rows of the gradient */
-    int64_t     cols;                  /* of a row; 1 when dense */
-    double      in[EST_APPLY_SCALARS]; /* the scalar inputs in order */
+    const void *indices; /* NULL: dense */
+    bool        wide;    /* indices are int64 */
+    int64_t     n;       /* elements, or rows of the gradient */
+    int64_t     cols;    /* of a row; 1 when dense */
+    int         n_in;
+    double      in[EST_APPLY_SCALARS]; /* the scalar inputs in order; 0 behind the last */
     double      k[EST_APPLY_SCALARS];  /* what the formula gets, filled by the op */
 } est_apply;
 
@@ -46,12 +40,12 @@ typedef struct est_apply_loops {
     double       ns;
 } est_apply_loops;
 
-/* The shape function of all of them: slots have the variable's shape, scalars are scalars, the gradient is the variable's
- * shape or rows of it. */
-est_status est_apply_infer(est_infer *c, est_apply_form form);
+/* The shape function of all of them. Inputs are the variable and its slots, which est_op.writes names, the gradient and
+ * its indices (est_op.update), and scalars. */
+est_status est_apply_infer(est_infer *c);
 
 /* Looks the inputs up and checks them: variables have values, rows exist. */
-EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply_form form, est_apply *out);
+EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply *out);
 
 /* Runs the update. */
 void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
@@ -80,8 +74,8 @@ void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loop
         for (int i = 0; i < EST_APPLY_SCALARS; i++) k[i] = (T)a->k[i];                                                 \
         for (int64_t i = begin; i < end; i++) {                                                                        \
             int64_t at = est_row_at(a->indices, a->wide, i) * cols;                                                    \
-            if (i + EST_ROWS_AHEAD < end) {                                                                            \
-                int64_t next = est_row_at(a->indices, a->wide, i + EST_ROWS_AHEAD);                                    \
+            if (i + EST_PREFETCH_AHEAD < end) {                                                                        \
+                int64_t next = est_row_at(a->indices, a->wide, i + EST_PREFETCH_AHEAD);                                \
                 for (int v = 0; v < a->n_vars; v++) {                                                                  \
                     EST_PREFETCH_ROW(a->var[v], next, (size_t)cols * sizeof(T), 1);                                    \
                 }                                                                                                      \

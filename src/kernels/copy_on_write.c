@@ -2,8 +2,10 @@
  *
  * Copy-on-write snapshots of variables (kernels/copy_on_write.h).
  *
- * Invariants, under the lock of a snapshot. W1: the reader looks at the memory of a variable only for lines that are not kept.
- * W2: whoever changes a line has kept it, or the reader has passed it. W3: a record is in the list of its line's chunk, or free.
+ * Invariants, under the lock of a snapshot:
+ *   W1  The reader looks at the memory of a variable only for lines that are not kept.
+ *   W2  A line is kept before it changes, unless the reader has passed it.
+ *   W3  A record is in the list of its line's chunk, or free.
  * So no byte is read and changed at the same time, and what is read is what there was when the snapshot began. */
 #include "kernels/copy_on_write.h"
 
@@ -16,7 +18,7 @@
 #include "base/thread.h"
 #include "kernels/key_rows.h"
 #include "kernels/lazy_rows.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 
 #define BUFFER_PART   10 /* the buffer is this part of the variables */
 #define LINES_OF_WORD 64

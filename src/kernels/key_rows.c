@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "kernels/copy_on_write.h"
-#include "kernels/rows.h"
-#include "kernels/stream.h"
+#include "kernels/random_stream.h"
+#include "kernels/variable_access.h"
 
 #define BATCH 32 /* keys on their way at the same time */
 

@@ -11,7 +11,7 @@
 #include "base/marks.h"
 #include "base/thread.h"
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 
 /* A block is as many rows as fit in so many bytes, a power of two of them, but at least one: what is drawn for a row that
  * nobody asked for costs more than its mark. */
@@ -98,7 +98,7 @@ static bool are_zeros(const est_first_values *values)
 
 static est_status init_blocks(est_lazy_rows *rows, const est_view *value)
 {
-    int64_t n           = est_rows_of(value);
+    int64_t n           = est_row_count(value);
     int64_t block_bytes = est_row_size(value) * (int64_t)est_dtype_size(value->dtype);
     int64_t n_regions   = n * block_bytes / REGION_BYTES + 1;
 
@@ -144,7 +144,7 @@ est_status est_lazy_rows_create(est_var *var)
 /* The first element of a block; of the one after the last, the end. */
 static int64_t block_start(const est_var *var, int64_t block)
 {
-    int64_t row = block << var->lazy->shift, rows = est_rows_of(&var->value);
+    int64_t row = block << var->lazy->shift, rows = est_row_count(&var->value);
 
     return (row < rows ? row : rows) * est_row_size(&var->value);
 }

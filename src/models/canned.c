@@ -135,21 +135,9 @@ static est_status check_columns(const canned_class *class, const est_canned_opti
 
 /* --- copies ------------------------------------------------------------------------------------------------------------- */
 
-static const void *keep(est_arena *arena, const void *data, size_t bytes, bool *failed)
-{
-    void *copy = est_arena_alloc(arena, bytes + 1);
-
-    if (copy == NULL) {
-        *failed = true;
-    } else if (bytes > 0) {
-        memcpy(copy, data, bytes);
-    }
-    return copy;
-}
-
 static void keep_columns(est_arena *arena, est_column_list *list, bool *failed)
 {
-    list->data = keep(arena, list->data, (size_t)list->n * sizeof *list->data, failed);
+    list->data = est_keep_bytes(arena, list->data, (size_t)list->n * sizeof *list->data, failed);
 }
 
 /* Lists that model_fn reads. What only the head and the estimator needed is the caller's, and they have copies. */
@@ -161,8 +149,8 @@ static est_status copy_lists(est_canned *canned)
     keep_columns(canned->arena, &o->columns, &failed);
     keep_columns(canned->arena, &o->dnn_columns, &failed);
     keep_columns(canned->arena, &o->linear_columns, &failed);
-    o->hidden_units.data = keep(canned->arena, o->hidden_units.data,
-                                (size_t)o->hidden_units.n * sizeof *o->hidden_units.data, &failed);
+    o->hidden_units.data = est_keep_bytes(canned->arena, o->hidden_units.data,
+                                          (size_t)o->hidden_units.n * sizeof *o->hidden_units.data, &failed);
     o->label = o->weight_column = o->model_dir = NULL;
     o->label_default                           = NULL;
     o->label_vocabulary                        = NULL;

@@ -101,7 +101,7 @@ static est_status check_options(const est_head_kind *kind, int64_t classes, cons
     return EST_OK;
 }
 
-static const void *keep(est_arena *arena, const void *data, size_t bytes, bool *failed)
+const void *est_keep_bytes(est_arena *arena, const void *data, size_t bytes, bool *failed)
 {
     void *copy = est_arena_alloc(arena, bytes + 1);
 
@@ -115,7 +115,7 @@ static const void *keep(est_arena *arena, const void *data, size_t bytes, bool *
 
 static const char *keep_text(est_arena *arena, const char *text, bool *failed)
 {
-    return text != NULL ? keep(arena, text, strlen(text), failed) : NULL;
+    return text != NULL ? est_keep_bytes(arena, text, strlen(text), failed) : NULL;
 }
 
 static est_status copy_options(est_head *head)
@@ -127,9 +127,9 @@ static est_status copy_options(est_head *head)
     o->name           = keep_text(arena, o->name, &failed);
     o->weight_column  = keep_text(arena, o->weight_column, &failed);
     o->label          = o->label != NULL ? keep_text(arena, o->label, &failed) : o->name != NULL ? o->name : "label";
-    o->thresholds     = keep(arena, o->thresholds, (size_t)o->n_thresholds * sizeof *o->thresholds, &failed);
-    o->metric_classes = keep(arena, o->metric_classes, (size_t)o->n_metric_classes * sizeof *o->metric_classes,
-                             &failed);
+    o->thresholds     = est_keep_bytes(arena, o->thresholds, (size_t)o->n_thresholds * sizeof *o->thresholds, &failed);
+    o->metric_classes = est_keep_bytes(arena, o->metric_classes,
+                                       (size_t)o->n_metric_classes * sizeof *o->metric_classes, &failed);
     if (o->label_vocabulary != NULL) {
         size_t       bytes = (size_t)o->n_label_vocabulary * sizeof(char *);
         const char **list  = est_arena_alloc(arena, bytes + 1);

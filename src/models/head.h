@@ -109,4 +109,7 @@ void est_head_mean(est_head_use *u, const char *key, est_node values);
 void est_head_auc(est_head_use *u, est_node labels, est_node probabilities, const char *suffix);
 void est_head_thresholds(est_head_use *u, est_node labels, est_node probabilities);
 
+/* A copy in the arena, with a zero behind it. *failed is set when memory is out, and is left alone else. */
+const void *est_keep_bytes(est_arena *arena, const void *data, size_t bytes, bool *failed);
+
 #endif

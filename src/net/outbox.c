@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frames on their way out. Invariants: O1 a frame gets its sequence number when its first byte may leave, and from then on is
- * sent whole; O2 nobody's memory is read after est_outbox_forget of its owner. */
+ * Frames on their way out. Invariants:
+ *   O1  A frame gets its sequence number when its first byte may leave, and from then on is sent whole.
+ *   O2  No memory of an owner is read after est_outbox_forget of it. */
 #include "net/outbox.h"
 
 #include <string.h>

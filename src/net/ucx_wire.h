@@ -6,7 +6,7 @@
  * sends it. Callbacks of UCX run under that lock, within ucp_worker_progress, and only note what happened; the network thread
  * sees to it afterwards, without the lock, before the loop goes to sleep. Whoever leaves UCX something to do wakes it.
  *
- * U1. Memory of an owner is not read any more when `forget` or `end` returns: its requests are completed then. */
+ *   U1  Memory of an owner is not read any more when `forget` or `end` returns: its requests are completed then. */
 #ifndef EST_NET_UCX_WIRE_H
 #define EST_NET_UCX_WIRE_H
 

@@ -149,12 +149,14 @@ static void begin_keras(est_update *u, bool own_counter)
 static est_node rate_node(est_update *u)
 {
     const est_optimizer *optimizer = u->optimizer;
+    est_node             rate;
 
     if (optimizer->learning_node.graph != NULL) return optimizer->learning_node;
     if (optimizer->schedule.rate == NULL) {
-        return u->prefix != NULL
-                   ? est_read_variable(keras_number(u, "learning_rate", EST_F32, optimizer->learning_rate))
-                   : est_scalar(u->graph, EST_F32, optimizer->learning_rate);
+        if (u->prefix == NULL) return est_scalar(u->graph, EST_F32, optimizer->learning_rate);
+        rate = keras_number(u, "learning_rate", EST_F32, optimizer->learning_rate);
+        if (est_def(rate) != NULL) est_graph_collect(u->graph, EST_LEARNING_RATES, rate);
+        return est_read_variable(rate);
     }
     if (u->step.graph == NULL) {
         return est_nn_fail(u->graph, "a learning rate that follows a schedule needs a global step");

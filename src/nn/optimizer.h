@@ -10,6 +10,9 @@
 /* The collection of the variables that optimizers made for themselves: slots and Keras' numbers. */
 #define EST_OPTIMIZER_VARIABLES "optimizer_variables"
 
+/* The collection of those that hold the learning rate of a Keras optimizer. */
+#define EST_LEARNING_RATES "learning_rates"
+
 /* One application of an optimizer to a graph. */
 typedef struct est_update {
     const est_optimizer *optimizer;

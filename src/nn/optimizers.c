@@ -11,7 +11,10 @@
 
 static est_node sgd_apply(est_update *u, est_node var, est_gradient g)
 {
-    return est_apply_gradient_descent(var, est_update_rate(u, var), g);
+    est_node rate = est_update_rate(u, var);
+
+    if (g.indices.graph != NULL) return est_scatter_sub(var, g.indices, est_mul(g.values, rate));
+    return est_build_apply(&est_op_apply_gradient_descent, NULL, EST_NODES(var, rate), g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule sgd_rule = { .name             = "SGD",
@@ -21,13 +24,15 @@ static const est_optimizer_rule sgd_rule = { .name             = "SGD",
 
 static est_node momentum_apply(est_update *u, est_node var, est_gradient g)
 {
-    bool     keras = u->optimizer->keras, nesterov = u->optimizer->nesterov;
-    est_node accum    = est_update_slot(u, var, "Momentum", "momentum", 0);
-    est_node momentum = est_update_hyper(u, var, 0);
-    est_node rate     = est_update_rate(u, var);
+    const est_optimizer *o        = u->optimizer;
+    est_node             accum    = est_update_slot(u, var, "Momentum", "momentum", 0);
+    est_node             momentum = est_update_hyper(u, var, 0);
+    est_node             rate     = est_update_rate(u, var);
 
-    return keras ? est_apply_keras_momentum(var, accum, rate, g, momentum, nesterov)
-                 : est_apply_momentum(var, accum, rate, g, momentum, nesterov);
+    return est_build_apply(o->keras ? &est_op_apply_keras_momentum : &est_op_apply_momentum,
+                           o->keras ? &est_op_sparse_apply_keras_momentum : &est_op_sparse_apply_momentum,
+                           EST_NODES(var, accum, rate, momentum), g,
+                           EST_ATTRS(est_attr_bool("use_nesterov", o->nesterov)));
 }
 
 static const est_optimizer_rule momentum_rule       = { .name = "Momentum", .apply = momentum_apply };
@@ -40,11 +45,18 @@ static const est_optimizer_rule keras_momentum_rule = { .name  = "SGD",
 /* hyper: initial accumulator, epsilon */
 static est_node adagrad_apply(est_update *u, est_node var, est_gradient g)
 {
-    const double *h       = u->optimizer->hyper;
-    est_node      accum   = est_update_slot(u, var, "Adagrad", "accumulator", h[0]);
-    est_node      epsilon = u->optimizer->keras ? est_update_hyper(u, var, 1) : EST_NO_NODE;
+    est_node accum = est_update_slot(u, var, "Adagrad", "accumulator", u->optimizer->hyper[0]);
+    est_node epsilon, rate;
 
-    return est_apply_adagrad(var, accum, est_update_rate(u, var), epsilon, g);
+    if (!u->optimizer->keras) {
+        rate = est_update_rate(u, var);
+        return est_build_apply(&est_op_apply_adagrad, &est_op_sparse_apply_adagrad, EST_NODES(var, accum, rate), g,
+                               EST_NO_ATTRS);
+    }
+    epsilon = est_update_hyper(u, var, 1);
+    rate    = est_update_rate(u, var);
+    return est_build_apply(&est_op_apply_adagrad_v2, &est_op_sparse_apply_adagrad_v2,
+                           EST_NODES(var, accum, rate, epsilon), g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule adagrad_rule = { .name = "Adagrad", .apply = adagrad_apply };
@@ -84,10 +96,11 @@ static est_node adam_apply(est_update *u, est_node var, est_gradient g)
     est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
     est_node             p1 = adam_power(u, var, 0), p2 = adam_power(u, var, 1), rate = est_update_rate(u, var);
     est_node             b1 = est_update_hyper(u, var, 0), b2 = est_update_hyper(u, var, 1);
-    est_node             epsilon = est_update_hyper(u, var, 2);
+    est_nodes            in   = EST_NODES(var, m, v, p1, p2, rate, b1, b2, est_update_hyper(u, var, 2));
+    bool                 lazy = o->lazy && g.indices.graph != NULL;
 
-    if (o->lazy && g.indices.graph != NULL) return est_apply_lazy_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g);
-    return est_apply_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g, o->nesterov);
+    return est_build_apply(&est_op_apply_adam, lazy ? &est_op_lazy_adam : &est_op_sparse_adam, in, g,
+                           lazy ? EST_NO_ATTRS : EST_ATTRS(est_attr_bool("use_nesterov", o->nesterov)));
 }
 
 /* Multiplies the powers once all updates have used them. */
@@ -115,7 +128,7 @@ static const est_optimizer_rule adam_rule = { .name             = "Adam",
                                               .finish           = adam_finish,
                                               .hyper            = { "beta_1", "beta_2" },
                                               .touches_all_rows = adam_touches_all_rows,
-                                              .instead          = "est_lazy_adam" };
+                                              .instead          = "est_adam with .lazy" };
 
 /* --- RMSProp -------------------------------------------------------------------------------------------------------- */
 
@@ -167,8 +180,12 @@ static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
     rho      = est_update_hyper(u, var, 0);
     momentum = est_update_hyper(u, var, 1);
     epsilon  = est_update_hyper(u, var, 2);
-    return o->centered ? est_apply_centered_rms_prop(var, mg, ms, mom, rate, rho, momentum, epsilon, g)
-                       : est_apply_rms_prop(var, ms, mom, rate, rho, momentum, epsilon, g);
+    if (o->centered) {
+        return est_build_apply(&est_op_apply_centered_rms_prop, &est_op_sparse_apply_centered_rms_prop,
+                               EST_NODES(var, mg, ms, mom, rate, rho, momentum, epsilon), g, EST_NO_ATTRS);
+    }
+    return est_build_apply(&est_op_apply_rms_prop, &est_op_sparse_apply_rms_prop,
+                           EST_NODES(var, ms, mom, rate, rho, momentum, epsilon), g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule rms_prop_rule = { .name = "RMSProp", .apply = rms_prop_apply };
@@ -192,11 +209,14 @@ static est_node ftrl_apply(est_update *u, est_node var, est_gradient g)
     const double *h     = u->optimizer->hyper;
     est_node      accum = est_update_slot(u, var, "Ftrl", "accumulator", h[1]);
     est_node      lin   = est_update_slot(u, var, "Ftrl", "linear", 0);
-    est_node      rate = est_update_rate(u, var), l2 = est_update_hyper(u, var, 3);
+    est_node      rate = est_update_rate(u, var), l2 = est_update_hyper(u, var, 3), power, shrinkage, l1;
 
     if (h[5] != 0) l2 = est_add(l2, est_div(est_scale(est_update_hyper(u, var, 5), 0.5), rate));
-    return est_apply_ftrl(var, accum, lin, g, rate, est_update_hyper(u, var, 2), l2, est_update_hyper(u, var, 4),
-                          est_update_hyper(u, var, 0));
+    power     = est_update_hyper(u, var, 0);
+    shrinkage = est_update_hyper(u, var, 4);
+    l1        = est_update_hyper(u, var, 2);
+    return est_build_apply(&est_op_apply_ftrl_v2, &est_op_sparse_apply_ftrl_v2,
+                           EST_NODES(var, accum, lin, rate, l1, l2, shrinkage, power), g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule ftrl_rule = { .name  = "Ftrl",
@@ -209,9 +229,10 @@ static est_node adadelta_apply(est_update *u, est_node var, est_gradient g)
 {
     est_node accum        = est_update_slot(u, var, "Adadelta", "accum_grad", 0);
     est_node accum_update = est_update_slot(u, var, "Adadelta", "accum_var", 0);
+    est_node epsilon = est_update_hyper(u, var, 1), rho = est_update_hyper(u, var, 0), rate = est_update_rate(u, var);
 
-    return est_apply_adadelta(var, accum, accum_update, est_update_rate(u, var), est_update_hyper(u, var, 0),
-                              est_update_hyper(u, var, 1), g);
+    return est_build_apply(&est_op_apply_adadelta, &est_op_sparse_apply_adadelta,
+                           EST_NODES(var, accum, accum_update, rate, rho, epsilon), g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = adadelta_apply, .hyper = { "rho" } };
@@ -276,14 +297,6 @@ est_optimizer est_adam(double learning_rate, const est_adam_options *options)
                             .nesterov      = o.nesterov,
                             .lazy          = o.lazy,
                             .keras         = o.keras };
-}
-
-est_optimizer est_lazy_adam(double learning_rate, const est_adam_options *options)
-{
-    est_optimizer optimizer = est_adam(learning_rate, options);
-
-    optimizer.lazy = true;
-    return optimizer;
 }
 
 est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options)

@@ -5,11 +5,6 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-static const est_apply_form dense_form     = { .n_vars = 2, .grad = 3 };
-static const est_apply_form sparse_form    = { .n_vars = 2, .grad = 3, .indices = 4 };
-static const est_apply_form dense_v2_form  = { .n_vars = 2, .grad = 4 };
-static const est_apply_form sparse_v2_form = { .n_vars = 2, .grad = 4, .indices = 5 };
-
 #define ADAGRAD(T, suffix, sqrt_fn)                                                                                    \
     static inline void adagrad_##suffix(T *restrict w, T *restrict a, T *restrict s2, T *restrict s3,                  \
                                         const T *restrict g, int64_t n, const T *restrict k)                           \
@@ -28,37 +23,17 @@ ADAGRAD(float, f32, __builtin_sqrtf)
 ADAGRAD(double, f64, __builtin_sqrt)
 EST_APPLY_LOOPS(adagrad, 0.3);
 
-static est_status adagrad_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_form);
-}
-
-static est_status sparse_adagrad_infer(est_infer *c)
-{
-    return est_apply_infer(c, sparse_form);
-}
-
-static est_status adagrad_v2_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_v2_form);
-}
-
-static est_status sparse_adagrad_v2_infer(est_infer *c)
-{
-    return est_apply_infer(c, sparse_v2_form);
-}
-
 static est_status adagrad_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "update_slots");
     return EST_OK;
 }
 
-static est_status adagrad_run(est_call *c, est_apply_form form)
+static est_status adagrad_run(est_call *c)
 {
     est_apply a;
 
-    EST_TRY(est_apply_open(c, form, &a));
+    EST_TRY(est_apply_open(c, &a));
     a.k[0] = a.in[0];
     a.k[1] = a.in[1]; /* 0 in the form without epsilon */
     a.k[2] = (double)c->param[0].i;
@@ -66,55 +41,38 @@ static est_status adagrad_run(est_call *c, est_apply_form form)
     return EST_OK;
 }
 
-static est_status adagrad_cpu(est_call *c)
-{
-    return adagrad_run(c, dense_form);
-}
-
-static est_status sparse_adagrad_cpu(est_call *c)
-{
-    return adagrad_run(c, sparse_form);
-}
-
-static est_status adagrad_v2_cpu(est_call *c)
-{
-    return adagrad_run(c, dense_v2_form);
-}
-
-static est_status sparse_adagrad_v2_cpu(est_call *c)
-{
-    return adagrad_run(c, sparse_v2_form);
-}
-
 const est_op est_op_apply_adagrad = {
     .name      = "ResourceApplyAdagrad",
     .signature = "var: resource, accum: resource, lr: T, grad: T -> (); T: {float32, float64}; "
                  "use_locking: bool = false; update_slots: bool = true",
-    .infer     = adagrad_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_cpu, .prepare = adagrad_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
     .stateful  = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_adagrad = {
     .name      = "ResourceSparseApplyAdagrad",
     .signature = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices -> (); T: {float32, float64}; "
                  "Tindices: {int32, int64}; use_locking: bool = false; update_slots: bool = true",
-    .infer     = sparse_adagrad_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_adagrad_cpu, .prepare = adagrad_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
 };
 
 const est_op est_op_apply_adagrad_v2 = {
     .name      = "ResourceApplyAdagradV2",
     .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T -> (); T: {float32, float64}; "
                  "use_locking: bool = false; update_slots: bool = true",
-    .infer     = adagrad_v2_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_v2_cpu, .prepare = adagrad_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
     .stateful  = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 4),
 };
 
 const est_op est_op_sparse_apply_adagrad_v2 = {
@@ -122,27 +80,10 @@ const est_op est_op_sparse_apply_adagrad_v2 = {
     .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T, indices: Tindices -> (); "
                  "T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false; "
                  "update_slots: bool = true",
-    .infer     = sparse_adagrad_v2_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_adagrad_v2_cpu, .prepare = adagrad_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 4, .indices = 5),
 };
-
-est_node est_apply_adagrad(est_node var, est_node accum, est_node lr, est_node epsilon, est_gradient g)
-{
-    bool sparse = g.indices.graph != NULL;
-
-    if (epsilon.graph == NULL && !sparse) {
-        return est_build_update(&est_op_apply_adagrad, EST_NODES(var, accum, lr, g.values), EST_NO_ATTRS);
-    }
-    if (epsilon.graph == NULL) {
-        return est_build_update(&est_op_sparse_apply_adagrad, EST_NODES(var, accum, lr, g.values, g.indices),
-                                EST_NO_ATTRS);
-    }
-    if (!sparse) {
-        return est_build_update(&est_op_apply_adagrad_v2, EST_NODES(var, accum, lr, epsilon, g.values), EST_NO_ATTRS);
-    }
-    return est_build_update(&est_op_sparse_apply_adagrad_v2, EST_NODES(var, accum, lr, epsilon, g.values, g.indices),
-                            EST_NO_ATTRS);
-}

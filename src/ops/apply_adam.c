@@ -10,9 +10,6 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-static const est_apply_form dense_form = { .n_vars = 3, .grad = 9 };
-static const est_apply_form rows_form  = { .n_vars = 3, .grad = 9, .indices = 10 };
-
 #define ADAM(T, suffix, sqrt_fn)                                                                                       \
     static inline void adam_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3, const T *restrict g, \
                                      int64_t n, const T *restrict k)                                                   \
@@ -32,27 +29,18 @@ ADAM(float, f32, __builtin_sqrtf)
 ADAM(double, f64, __builtin_sqrt)
 EST_APPLY_LOOPS(adam, 0.3);
 
-static est_status adam_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_form);
-}
-
-static est_status rows_infer(est_infer *c)
-{
-    return est_apply_infer(c, rows_form);
-}
-
 static est_status adam_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "use_nesterov");
     return EST_OK;
 }
 
-static est_status adam_open(est_call *c, est_apply_form form, bool nesterov, est_apply *a)
+static est_status adam_open(est_call *c, est_apply *a)
 {
+    bool   nesterov = c->param[0].i != 0;
     double beta1, beta2, alpha;
 
-    EST_TRY(est_apply_open(c, form, a));
+    EST_TRY(est_apply_open(c, a));
     beta1   = a->in[3];
     beta2   = a->in[4];
     alpha   = a->in[2] * __builtin_sqrt(1 - a->in[1]) / (1 - a->in[0]); /* beta1_power, beta2_power, lr */
@@ -64,20 +52,11 @@ static est_status adam_open(est_call *c, est_apply_form form, bool nesterov, est
     return EST_OK;
 }
 
-static est_status adam_cpu(est_call *c)
+static est_status adam_run(est_call *c)
 {
     est_apply a;
 
-    EST_TRY(adam_open(c, dense_form, c->param[0].i != 0, &a));
-    est_apply_run(c->pool, &a, &adam_loops);
-    return EST_OK;
-}
-
-static est_status lazy_adam_cpu(est_call *c)
-{
-    est_apply a;
-
-    EST_TRY(adam_open(c, rows_form, false, &a));
+    EST_TRY(adam_open(c, &a));
     est_apply_run(c->pool, &a, &adam_loops);
     return EST_OK;
 }
@@ -87,11 +66,11 @@ static size_t sparse_adam_scratch(const est_call *c)
     return 3 * (size_t)c->in[9]->count * est_dtype_size(c->in[9]->dtype);
 }
 
-static est_status sparse_adam_cpu(est_call *c)
+static est_status sparse_adam_run(est_call *c)
 {
     est_apply a;
 
-    EST_TRY(adam_open(c, rows_form, c->param[0].i != 0, &a));
+    EST_TRY(adam_open(c, &a));
     est_apply_run_all(c->pool, &a, &adam_loops, est_call_variable(c, 0)->value.count, c->scratch);
     return EST_OK;
 }
@@ -128,22 +107,24 @@ const est_op est_op_apply_adam = {
     .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
                  "epsilon: T, grad: T -> (); T: {float32, float64}; use_locking: bool = false; "
                  "use_nesterov: bool = false",
-    .infer     = adam_infer,
-    .cpu       = EST_KERNELS({ .run = adam_cpu, .prepare = adam_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adam_run, .prepare = adam_prepare }),
     .stateful  = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 9),
 };
 
 const est_op est_op_lazy_adam = {
     .name      = "EstLazyAdam",
     .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
                  "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
-    .infer     = rows_infer,
-    .cpu       = EST_KERNELS({ .run = lazy_adam_cpu }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adam_run }),
     .lower     = lazy_adam_lower,
     .stateful  = true,
     .by_rows   = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 9, .indices = 10),
 };
 
 const est_op est_op_sparse_adam = {
@@ -151,34 +132,10 @@ const est_op est_op_sparse_adam = {
     .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
                  "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}; "
                  "use_nesterov: bool = false",
-    .infer     = rows_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_adam_cpu, .prepare = adam_prepare, .scratch = sparse_adam_scratch }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = sparse_adam_run, .prepare = adam_prepare, .scratch = sparse_adam_scratch }),
     .lower     = sparse_adam_lower,
     .stateful  = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 9, .indices = 10),
 };
-
-est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power, est_node lr,
-                        est_node beta1, est_node beta2, est_node epsilon, est_gradient g, bool nesterov)
-{
-    est_attrs attrs = EST_ATTRS(est_attr_bool("use_nesterov", nesterov));
-
-    if (g.indices.graph != NULL) {
-        return est_build_update(
-            &est_op_sparse_adam,
-            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values, g.indices), attrs);
-    }
-    return est_build_update(&est_op_apply_adam,
-                            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values), attrs);
-}
-
-est_node est_apply_lazy_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
-                             est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g)
-{
-    if (g.indices.graph == NULL) {
-        return est_apply_adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g, false);
-    }
-    return est_build_update(
-        &est_op_lazy_adam,
-        EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values, g.indices), EST_NO_ATTRS);
-}

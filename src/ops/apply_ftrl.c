@@ -12,9 +12,6 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-static const est_apply_form dense_form  = { .n_vars = 3, .grad = 3 };
-static const est_apply_form sparse_form = { .n_vars = 3, .grad = 3, .indices = 4 };
-
 /* No sum has two products, of which the compiler would round one, in a vector perhaps another than in the rest after it: the
  * same row must get the same bits in whatever tensor it is.
  * k: 0 scale of g in z, 1 two l2_shrinkage, 2 scale of the powers, 3 l1, 4 two l2, 5 p */
@@ -46,16 +43,6 @@ FTRL(ftrl_pow, double, f64, pow)
 EST_APPLY_LOOPS(ftrl, 0.5);
 EST_APPLY_LOOPS(ftrl_pow, 30.0);
 
-static est_status ftrl_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_form);
-}
-
-static est_status sparse_ftrl_infer(est_infer *c)
-{
-    return est_apply_infer(c, sparse_form);
-}
-
 static est_status ftrl_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "multiply_linear_by_lr");
@@ -63,19 +50,20 @@ static est_status ftrl_prepare(est_call *c)
 }
 
 /* Scalars are lr, l1, l2, [l2_shrinkage,] lr_power. */
-static est_status ftrl_run(est_call *c, est_apply_form form, bool has_shrinkage)
+static est_status ftrl_run(est_call *c)
 {
-    double    lr, power, by_lr;
+    double    lr, power, by_lr, shrinkage;
     est_apply a;
 
-    EST_TRY(est_apply_open(c, form, &a));
-    lr    = a.in[0];
-    power = a.in[has_shrinkage ? 4 : 3];
+    EST_TRY(est_apply_open(c, &a));
+    lr        = a.in[0];
+    power     = a.in[a.n_in - 1];
+    shrinkage = a.n_in == 5 ? a.in[3] : 0;
     if (!(lr > 0)) return est_fail(EST_INVALID_ARGUMENT, "ftrl needs a learning rate above 0, got %g", lr);
     if (!(power <= 0)) return est_fail(EST_INVALID_ARGUMENT, "ftrl needs lr_power at most 0, got %g", power);
     by_lr  = c->param[0].i != 0 ? lr : 1;
     a.k[0] = by_lr;
-    a.k[1] = has_shrinkage ? 2 * a.in[3] : 0;
+    a.k[1] = 2 * shrinkage;
     a.k[2] = by_lr / lr;
     a.k[3] = by_lr * a.in[1];
     a.k[4] = by_lr * 2 * a.in[2];
@@ -84,79 +72,50 @@ static est_status ftrl_run(est_call *c, est_apply_form form, bool has_shrinkage)
     return EST_OK;
 }
 
-static est_status ftrl_cpu(est_call *c)
-{
-    return ftrl_run(c, dense_form, false);
-}
-
-static est_status sparse_ftrl_cpu(est_call *c)
-{
-    return ftrl_run(c, sparse_form, false);
-}
-
-static est_status ftrl_v2_cpu(est_call *c)
-{
-    return ftrl_run(c, dense_form, true);
-}
-
-static est_status sparse_ftrl_v2_cpu(est_call *c)
-{
-    return ftrl_run(c, sparse_form, true);
-}
-
 #define ATTRIBUTES "use_locking: bool = false; multiply_linear_by_lr: bool = false"
 
 const est_op est_op_apply_ftrl = {
     .name      = "ResourceApplyFtrl",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, lr: T, l1: T, l2: T, lr_power: T -> (); "
                  "T: {float32, float64}; " ATTRIBUTES,
-    .infer     = ftrl_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_cpu, .prepare = ftrl_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
     .stateful  = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_ftrl = {
     .name      = "ResourceSparseApplyFtrl",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
                  "lr_power: T -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES,
-    .infer     = sparse_ftrl_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_ftrl_cpu, .prepare = ftrl_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
 };
 
 const est_op est_op_apply_ftrl_v2 = {
     .name      = "ResourceApplyFtrlV2",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, lr: T, l1: T, l2: T, l2_shrinkage: T, "
                  "lr_power: T -> (); T: {float32, float64}; " ATTRIBUTES,
-    .infer     = ftrl_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_v2_cpu, .prepare = ftrl_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
     .stateful  = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_ftrl_v2 = {
     .name      = "ResourceSparseApplyFtrlV2",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
                  "l2_shrinkage: T, lr_power: T -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES,
-    .infer     = sparse_ftrl_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_ftrl_v2_cpu, .prepare = ftrl_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
 };
-
-est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, est_gradient g, est_node lr, est_node l1,
-                        est_node l2, est_node l2_shrinkage, est_node lr_power)
-{
-    if (g.indices.graph == NULL) {
-        return est_build_update(&est_op_apply_ftrl_v2,
-                                EST_NODES(var, accum, linear, g.values, lr, l1, l2, l2_shrinkage, lr_power),
-                                EST_NO_ATTRS);
-    }
-    return est_build_update(&est_op_sparse_apply_ftrl_v2,
-                            EST_NODES(var, accum, linear, g.values, g.indices, lr, l1, l2, l2_shrinkage, lr_power),
-                            EST_NO_ATTRS);
-}

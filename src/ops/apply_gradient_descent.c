@@ -6,8 +6,6 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-static const est_apply_form dense_form = { .n_vars = 1, .grad = 2 };
-
 #define DESCENT(T, suffix)                                                                                             \
     static inline void descent_##suffix(T *restrict w, const T *restrict g, int64_t n, T lr)                           \
     {                                                                                                                  \
@@ -26,16 +24,11 @@ DESCENT(double, f64)
 
 static const est_apply_loops descent_loops = { .dense = { descent_dense_f32, descent_dense_f64 }, .ns = 0.1 };
 
-static est_status descent_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_form);
-}
-
-static est_status descent_cpu(est_call *c)
+static est_status descent_run(est_call *c)
 {
     est_apply a;
 
-    EST_TRY(est_apply_open(c, dense_form, &a));
+    EST_TRY(est_apply_open(c, &a));
     est_apply_run(c->pool, &a, &descent_loops);
     return EST_OK;
 }
@@ -43,14 +36,9 @@ static est_status descent_cpu(est_call *c)
 const est_op est_op_apply_gradient_descent = {
     .name      = "ResourceApplyGradientDescent",
     .signature = "var: resource, alpha: T, delta: T -> (); T: {float32, float64}; use_locking: bool = false",
-    .infer     = descent_infer,
-    .cpu       = EST_KERNELS({ .run = descent_cpu }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = descent_run }),
     .stateful  = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2),
 };
-
-est_node est_apply_gradient_descent(est_node var, est_node lr, est_gradient g)
-{
-    if (g.indices.graph != NULL) return est_scatter_sub(var, g.indices, est_mul(g.values, lr));
-    return est_build_update(&est_op_apply_gradient_descent, EST_NODES(var, lr, g.values), EST_NO_ATTRS);
-}

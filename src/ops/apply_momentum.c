@@ -9,9 +9,6 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-static const est_apply_form dense_form  = { .n_vars = 2, .grad = 3 };
-static const est_apply_form sparse_form = { .n_vars = 2, .grad = 3, .indices = 4 };
-
 #define MOMENTUM(T, suffix)                                                                                            \
     static inline void momentum_##suffix(T *restrict w, T *restrict a, T *restrict s2, T *restrict s3,                 \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
@@ -30,29 +27,25 @@ MOMENTUM(float, f32)
 MOMENTUM(double, f64)
 EST_APPLY_LOOPS(momentum, 0.15);
 
-static est_status momentum_infer(est_infer *c)
-{
-    return est_apply_infer(c, dense_form);
-}
-
-static est_status sparse_momentum_infer(est_infer *c)
-{
-    return est_apply_infer(c, sparse_form);
-}
-
 static est_status momentum_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "use_nesterov");
     return EST_OK;
 }
 
-static est_status momentum_run(est_call *c, est_apply_form form, bool keras)
+static est_status keras_momentum_prepare(est_call *c)
 {
-    bool      nesterov = c->param[0].i != 0;
+    c->param[1].i = 1;
+    return momentum_prepare(c);
+}
+
+static est_status momentum_run(est_call *c)
+{
+    bool      nesterov = c->param[0].i != 0, keras = c->param[1].i != 0;
     double    lr, momentum;
     est_apply a;
 
-    EST_TRY(est_apply_open(c, form, &a));
+    EST_TRY(est_apply_open(c, &a));
     lr       = a.in[0];
     momentum = a.in[1];
     a.k[0]   = momentum;
@@ -61,26 +54,6 @@ static est_status momentum_run(est_call *c, est_apply_form form, bool keras)
     a.k[3]   = nesterov ? -lr : 0;
     est_apply_run(c->pool, &a, &momentum_loops);
     return EST_OK;
-}
-
-static est_status momentum_cpu(est_call *c)
-{
-    return momentum_run(c, dense_form, false);
-}
-
-static est_status sparse_momentum_cpu(est_call *c)
-{
-    return momentum_run(c, sparse_form, false);
-}
-
-static est_status keras_momentum_cpu(est_call *c)
-{
-    return momentum_run(c, dense_form, true);
-}
-
-static est_status sparse_keras_momentum_cpu(est_call *c)
-{
-    return momentum_run(c, sparse_form, true);
 }
 
 #define DENSE_SIGNATURE                                                                                                \
@@ -93,58 +66,41 @@ static est_status sparse_keras_momentum_cpu(est_call *c)
 const est_op est_op_apply_momentum = {
     .name      = "ResourceApplyMomentum",
     .signature = DENSE_SIGNATURE,
-    .infer     = momentum_infer,
-    .cpu       = EST_KERNELS({ .run = momentum_cpu, .prepare = momentum_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = momentum_prepare }),
     .stateful  = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_momentum = {
     .name      = "ResourceSparseApplyMomentum",
     .signature = SPARSE_SIGNATURE,
-    .infer     = sparse_momentum_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_momentum_cpu, .prepare = momentum_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = momentum_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
 };
 
 const est_op est_op_apply_keras_momentum = {
     .name      = "ResourceApplyKerasMomentum",
     .signature = DENSE_SIGNATURE,
-    .infer     = momentum_infer,
-    .cpu       = EST_KERNELS({ .run = keras_momentum_cpu, .prepare = momentum_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = keras_momentum_prepare }),
     .stateful  = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_keras_momentum = {
     .name      = "ResourceSparseApplyKerasMomentum",
     .signature = SPARSE_SIGNATURE,
-    .infer     = sparse_momentum_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_keras_momentum_cpu, .prepare = momentum_prepare }),
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = keras_momentum_prepare }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 3u,
+    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
 };
-
-static est_node build(const est_op *dense, const est_op *sparse, est_node var, est_node accum, est_node lr,
-                      est_gradient g, est_node momentum, bool nesterov)
-{
-    est_attrs attrs = EST_ATTRS(est_attr_bool("use_nesterov", nesterov));
-
-    if (g.indices.graph == NULL) return est_build_update(dense, EST_NODES(var, accum, lr, g.values, momentum), attrs);
-    return est_build_update(sparse, EST_NODES(var, accum, lr, g.values, g.indices, momentum), attrs);
-}
-
-est_node est_apply_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum, bool nesterov)
-{
-    return build(&est_op_apply_momentum, &est_op_sparse_apply_momentum, var, accum, lr, g, momentum, nesterov);
-}
-
-est_node est_apply_keras_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum,
-                                  bool nesterov)
-{
-    return build(&est_op_apply_keras_momentum, &est_op_sparse_apply_keras_momentum, var, accum, lr, g, momentum,
-                 nesterov);
-}

@@ -6,7 +6,7 @@
 
 #include "kernels/parallel.h"
 #include "ops/ops.h"
-#include "ops/pool.h"
+#include "ops/pooling.h"
 
 #define POOL_ATTRIBUTES                                                                                                \
     "ksize: ints; strides: ints; padding: string; data_format: string = \"NHWC\"; T: {float32, float64}"
@@ -16,7 +16,7 @@ static est_status avg_pool_infer(est_infer *c)
 {
     est_conv_geometry g = { 0 };
 
-    EST_TRY(est_pool_infer(c->node, &c->in[0], &g));
+    EST_TRY(est_pooling_infer(c->node, &c->in[0], &g));
     c->out[0] = EST_SHAPE(g.n, g.oh, g.ow, g.c);
     return EST_OK;
 }
@@ -26,20 +26,20 @@ static est_status avg_pool_grad_infer(est_infer *c)
     est_conv_geometry g = { 0 };
 
     EST_TRY(est_conv_infer_sizes(c, 0, &c->out[0]));
-    EST_TRY(est_pool_infer(c->node, &c->out[0], &g));
+    EST_TRY(est_pooling_infer(c->node, &c->out[0], &g));
     if (g.c < 0) c->out[0].dim[3] = g.c = est_infer_dim(&c->in[1], 3);
     return est_conv_infer_dy(&c->in[1], g.n, g.oh, g.ow, g.c);
 }
 
 static void avg_pool_backward(est_grad *g)
 {
-    g->din[0].values = est_pool_build(&est_op_avg_pool_grad, g->node, EST_NODES(est_shape_of(g->in[0]), g->dout[0]));
+    g->din[0].values = est_pooling_build(&est_op_avg_pool_grad, g->node, EST_NODES(est_shape_of(g->in[0]), g->dout[0]));
 }
 
 /* The gradient is linear in dy, and the transpose of its transpose is the pooling itself. */
 static void avg_pool_grad_backward(est_grad *g)
 {
-    g->din[1].values = est_pool_build(&est_op_avg_pool, g->node, EST_NODES(g->dout[0]));
+    g->din[1].values = est_pooling_build(&est_op_avg_pool, g->node, EST_NODES(g->dout[0]));
 }
 
 /* --- kernels ----------------------------------------------------------------------------------------------------- */
@@ -116,12 +116,12 @@ AVG_POOL_KERNELS(double, f64)
 
 static est_status avg_pool_prepare(est_call *c)
 {
-    return est_conv_keep(c, est_pool_geometry(c->node, &c->in[0]->shape));
+    return est_conv_keep(c, est_pooling_geometry(c->node, &c->in[0]->shape));
 }
 
 static est_status avg_pool_grad_prepare(est_call *c)
 {
-    return est_conv_keep(c, est_pool_geometry(c->node, &c->out[0].shape));
+    return est_conv_keep(c, est_pooling_geometry(c->node, &c->out[0].shape));
 }
 
 static est_status avg_pool_cpu(est_call *c)
@@ -129,7 +129,7 @@ static est_status avg_pool_cpu(est_call *c)
     avg_pool m = { .g = est_conv_kept(c), .in = c->in[0]->data, .out = c->out[0].data };
 
     if (c->out[0].count == 0) return EST_OK;
-    est_parallel_for(c->pool, m.g.n * m.g.oh, 1, est_pool_image_ns(&m.g, TAP_NS) / (double)m.g.oh,
+    est_parallel_for(c->pool, m.g.n * m.g.oh, 1, est_pooling_image_ns(&m.g, TAP_NS) / (double)m.g.oh,
                      c->out[0].dtype == EST_F32 ? avg_rows_f32 : avg_rows_f64, &m);
     return EST_OK;
 }
@@ -138,7 +138,7 @@ static est_status avg_pool_grad_cpu(est_call *c)
 {
     avg_pool m = { .g = est_conv_kept(c), .in = c->in[1]->data, .out = c->out[0].data };
 
-    est_parallel_for(c->pool, m.g.n, 1, est_pool_image_ns(&m.g, TAP_NS),
+    est_parallel_for(c->pool, m.g.n, 1, est_pooling_image_ns(&m.g, TAP_NS),
                      c->out[0].dtype == EST_F32 ? grad_images_f32 : grad_images_f64, &m);
     return EST_OK;
 }

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/columns.h"
+#include "kernels/column_sums.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -133,7 +133,7 @@ static size_t work_bytes(const est_view *x)
 {
     int64_t channels = x->shape.dim[3], rows = channels > 0 ? x->count / channels : 0;
 
-    return (size_t)(6 * channels) * sizeof(double) + est_columns_scratch(rows, channels);
+    return (size_t)(6 * channels) * sizeof(double) + est_column_sums_scratch(rows, channels);
 }
 
 /* v[i] of an array of x's dtype. */
@@ -196,19 +196,21 @@ static est_status batch_norm_prepare(est_call *c)
 /* Mean and biased variance of the batch into reserve_space_1 and 2 (outputs 3 and 4), running ones into 1 and 2. */
 static void batch_statistics(est_call *c, const work *w, int64_t rows, int64_t channels)
 {
-    est_dtype   dtype   = c->in[0]->dtype;
-    est_columns columns = { .dtype = dtype, .rows = rows, .cols = channels, .a = c->in[0]->data, .center = w->center };
-    double      n = (double)rows, unbias = rows > 1 ? n / (n - 1) : 1;
-    double      f = c->param[AVERAGE].f;
+    est_dtype       dtype   = c->in[0]->dtype;
+    est_column_sums columns = {
+        .dtype = dtype, .rows = rows, .cols = channels, .a = c->in[0]->data, .center = w->center
+    };
+    double n = (double)rows, unbias = rows > 1 ? n / (n - 1) : 1;
+    double f = c->param[AVERAGE].f;
 
     columns.term = EST_COLUMN_VALUE;
-    est_columns_sum(c->pool, &columns, w->sum, w->columns);
+    est_column_sums_run(c->pool, &columns, w->sum, w->columns);
     for (int64_t i = 0; i < channels; i++) {
         put(&c->out[3], i, w->sum[i] / n);
         set(w->center, dtype, i, w->sum[i] / n);
     }
     columns.term = EST_COLUMN_SQUARE;
-    est_columns_sum(c->pool, &columns, w->product, w->columns);
+    est_column_sums_run(c->pool, &columns, w->product, w->columns);
     for (int64_t i = 0; i < channels; i++) {
         double mean = w->sum[i] / n, variance = w->product[i] / n;
 
@@ -271,15 +273,15 @@ static est_status batch_norm_grad_cpu(est_call *c)
                                  .dy       = c->in[0]->data,
                                  .out      = c->out[0].data,
                                  .w        = work_at(c->scratch, channels) };
-    est_columns     columns  = {
-             .dtype = x->dtype, .rows = rows, .cols = channels, .a = f.dy, .b = f.x, .center = f.w.center
+    est_column_sums columns  = {
+         .dtype = x->dtype, .rows = rows, .cols = channels, .a = f.dy, .b = f.x, .center = f.w.center
     };
 
     for (int64_t i = 0; i < channels; i++) set(f.w.center, x->dtype, i, get(c->in[3], i));
     columns.term = EST_COLUMN_VALUE;
-    est_columns_sum(c->pool, &columns, f.w.sum, f.w.columns);
+    est_column_sums_run(c->pool, &columns, f.w.sum, f.w.columns);
     columns.term = EST_COLUMN_PRODUCT;
-    est_columns_sum(c->pool, &columns, f.w.product, f.w.columns);
+    est_column_sums_run(c->pool, &columns, f.w.product, f.w.columns);
     for (int64_t i = 0; i < channels; i++) {
         double s = 1 / sqrt(get(c->in[4], i) + epsilon), k1 = get(c->in[2], i) * s;
 

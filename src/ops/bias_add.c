@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/columns.h"
+#include "kernels/column_sums.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -113,19 +113,19 @@ static int64_t rows_of(const est_call *c)
 /* The sums as doubles, then what they are made from. */
 static size_t bias_add_grad_scratch(const est_call *c)
 {
-    return (size_t)c->out[0].count * sizeof(double) + est_columns_scratch(rows_of(c), c->out[0].count);
+    return (size_t)c->out[0].count * sizeof(double) + est_column_sums_scratch(rows_of(c), c->out[0].count);
 }
 
 static est_status bias_add_grad_cpu(est_call *c)
 {
-    int64_t     cols    = c->out[0].count;
-    double     *sum     = c->scratch;
-    est_columns columns = {
+    int64_t         cols    = c->out[0].count;
+    double         *sum     = c->scratch;
+    est_column_sums columns = {
         .dtype = c->in[0]->dtype, .term = EST_COLUMN_VALUE, .rows = rows_of(c), .cols = cols, .a = c->in[0]->data
     };
 
     if (cols == 0) return EST_OK;
-    est_columns_sum(c->pool, &columns, sum, sum + cols);
+    est_column_sums_run(c->pool, &columns, sum, sum + cols);
     for (int64_t j = 0; j < cols; j++) {
         if (c->out[0].dtype == EST_F32) {
             ((float *)c->out[0].data)[j] = (float)sum[j];

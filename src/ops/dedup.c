@@ -10,7 +10,7 @@
 
 #include "kernels/distinct.h"
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 
 static est_status dedup_infer(est_infer *c)

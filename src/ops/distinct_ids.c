@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "kernels/distinct.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 #include "tensor/shape.h"
 

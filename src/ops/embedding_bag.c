@@ -15,13 +15,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estoc/layers.h"
 #include "kernels/distinct.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
-#include "kernels/rows.h"
 #include "kernels/strided.h"
+#include "kernels/variable_access.h"
 #include "ops/array.h"
 
 /* Inputs; the gradient has dy before them. */
@@ -157,13 +156,13 @@ static est_status bag_open(const est_call *c, int first, bool weighted, bool rea
 
     if (is_var) EST_TRY(est_variable_ready(c, first + TABLE, dtype));
     EST_TRY(est_splits_check(splits, b.n));
-    bad = b.wide ? first_too_large_i64(b.ids, b.n, est_rows_of(table))
-                 : first_too_large_i32(b.ids, b.n, est_rows_of(table));
+    bad = b.wide ? first_too_large_i64(b.ids, b.n, est_row_count(table))
+                 : first_too_large_i32(b.ids, b.n, est_row_count(table));
     if (bad >= 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "ids[%" PRId64 "] = %" PRId64 " is not in the table '%s', which has %" PRId64 " rows", bad,
                         est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
-                        est_rows_of(table));
+                        est_row_count(table));
     }
     if (is_var && reads) est_lazy_draw(est_call_variable(c, first + TABLE), c->pool, ids);
     *out = b;
@@ -246,8 +245,8 @@ SHARED(double, f64, __builtin_sqrt)
                 T        w  = plain ? 1 : weight_##suffix(b, i);                                                       \
                 const T *e;                                                                                            \
                                                                                                                        \
-                if (i + EST_ROWS_AHEAD < last) {                                                                       \
-                    int64_t soon = est_row_at(b->ids, wide, i + EST_ROWS_AHEAD);                                       \
+                if (i + EST_PREFETCH_AHEAD < last) {                                                                   \
+                    int64_t soon = est_row_at(b->ids, wide, i + EST_PREFETCH_AHEAD);                                   \
                     if (soon >= 0) EST_PREFETCH_ROW(b->table, soon, (size_t)cols * sizeof(T), 0);                      \
                 }                                                                                                      \
                 if (!keeps_##suffix(b, id, w)) continue;                                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * L2Loss: sum(t * t) / 2, as a scalar. */
-#include "kernels/reduce.h"
+#include "kernels/reduction.h"
 #include "ops/ops.h"
 
 static size_t l2_loss_scratch(const est_call *c)

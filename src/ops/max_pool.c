@@ -7,7 +7,7 @@
 
 #include "kernels/parallel.h"
 #include "ops/ops.h"
-#include "ops/pool.h"
+#include "ops/pooling.h"
 
 #define POOL_ATTRIBUTES                                                                                                \
     "ksize: ints; strides: ints; padding: string; explicit_paddings: ints = []; "                                      \
@@ -20,7 +20,7 @@ static est_status max_pool_infer(est_infer *c)
 {
     est_conv_geometry g = { 0 };
 
-    EST_TRY(est_pool_infer(c->node, &c->in[0], &g));
+    EST_TRY(est_pooling_infer(c->node, &c->in[0], &g));
     c->out[0] = EST_SHAPE(g.n, g.oh, g.ow, g.c);
     return EST_OK;
 }
@@ -29,7 +29,7 @@ static est_status max_pool_grad_infer(est_infer *c)
 {
     est_conv_geometry g = { 0 };
 
-    EST_TRY(est_pool_infer(c->node, &c->in[0], &g));
+    EST_TRY(est_pooling_infer(c->node, &c->in[0], &g));
     EST_TRY(est_conv_infer_dy(&c->in[1], g.n, g.oh, g.ow, g.c));
     EST_TRY(est_conv_infer_dy(&c->in[2], g.n, g.oh, g.ow, g.c));
     c->out[0] = c->in[0];
@@ -131,7 +131,7 @@ MAX_POOL_KERNELS(double, f64)
 /* Of both: the images are input 0. */
 static est_status max_pool_prepare(est_call *c)
 {
-    return est_conv_keep(c, est_pool_geometry(c->node, &c->in[0]->shape));
+    return est_conv_keep(c, est_pooling_geometry(c->node, &c->in[0]->shape));
 }
 
 static est_status max_pool_cpu(est_call *c)
@@ -139,7 +139,7 @@ static est_status max_pool_cpu(est_call *c)
     max_pool m = { .g = est_conv_kept(c), .x = c->in[0]->data, .out = c->out[0].data };
 
     if (c->out[0].count == 0) return EST_OK;
-    est_parallel_for(c->pool, m.g.n * m.g.oh, 1, est_pool_image_ns(&m.g, TAP_NS) / (double)m.g.oh,
+    est_parallel_for(c->pool, m.g.n * m.g.oh, 1, est_pooling_image_ns(&m.g, TAP_NS) / (double)m.g.oh,
                      c->out[0].dtype == EST_F32 ? max_rows_f32 : max_rows_f64, &m);
     return EST_OK;
 }
@@ -150,7 +150,7 @@ static est_status max_pool_grad_cpu(est_call *c)
         .g = est_conv_kept(c), .x = c->in[0]->data, .y = c->in[1]->data, .dy = c->in[2]->data, .out = c->out[0].data
     };
 
-    est_parallel_for(c->pool, m.g.n, 1, est_pool_image_ns(&m.g, GRAD_TAP_NS),
+    est_parallel_for(c->pool, m.g.n, 1, est_pooling_image_ns(&m.g, GRAD_TAP_NS),
                      c->out[0].dtype == EST_F32 ? grad_images_f32 : grad_images_f64, &m);
     return EST_OK;
 }

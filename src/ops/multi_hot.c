@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estoc/layers.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
 #include "ops/array.h"

@@ -35,6 +35,10 @@ est_node est_shared_variable(est_graph *graph, const est_op *op, const char *nam
  * attribute ("T" or "dtype") says. */
 est_node est_build_update(const est_op *op, est_nodes in, est_attrs attrs);
 
+/* The update of an optimizer, `sparse` for a gradient of rows. `in` has every input but the gradient, which goes where
+ * est_op.update says. Rows must be distinct (est_dedup). */
+est_node est_build_apply(const est_op *dense, const est_op *sparse, est_nodes in, est_gradient g, est_attrs attrs);
+
 /* Whether a variable has a value. */
 est_node est_variable_is_initialized(est_node variable);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions over axes: Sum, Mean, Max, Min, Prod, All and Any. How they are computed is in kernels/reduce.h.
+ * Reductions over axes: Sum, Mean, Max, Min, Prod, All and Any. How they are computed is in kernels/reduction.h.
  *
  * Gradients have to bring a reduced tensor back to the shape of the input, whose batch dimension may not be known when
  * the graph is built. EstReduceGrad does that from the input's shape when the step runs; for Mean it divides by the
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/broadcast.h"
-#include "kernels/reduce.h"
+#include "kernels/reduction.h"
 #include "kernels/vmath.h"
 #include "ops/array.h"
 

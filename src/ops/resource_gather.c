@@ -7,7 +7,7 @@
 
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 
 static est_status gather_infer(est_infer *c)
@@ -56,8 +56,8 @@ static inline __attribute__((always_inline)) void gather_rows_of(const gather *g
                                                                  int64_t row_bytes)
 {
     for (int64_t i = begin; i < end; i++) {
-        if (i + EST_ROWS_AHEAD < end) {
-            EST_PREFETCH_ROW(g->table, est_row_at(g->indices, g->wide, i + EST_ROWS_AHEAD), row_bytes, 0);
+        if (i + EST_PREFETCH_AHEAD < end) {
+            EST_PREFETCH_ROW(g->table, est_row_at(g->indices, g->wide, i + EST_PREFETCH_AHEAD), row_bytes, 0);
         }
         memcpy(g->out + i * row_bytes, g->table + est_row_at(g->indices, g->wide, i) * row_bytes, (size_t)row_bytes);
     }
@@ -88,7 +88,7 @@ static est_status gather_cpu(est_call *c)
                    .row_bytes = est_row_size(&v->value) * (int64_t)est_dtype_size(v->value.dtype) };
 
     EST_TRY(est_variable_ready(c, 0, c->out[0].dtype));
-    EST_TRY(est_rows_check(v, c->in[1]));
+    EST_TRY(est_variable_check_rows(v, c->in[1]));
     est_lazy_draw(v, c->pool, c->in[1]);
     est_parallel_for(c->pool, c->in[1]->count, 16, 15.0 + 0.1 * (double)g.row_bytes, gather_rows, &g);
     return EST_OK;

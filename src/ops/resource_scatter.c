@@ -10,7 +10,7 @@
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 
 static est_status scatter_infer(est_infer *c)
@@ -57,8 +57,8 @@ static inline bool in_lanes(const scatter *s, int64_t row, int64_t begin, int64_
     {                                                                                                                  \
         for (int64_t i = 0; i < s->n; i++) {                                                                           \
             int64_t row = est_row_at(s->indices, s->wide, i);                                                          \
-            if (i + EST_ROWS_AHEAD < s->n) {                                                                           \
-                int64_t next = est_row_at(s->indices, s->wide, i + EST_ROWS_AHEAD);                                    \
+            if (i + EST_PREFETCH_AHEAD < s->n) {                                                                       \
+                int64_t next = est_row_at(s->indices, s->wide, i + EST_PREFETCH_AHEAD);                                \
                 if (in_lanes(s, next, begin, end)) EST_PREFETCH_ROW(s->var, next, (size_t)cols * sizeof(T), 1);        \
             }                                                                                                          \
             if (!in_lanes(s, row, begin, end)) continue;                                                               \
@@ -111,7 +111,7 @@ static est_status scatter_run(est_call *c, const est_range_fn fn[4])
     double    ns    = (double)s.n * (15.0 + 0.3 * (double)s.cols) / LANES; /* of a lane */
 
     EST_TRY(est_variable_ready(c, 0, c->in[2]->dtype));
-    EST_TRY(est_rows_check(v, c->in[1]));
+    EST_TRY(est_variable_check_rows(v, c->in[1]));
     est_lazy_draw(v, c->pool, c->in[1]);
     est_cow_keep_indices(v, c->in[1]);
     if (s.cols == 0) return EST_OK;
@@ -136,6 +136,7 @@ const est_op est_op_resource_scatter_add = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 const est_op est_op_resource_scatter_sub = {
@@ -146,6 +147,7 @@ const est_op est_op_resource_scatter_sub = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 const est_op est_op_resource_scatter_update = {
@@ -156,6 +158,7 @@ const est_op est_op_resource_scatter_update = {
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2, .indices = 1),
 };
 
 est_node est_scatter_add(est_node variable, est_node indices, est_node updates)

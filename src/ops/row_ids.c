@@ -2,7 +2,6 @@
  *
  * EstRowIds: which row each value of a ragged tensor is in, from where the rows start: out[i] = r for
  * splits[r] <= i < splits[r + 1]. TensorFlow counts the rows that start at or before i, with UpperBound. */
-#include "estoc/layers.h"
 #include "kernels/ragged.h"
 #include "ops/array.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a variable whose rows are spread over tasks makes necessary (runtime/shard.c). Shards have consecutive rows, the
- * first rows % N of them one more than the rest (kernels/rows.h).
+ * What a variable whose rows are spread over tasks makes necessary (runtime/shard_variables.c). Shards have consecutive rows, the
+ * first rows % N of them one more than the rest (kernels/variable_access.h).
  *
  * EstSplitIds: for each shard the ids that are its rows, counted from its first (parts), and where they were among all
  * (positions), both in the order of the ids; and for each id where it is in the concatenation of the parts (place).
  * EstSplitRows: the rows of a tensor as the shards have them. */
 #include <inttypes.h>
 
-#include "kernels/rows.h"
 #include "kernels/strided.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 #include "tensor/shape.h"
 

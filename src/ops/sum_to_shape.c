@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/parallel.h"
-#include "kernels/reduce.h"
+#include "kernels/reduction.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
 

@@ -76,7 +76,7 @@ struct est_communicator {
     bool                        empty; /* or as none had an example, and not all were */
 };
 
-/* --- the exchange of a step (runtime/reduce.c) ------------------------------------------------------------------------ */
+/* --- the exchange of a step (runtime/reduce_packs.c) ------------------------------------------------------------------------ */
 
 /* What a step brings together, and what of that is under way. */
 typedef struct est_exchange est_exchange;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step brings together with other workers, as the pass (reduce.c) makes it and its kernels (exchange.c) use it. */
+ * What a step reduces across workers, as the pass (reduce_packs.c) makes it and its kernels (exchange.c) use it. */
 #ifndef EST_RUNTIME_EXCHANGE_H
 #define EST_RUNTIME_EXCHANGE_H
 

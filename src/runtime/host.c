@@ -12,7 +12,7 @@
 #include "base/fingerprint.h"
 #include "base/map.h"
 #include "format/graph_def.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "graph/import.h"
 #include "ops/ops.h"
 #include "runtime/plan.h"

@@ -198,11 +198,16 @@ static bool made_at_home(const est_plan *plan, int32_t k)
     return true;
 }
 
+static bool may_share_variable(const est_op *op)
+{
+    return op->fills_var && (op->inplace & 1u << 1) != 0;
+}
+
 static void send_home(est_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_item *item = &plan->items[k];
-        if (item->kernel == NULL || !item->call.node->op->assigns || !made_at_home(plan, k)) continue;
+        if (item->kernel == NULL || !may_share_variable(item->call.node->op) || !made_at_home(plan, k)) continue;
         est_var    *var    = est_call_variable(&item->call, 0);
         est_buffer *buffer = &plan->buffers[plan->slots[est_view_index(plan, item->call.in[1])].buffer];
         buffer->kind       = EST_BUFFER_VARIABLE;

@@ -17,11 +17,8 @@
  *   an update of the rows `indices`       ->  that of EstAdmitRows(table, keys, GatherV2(distinct, indices), grad)
  *
  * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the update. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/map.h"
-#include "graph/signature.h"
 #include "ops/ops.h"
 #include "runtime/remote.h"
 #include "runtime/store.h"
@@ -247,30 +244,19 @@ static est_status rewrite_find(lookups *l, int32_t id)
     return EST_OK;
 }
 
-static int find_argument(const est_signature *signature, const char *name)
-{
-    for (int i = 0; i < signature->n_in; i++) {
-        if (strcmp(signature->in[i].name, name) == 0) return i;
-    }
-    return -1;
-}
-
 static est_status rewrite_update(lookups *l, int32_t id)
 {
     est_node_def *def   = est_graph_node(l->graph, id);
     int32_t       first = est_graph_size(l->graph);
-    est_signature signature;
     const pull   *p;
     est_node      rows, keys;
     int           indices, grad;
 
     if (!is_row_update(l, def)) return EST_OK;
-    EST_TRY(est_signature_parse(def->op, &signature));
-    indices = find_argument(&signature, "indices");
-    grad    = find_argument(&signature, "grad");
-    if (grad < 0) grad = find_argument(&signature, "updates");
-    p = find_pull(l, def->in[0].node);
-    if (indices < 0 || grad < 0 || p->finder == NULL) {
+    indices = def->op->update->indices;
+    grad    = def->op->update->gradient;
+    p       = find_pull(l, def->in[0].node);
+    if (indices == 0 || grad == 0 || p->finder == NULL) {
         return est_fail(EST_UNIMPLEMENTED, "'%s' updates the dynamic embedding '%s' otherwise than by rows of its keys",
                         def->name, table_name(l, def->in[0].node));
     }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "graph/device_name.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "tensor/shape.h"
 
 #define OPEN (-2) /* where it goes has still to be decided */

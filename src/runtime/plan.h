@@ -3,13 +3,13 @@
  * A plan: everything about a step that can be decided before it runs.
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
- *   partition.c  what other tasks run of it
- *   reduce.c   what meets the values of other workers
- *   order.c    in which order nodes run, variables' hazards included
- *   plan.c     one item per node: its kernel, its views, where its inputs come from
- *   stage.c    which small items that do not depend on each other share the threads
- *   layout.c   sizes, lifetimes, one slab for all intermediate results
- *   execute.c  a step: check feeds, follow changed shapes, call kernels in order
+ *   partition.c     what other tasks run of it
+ *   reduce_packs.c  what is reduced across workers
+ *   order.c         in which order nodes run, variables' hazards included
+ *   plan.c          one item per node: its kernel, its views, where its inputs come from
+ *   plan_stages.c   which small items that do not depend on each other share the threads
+ *   layout.c        sizes, lifetimes, one slab for all intermediate results
+ *   execute.c       a step: check feeds, follow changed shapes, call kernels in order
  *
  * Invariants, cited as P1.. in the code:
  *   P1  Memory of a slab buffer is used by one value at a time: the buffers of two values overlap only if the last use

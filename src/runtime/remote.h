@@ -11,7 +11,7 @@
 #ifndef EST_RUNTIME_REMOTE_H
 #define EST_RUNTIME_REMOTE_H
 
-#include "estoc/strategy.h"
+#include "estoc/partitioner.h"
 #include "graph/variable.h"
 #include "runtime/pass.h"
 #include "runtime/store_files.h"
@@ -114,7 +114,7 @@ struct est_remote {
 /* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
 EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);
 
-/* What touches a variable whose rows are spread over tasks touches its shards instead (runtime/shard.c). To be run after
+/* What touches a variable whose rows are spread over tasks touches its shards instead (runtime/shard_variables.c). To be run after
  * est_pass_lookups. */
 EST_MUST_CHECK est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store);
 

@@ -12,7 +12,7 @@
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"

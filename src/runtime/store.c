@@ -13,8 +13,8 @@
 #include "base/strbuf.h"
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
-#include "kernels/rows.h"
-#include "kernels/stream.h"
+#include "kernels/random_stream.h"
+#include "kernels/variable_access.h"
 #include "tensor/shape.h"
 
 struct est_store {

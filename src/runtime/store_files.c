@@ -13,29 +13,20 @@
 
 #define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
 
-static bool has_nan_f32(const float *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
+#define HAS_NAN(T, suffix)                                                                                             \
+    static bool has_nan_##suffix(const T *x, int64_t n)                                                                \
+    {                                                                                                                  \
+        for (int64_t from = 0; from < n; from += NAN_BLOCK) {                                                          \
+            int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;                                               \
+            int     found = 0;                                                                                         \
+                                                                                                                       \
+            for (int64_t i = from; i < to; i++) found |= x[i] != x[i];                                                 \
+            if (found != 0) return true;                                                                               \
+        }                                                                                                              \
+        return false;                                                                                                  \
     }
-    return false;
-}
-
-static bool has_nan_f64(const double *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
-    }
-    return false;
-}
+HAS_NAN(float, f32)
+HAS_NAN(double, f64)
 
 bool est_view_has_nan(const est_view *view)
 {

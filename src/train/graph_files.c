@@ -11,7 +11,7 @@
 #include "format/graph_text.h"
 #include "format/meta_graph_def.h"
 #include "format/variable_def.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "graph/lower.h"
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"

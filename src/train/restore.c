@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Restoring: variables of a session from a checkpoint, all of them or none (S7).
+ * Restoring: variables of a session from a checkpoint, all of them or none (SV7).
  *
  * How variables are read is in runtime/store_files.h. To change nothing on failure,
  * - everything that the index can tell (names, dtypes, shapes) is checked before anything is read;

@@ -3,17 +3,17 @@
  * The saver: writes a session's variables to a checkpoint, makes it the latest, and removes old checkpoints.
  *
  * These invariants hold at every moment, whatever fails or is killed:
- * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta`
+ * SV1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta`
  *    beside it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
- * S2 the state file names only checkpoints whose index and `.meta` were on disk before;
- * S3 a checkpoint is removed only after the state file that no longer names it is on disk;
- * S4 the index of a checkpoint is removed first, so that the rest is never taken for a complete checkpoint;
- * S5 a failed save leaves no file of its own, and leaves the previous checkpoints and state file unchanged;
- * S6 a step that is saved again stays restorable all the time: its index changes from the old data to the new in one
+ * SV2 the state file names only checkpoints whose index and `.meta` were on disk before;
+ * SV3 a checkpoint is removed only after the state file that no longer names it is on disk;
+ * SV4 the index of a checkpoint is removed first, so that the rest is never taken for a complete checkpoint;
+ * SV5 a failed save leaves no file of its own, and leaves the previous checkpoints and state file unchanged;
+ * SV6 a step that is saved again stays restorable all the time: its index changes from the old data to the new in one
  *    step (B3);
- * S7 a restore takes all values from one checkpoint or changes nothing (restore.c).
+ * SV7 a restore takes all values from one checkpoint or changes nothing (restore.c).
  * Each task of a session with remote variables writes its part of the checkpoint (runtime/remote.h) under a temporary
- * name, the variables of this process are one more part, and the parts are merged (format/bundle.h). S1 to S7 apply to
+ * name, the variables of this process are one more part, and the parts are merged (format/bundle.h). SV1 to SV7 apply to
  * the merged checkpoint as to any other.
  *
  * A saver removes only files of its own directory. The first save of a process removes temporary files and data without
@@ -311,7 +311,7 @@ static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const
         est_log_warn("cannot list the directory %s: %s", saver->dir, strerror(errno));
         return;
     }
-    (void)fsync(dirfd(handle)); /* earlier removals reach the disk before these (S4) */
+    (void)fsync(dirfd(handle)); /* earlier removals reach the disk before these (SV4) */
     while ((entry = readdir(handle)) != NULL) {
         if (!unwanted(dirfd(handle), entry->d_name, of)) continue;
         if (unlinkat(dirfd(handle), entry->d_name, 0) == 0 || errno == ENOENT) continue;
@@ -406,7 +406,7 @@ static bool is_leftover(int dir, const char *file, const char *name)
     return is_temporary(file, name) || is_orphan(dir, file, name);
 }
 
-/* Keeps S4. A failure is only logged: leftover files do no harm. */
+/* Keeps SV4. A failure is only logged: leftover files do no harm. */
 static void remove_checkpoint(const est_saver *saver, const char *prefix)
 {
     char *index;
@@ -497,7 +497,7 @@ static est_status begin_meta(saving *s)
     return est_file_rename(s->meta_path, s->old_meta);
 }
 
-/* Keeps the `.meta` that belongs to the index (S1), and removes the other. */
+/* Keeps the `.meta` that belongs to the index (SV1), and removes the other. */
 static void end_meta(const saving *s)
 {
     if (s->new_meta != NULL) unlink(s->new_meta);
@@ -583,7 +583,7 @@ static est_status write_multi_worker(saving *s, const est_remote_list *list)
     return status;
 }
 
-/* Writes and commits the files of the checkpoint (S1). */
+/* Writes and commits the files of the checkpoint (SV1). */
 static est_status write_checkpoint(saving *s)
 {
     est_remote_list list   = { 0 };
@@ -649,7 +649,7 @@ static bool state_is_written(const saving *s)
     return same;
 }
 
-/* Makes the new checkpoint the latest (S2). A failure removes it, unless it replaced an old one (S5). */
+/* Makes the new checkpoint the latest (SV2). A failure removes it, unless it replaced an old one (SV5). */
 static est_status make_latest(saving *s)
 {
     est_status status = s->new_meta != NULL ? est_file_rename(s->new_meta, s->meta_path) : EST_OK;
@@ -666,7 +666,7 @@ static est_status make_latest(saving *s)
     return est_error_raise(&error);
 }
 
-/* Removes the files of checkpoints that leave the list (S3), except one per period. */
+/* Removes the files of checkpoints that leave the list (SV3), except one per period. */
 static void drop_leaving(est_saver *saver)
 {
     for (int i = 0; i < saver->n_kept;) {

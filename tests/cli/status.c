@@ -6,8 +6,8 @@
 
 #include "base/thread.h"
 #include "cli/tool.h"
-#include "cluster/remote.h"
-#include "cluster/status.h"
+#include "cluster/remote_tasks.h"
+#include "cluster/task_status.h"
 #include "estoc/estoc.h"
 #include "net/certificates.h"
 #include "support/port_test.h"

@@ -145,6 +145,36 @@ TEST(dense)
     end(&f);
 }
 
+/* An update of a name and with arguments that nothing else knows. */
+static const est_op new_update = {
+    .name      = "NewUpdate",
+    .signature = "w: resource, rate: T, direction: T -> (); T: {float32, float64}",
+    .stateful  = true,
+    .writes    = 1u << 0,
+    .update    = EST_UPDATE(.gradient = 2),
+};
+
+static void test_new_update(void **state)
+{
+    fixture                  f     = dense();
+    const est_graph         *graph = est_host_graph(f.host, f.part);
+    const est_tensor *const *mean;
+
+    (void)state;
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        if (est_graph_node(graph, id)->op->writes != 0) est_graph_node(graph, id)->op = &new_update;
+    }
+    est_collect_free(f.collect);
+    assert_ok(est_collect_create(f.host, f.part, &f.collect));
+    for (int i = 1; i <= 2; i++) {
+        assert_ok(ADD(&f, view_of(EST_F32, EST_SHAPE_SCALAR, F32(0.5F)),
+                      view_of(EST_F32, EST_SHAPE(2, 2), F32((float)i, 2, 3, 4))));
+    }
+    assert_ok(est_collect_mean(f.collect, &mean));
+    expect(mean[1], EST_F32, EST_SHAPE(2, 2), F32(1.5F, 2, 3, 4));
+    end(&f);
+}
+
 /* The global step moves by what one adds, however many come. */
 TEST(counts)
 {

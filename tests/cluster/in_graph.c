@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "estoc/estoc.h"
 #include "runtime/session.h"
 #include "support/nn_test.h"

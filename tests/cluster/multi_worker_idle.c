@@ -152,7 +152,7 @@ static est_status model_fn(est_model *m, est_mode mode, const void *params)
     loss = est_mean(est_square(est_sub(score, est_model_label(m, "y"))));
     est_model_loss(m, loss);
     if (mode != EST_TRAIN) return est_model_status(m);
-    step = est_minimize(est_lazy_adam(0.05, NULL), loss, NULL);
+    step = est_minimize(est_adam(0.05, EST_ADAM(.lazy = true)), loss, NULL);
     if (j->way == WAY_OWN_UPDATE) {
         est_node seen = est_weight(loss.graph, "seen", EST_SHAPE(1), EST_WEIGHT(.frozen = true));
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/sync.h"
 #include "cluster/tasks.h"
 #include "estoc/estoc.h"

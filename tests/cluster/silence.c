@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "cluster/status.h"
+#include "cluster/task_status.h"
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
 #include "support/nn_test.h"

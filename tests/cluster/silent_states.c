@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "estoc/estoc.h"

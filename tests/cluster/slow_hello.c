@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/nn_test.h"

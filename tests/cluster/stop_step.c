@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/signals.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "estoc/estoc.h"

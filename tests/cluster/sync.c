@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "estoc/estoc.h"
@@ -174,7 +174,7 @@ TEST(same_losses)
         compare_with_one(est_ftrl(0.1, NULL), ps, false);
         compare_with_one(est_adam(0.01, NULL), ps, false);
         compare_with_one(est_sgd(0.1), ps, true);
-        compare_with_one(est_lazy_adam(0.01, NULL), ps, true);
+        compare_with_one(est_adam(0.01, EST_ADAM(.lazy = true)), ps, true);
     }
 }
 

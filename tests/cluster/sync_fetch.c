@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
 #include "ops/ops.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "estimator/rows.h"
+#include "estimator/sample_rows.h"
 #include "support/export_test.h"
 
 static void ok(est_status status)
@@ -148,8 +148,8 @@ TEST(rows_fit_the_receiver)
     const est_serving_input ids   = { .raw = &shop_raw[2], .n_raw = 1 };
     est_model              *model = new_model();
     est_receiver            receiver;
-    est_rows_item           items[2] = { { .name = (char[]){ "ids" } }, { .name = (char[]){ "kind" } } };
-    est_rows                rows     = { .items = items, .n_items = 2, .n = 2 };
+    est_sample_rows_item    items[2] = { { .name = (char[]){ "ids" } }, { .name = (char[]){ "kind" } } };
+    est_sample_rows         rows     = { .items = items, .n_items = 2, .n = 2 };
     est_tensor             *out[4];
     bool                    made_up;
 
@@ -157,7 +157,7 @@ TEST(rows_fit_the_receiver)
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 2, 3 }, &items[0].values));
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &items[0].splits));
     ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &items[1].values)); /* of another type: not used */
-    ok(est_rows_feed(&rows, &receiver, false, out, &made_up));
+    ok(est_sample_rows_feed(&rows, &receiver, false, out, &made_up));
     assert_true(made_up);
     assert_int_equal(est_tensor_shape(out[0])->dim[0], 2);
     assert_int_equal(est_tensor_dtype(out[1]), EST_I64);
@@ -168,12 +168,12 @@ TEST(rows_fit_the_receiver)
 
     model = new_model();
     ok(est_receiver_build(&five, model, &receiver));
-    ok(est_rows_feed(&rows, &receiver, false, out, &made_up)); /* the two rows again and again */
+    ok(est_sample_rows_feed(&rows, &receiver, false, out, &made_up)); /* the two rows again and again */
     assert_int_equal(est_tensor_shape(out[0])->dim[0], 5);
     assert_memory_equal(est_tensor_data(out[3]), ((const int64_t[]){ 0, 1, 3, 4, 6, 7 }), 48);
     assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3, 4, 2, 3, 4 }), 56);
     free_all(out, 4);
-    ok(est_rows_feed(&rows, &receiver, true, out, &made_up)); /* all zeros but what was recorded */
+    ok(est_sample_rows_feed(&rows, &receiver, true, out, &made_up)); /* all zeros but what was recorded */
     assert_memory_equal(est_tensor_data(out[1]), ((const int64_t[]){ 0, 0, 0, 0, 0 }), 40);
     assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3, 4, 2, 3, 4 }), 56);
     free_all(out, 4);
@@ -181,7 +181,7 @@ TEST(rows_fit_the_receiver)
 
     model = new_model();
     ok(est_receiver_build(&ids, model, &receiver));
-    ok(est_rows_feed(&rows, &receiver, false, out, &made_up)); /* nothing but what was recorded */
+    ok(est_sample_rows_feed(&rows, &receiver, false, out, &made_up)); /* nothing but what was recorded */
     assert_false(made_up);
     free_all(out, 2);
     est_tensor_free(items[0].values);

@@ -254,7 +254,7 @@ TEST(same_as_a_vocabulary)
         est_sgd(0.1),
         est_momentum(0.1, EST_MOMENTUM(.nesterov = true)),
         est_adagrad(0.2, NULL),
-        est_lazy_adam(0.05, NULL),
+        est_adam(0.05, EST_ADAM(.lazy = true)),
         est_rms_prop(0.05, NULL),
         est_rms_prop(0.05, EST_RMS_PROP(.centered = true, .momentum = 0.5)),
         est_ftrl(0.2, EST_FTRL(.l1 = 0.001)),
@@ -277,7 +277,7 @@ static void refused(est_optimizer optimizer, const char *text)
 
 TEST(optimizers_that_touch_all_rows)
 {
-    refused(est_adam(0.1, NULL), "use est_lazy_adam");
+    refused(est_adam(0.1, NULL), "use est_adam with .lazy");
     refused(est_rms_prop(0.1, EST_RMS_PROP(.keras = true)), "use est_rms_prop with a momentum");
 }
 

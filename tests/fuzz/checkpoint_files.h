@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "format/bundle.h"
-#include "format/table.h"
+#include "format/sstable.h"
 
 static char prefix[64], index_path[96], data_path[128];
 
@@ -74,25 +74,25 @@ static void name_data(est_str header)
 /* Makes the files of the checkpoint `prefix`. */
 static void make_files(const uint8_t *data, size_t size)
 {
-    est_str           input = { (const char *)data, size }, header, bytes;
-    est_table_builder table;
+    est_str             input = { (const char *)data, size }, header, bytes;
+    est_sstable_builder table;
 
     if (prefix[0] == '\0') make_folder();
     header = take(&input, take_size(&input));
     name_data(header);
-    est_table_builder_init(&table, 0);
-    if (est_table_builder_add(&table, (est_str){ "", 0 }, header) != EST_OK) abort();
+    est_sstable_builder_init(&table, 0);
+    if (est_sstable_builder_add(&table, (est_str){ "", 0 }, header) != EST_OK) abort();
     while (input.size > 0) {
         size_t  key_size = take_size(&input), value_size = take_size(&input);
         est_str key = take(&input, key_size), value = take(&input, value_size);
 
         if (key_size == 0 && value_size == 0) break;
-        if (est_table_builder_add(&table, key, value) != EST_OK) continue; /* not in order */
+        if (est_sstable_builder_add(&table, key, value) != EST_OK) continue; /* not in order */
     }
-    if (est_table_builder_finish(&table, &bytes) != EST_OK) abort();
+    if (est_sstable_builder_finish(&table, &bytes) != EST_OK) abort();
     put_file(index_path, bytes.data, bytes.size);
     put_file(data_path, input.data, input.size);
-    est_table_builder_clear(&table);
+    est_sstable_builder_clear(&table);
 }
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "support/export_test.h"
 #include "support/interop.h"
 

@@ -11,7 +11,7 @@
 #include "estoc/ops.h"
 #include "estoc/session.h"
 #include "format/graph_def.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "graph/lower.h"
 #include "support/interop.h"
 

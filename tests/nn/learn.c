@@ -63,7 +63,7 @@ TEST(ragged_model)
     est_node label  = est_const_i64(t.graph, EST_SHAPE(4), (const int64_t[]){ 0, 0, 1, 1 });
     est_node words  = est_embedding(ids, 100, 4, EST_EMBEDDING(.splits = splits));
     est_node loss   = est_loss_sparse_softmax_xent(label, est_dense(words, 2, NULL), NULL);
-    est_node train  = est_minimize(est_lazy_adam(0.05, NULL), loss, NULL);
+    est_node train  = est_minimize(est_adam(0.05, EST_ADAM(.lazy = true)), loss, NULL);
     double   before[400], after[400];
 
     nn_ready(&t);

@@ -286,7 +286,7 @@ TEST(trajectories)
         { "keras adagrad", est_adagrad(RATE, EST_ADAGRAD(.keras = true, .epsilon = 0.01, .initial_accumulator = 0.5)),
           keras_adagrad_step, .a0 = 0.5, .slot = { "training/Adagrad/w/accumulator" } },
         { "adam", adam, adam_step, .slot = { "Adam", "Adam_1" } },
-        { "lazy adam", est_lazy_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99)), lazy_adam_step,
+        { "lazy adam", est_adam(RATE, EST_ADAM(.lazy = true, .beta1 = 0.5, .beta2 = 0.99)), lazy_adam_step,
           .slot = { "Adam", "Adam_1" } },
         { "keras adam", est_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99, .keras = true)), keras_adam_step,
           .slot = { "training/Adam/w/m", "training/Adam/w/v" } },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimizer builders from end to end: rows gathered from a table (some of them twice), a loss, its sparse gradient,
+ * The updates of optimizers from end to end: rows gathered from a table (some of them twice), a loss, its sparse gradient,
  * duplicates summed, an update. A second table gets the dense gradient of the same loss. Rows that were gathered must
  * come out the same in both; in the first table the others must not have moved, unless the optimizer moves all. */
 #include "apply.h"
@@ -27,33 +27,35 @@ static est_node number(est_node like, double x)
 }
 #define K(x) number(t->var, x)
 
-static est_node descent(const table *t, est_gradient g)
-{
-    return est_apply_gradient_descent(t->var, K(0.5), g);
-}
+#define APPLY(dense, sparse, attrs, ...)                                                                               \
+    est_build_apply(&est_op_apply_##dense, &est_op_##sparse, EST_NODES(t->var, __VA_ARGS__), g, attrs)
+#define NESTEROV(x) EST_ATTRS(est_attr_bool("use_nesterov", x))
+
 static est_node momentum(const table *t, est_gradient g)
 {
-    return est_apply_momentum(t->var, t->slot[0], K(0.5), g, K(0.9), true);
+    return APPLY(momentum, sparse_apply_momentum, NESTEROV(true), t->slot[0], K(0.5), K(0.9));
 }
 static est_node keras_momentum(const table *t, est_gradient g)
 {
-    return est_apply_keras_momentum(t->var, t->slot[0], K(0.5), g, K(0.9), false);
+    return APPLY(keras_momentum, sparse_apply_keras_momentum, NESTEROV(false), t->slot[0], K(0.5), K(0.9));
 }
 static est_node adagrad(const table *t, est_gradient g)
 {
-    return est_apply_adagrad(t->var, t->slot[0], K(0.5), EST_NO_NODE, g);
+    return APPLY(adagrad, sparse_apply_adagrad, EST_NO_ATTRS, t->slot[0], K(0.5));
 }
 static est_node adagrad_v2(const table *t, est_gradient g)
 {
-    return est_apply_adagrad(t->var, t->slot[0], K(0.5), K(0.01), g);
+    return APPLY(adagrad_v2, sparse_apply_adagrad_v2, EST_NO_ATTRS, t->slot[0], K(0.5), K(0.01));
 }
 static est_node adam(const table *t, est_gradient g)
 {
-    return est_apply_adam(t->var, t->slot[0], t->slot[1], K(0.9), K(0.99), K(0.1), K(0.9), K(0.99), K(0.01), g, false);
+    return APPLY(adam, sparse_adam, NESTEROV(false), t->slot[0], t->slot[1], K(0.9), K(0.99), K(0.1), K(0.9), K(0.99),
+                 K(0.01));
 }
 static est_node lazy_adam(const table *t, est_gradient g)
 {
-    return est_apply_lazy_adam(t->var, t->slot[0], t->slot[1], K(0.9), K(0.99), K(0.1), K(0.9), K(0.99), K(0.01), g);
+    return APPLY(adam, lazy_adam, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.9), K(0.99), K(0.1), K(0.9), K(0.99),
+                 K(0.01));
 }
 /* Those for rows written in TensorFlow's ops must do the same. */
 static est_node lower(est_node node, est_gradient g)
@@ -76,19 +78,22 @@ static est_node lowered_adam(const table *t, est_gradient g)
 }
 static est_node rms_prop(const table *t, est_gradient g)
 {
-    return est_apply_rms_prop(t->var, t->slot[0], t->slot[1], K(0.1), K(0.9), K(0.5), K(0.01), g);
+    return APPLY(rms_prop, sparse_apply_rms_prop, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.1), K(0.9), K(0.5),
+                 K(0.01));
 }
 static est_node centered(const table *t, est_gradient g)
 {
-    return est_apply_centered_rms_prop(t->var, t->slot[2], t->slot[0], t->slot[1], K(0.1), K(0.9), K(0.5), K(0.3), g);
+    return APPLY(centered_rms_prop, sparse_apply_centered_rms_prop, EST_NO_ATTRS, t->slot[2], t->slot[0], t->slot[1],
+                 K(0.1), K(0.9), K(0.5), K(0.3));
 }
 static est_node ftrl(const table *t, est_gradient g)
 {
-    return est_apply_ftrl(t->var, t->slot[0], t->slot[1], g, K(0.2), K(0.1), K(0.05), K(0.01), K(-0.5));
+    return APPLY(ftrl_v2, sparse_apply_ftrl_v2, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.2), K(0.1), K(0.05), K(0.01),
+                 K(-0.5));
 }
 static est_node adadelta(const table *t, est_gradient g)
 {
-    return est_apply_adadelta(t->var, t->slot[0], t->slot[1], K(0.5), K(0.9), K(0.01), g);
+    return APPLY(adadelta, sparse_apply_adadelta, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.5), K(0.9), K(0.01));
 }
 
 typedef struct update {
@@ -186,7 +191,6 @@ static void run_update(const update *u)
 int main(void)
 {
     static const update updates[] = {
-        { "gradient descent", descent, false },
         { "momentum", momentum, false },
         { "keras momentum", keras_momentum, false },
         { "adagrad", adagrad, false },

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "estoc/example.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "graph/import.h"
 #include "ops/ops.h"
 #include "support/graph_test.h"

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "estoc/strategy.h"
-#include "kernels/rows.h"
+#include "kernels/variable_access.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
@@ -309,7 +309,7 @@ TEST(every_sparse_update)
     compare_training(est_momentum(0.1, EST_MOMENTUM(.nesterov = true, .keras = true)));
     compare_training(est_adagrad(0.1, NULL));
     compare_training(est_adagrad(0.1, EST_ADAGRAD(.keras = true)));
-    compare_training(est_lazy_adam(0.01, NULL));
+    compare_training(est_adam(0.01, EST_ADAM(.lazy = true)));
     compare_training(est_rms_prop(0.01, EST_RMS_PROP(.momentum = 0.5)));
     compare_training(est_rms_prop(0.01, EST_RMS_PROP(.centered = true)));
     compare_training(est_ftrl(0.1, EST_FTRL(.l1 = 0.01, .l2 = 0.02)));
@@ -550,7 +550,7 @@ TEST(snapshot)
     compare_snapshot(est_momentum(0.1, NULL), true);
     compare_snapshot(est_momentum(0.1, EST_MOMENTUM(.nesterov = true, .keras = true)), true);
     compare_snapshot(est_adagrad(0.1, NULL), true);
-    compare_snapshot(est_lazy_adam(0.01, NULL), true);
+    compare_snapshot(est_adam(0.01, EST_ADAM(.lazy = true)), true);
     compare_snapshot(est_rms_prop(0.01, EST_RMS_PROP(.centered = true)), true);
     compare_snapshot(est_ftrl(0.1, EST_FTRL(.l2_shrinkage = 0.1)), true);
     compare_snapshot(est_adadelta(0.5, NULL), true);

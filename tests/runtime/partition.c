@@ -309,7 +309,7 @@ TEST(pieces_overlap)
 TEST(rows_travel)
 {
     for (int lazy = 0; lazy < 2; lazy++) {
-        model        m       = make_model(lazy ? est_lazy_adam(0.1, NULL) : est_adam(0.1, NULL));
+        model        m       = make_model(lazy ? est_adam(0.1, EST_ADAM(.lazy = true)) : est_adam(0.1, NULL));
         est_remote  *remote  = memory_remote_create(1);
         est_session *session = NULL;
         est_step    *step    = NULL;
@@ -499,7 +499,7 @@ TEST(dynamic)
 {
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
         for (int adam = 0; adam < 2; adam++) {
-            model        m      = make_dynamic(adam ? est_lazy_adam(0.01, NULL) : est_adagrad(0.1, NULL));
+            model        m      = make_dynamic(adam ? est_adam(0.01, EST_ADAM(.lazy = true)) : est_adagrad(0.1, NULL));
             est_remote  *remote = memory_remote_create(n_tasks);
             est_session *whole = NULL, *cut = NULL;
             double       want[STEPS], got[STEPS];

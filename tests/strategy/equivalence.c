@@ -156,7 +156,7 @@ static int all_optimizers(named_optimizer *out)
         { "adam", est_adam(0.01, NULL) },
         { "keras adam", est_adam(0.01, EST_ADAM(.keras = true)) },
         { "nesterov adam", est_adam(0.01, EST_ADAM(.nesterov = true)) },
-        { "lazy adam", est_lazy_adam(0.01, NULL) },
+        { "lazy adam", est_adam(0.01, EST_ADAM(.lazy = true)) },
         { "rms_prop", est_rms_prop(0.01, NULL) },
         { "centered rms_prop", est_rms_prop(0.01, EST_RMS_PROP(.centered = true, .momentum = 0.5)) },
         { "keras rms_prop", est_rms_prop(0.01, EST_RMS_PROP(.keras = true)) },

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "cluster/remote.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "runtime/session.h"

@@ -29,7 +29,7 @@ est_status dynamic_model(est_model *m, est_mode mode, const void *params)
     if (mode == EST_PREDICT) return est_model_status(m);
     loss = est_mean(est_square(est_sub(score, est_model_label(m, "y"))));
     est_model_loss(m, loss);
-    if (mode == EST_TRAIN) est_model_minimize(m, est_lazy_adam(0.05, NULL), loss);
+    if (mode == EST_TRAIN) est_model_minimize(m, est_adam(0.05, EST_ADAM(.lazy = true)), loss);
     return est_model_status(m);
 }
 

@@ -2,7 +2,7 @@
  *
  * The op harness: a case as TensorFlow's GraphDef and back. */
 #include "format/graph_def.h"
-#include "graph/export.h"
+#include "graph/graph_export.h"
 #include "graph/import.h"
 #include "graph/lower.h"
 #include "ops/ops.h"

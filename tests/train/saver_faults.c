@@ -80,9 +80,9 @@ static const char *last_before(const char *end, const char *what)
     return last;
 }
 
-/* Data and index are on disk before they get their names (S1). Of what is removed the index goes, then that is on disk,
- * then the data goes (S4). A damaged index goes before data of its name comes. */
-TEST(order_of_calls)
+/* Data and index are on disk before they get their names (SV1). Of what is removed the index goes, then that is on disk,
+ * then the data goes (SV4). A damaged index goes before data of its name comes. */
+static void test_order_of_calls(void **state)
 {
     model       m     = make_model();
     est_saver  *saver = open_saver(at("removal"), EST_SAVER(.keep_max = 1));
@@ -99,7 +99,7 @@ TEST(order_of_calls)
     sync  = strstr(index, "sync");
     assert_non_null(sync);
     assert_true(sync < call("unlink model.ckpt-1.data-00000-of-00001"));
-    assert_true(index > call("rename checkpoint")); /* S3 */
+    assert_true(index > call("rename checkpoint")); /* SV3 */
 
     put_bytes(at("removal/model.ckpt-2.index"), "not an index", 12);
     calls[0] = '\0';
@@ -329,7 +329,7 @@ TEST(lost_directory)
     assert_ok(save_step(saver, &m, 2));
     assert_int_equal(n_warnings, 1);
     assert_non_null(strstr(last_warning, "model.ckpt-1.index"));
-    assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* S4 */
+    assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* SV4 */
     remove_dir(at("lost"));
     expect_error(save_step(saver, &m, 3), EST_NOT_FOUND, at("lost"));
     est_saver_free(saver);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How values are reduced between processes and replicas. */
+#ifndef ESTOC_COMMUNICATION_H
+#define ESTOC_COMMUNICATION_H
+
+/* The algorithm of an all-reduce between processes. */
+typedef enum est_communication {
+    EST_COMMUNICATION_AUTO, /* by size, number of workers and hosts */
+    EST_COMMUNICATION_RING,
+    EST_COMMUNICATION_HALVING,
+    EST_COMMUNICATION_DIRECT,
+    EST_COMMUNICATION_HIERARCHICAL,
+    EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
+    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
+} est_communication;
+
+typedef enum est_reduce_op { EST_REDUCE_OP_SUM, EST_REDUCE_OP_MEAN } est_reduce_op;
+
+#endif

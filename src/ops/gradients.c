@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reverse-mode differentiation: gradients are more graph.
+ *
+ * Nodes are visited from y backwards in id order, which is a reverse topological order. Each node's gradient function
+ * turns what flows into its outputs into what flows into its inputs; contributions that meet are added (AddN), sparse
+ * ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* Contributions to one output of one node, as a list in the arena. */
+typedef struct flow {
+    est_gradient g;
+    struct flow *next;
+} flow;
+
+typedef struct walk {
+    est_graph *g;
+    est_arena *arena; /* dies with the walk */
+    int32_t    last;  /* nodes after y take no part */
+    bool      *leads; /* per node: a path from wrt comes through it */
+    flow    ***flows; /* per node, per output */
+} walk;
+
+static est_status mark_paths(walk *w, const est_node *wrt, int n)
+{
+    w->leads = est_arena_alloc(w->arena, sizeof *w->leads * (size_t)(w->last + 1));
+    w->flows = est_arena_alloc(w->arena, sizeof *w->flows * (size_t)(w->last + 1));
+    if (w->leads == NULL || w->flows == NULL) return est_no_memory();
+    for (int i = 0; i < n; i++) {
+        if (wrt[i].graph == w->g && wrt[i].id >= 0 && wrt[i].id <= w->last) w->leads[wrt[i].id] = true;
+    }
+    for (int32_t id = 0; id <= w->last; id++) {
+        const est_node_def *def = est_graph_node(w->g, id);
+        for (int32_t i = 0; i < def->n_in && !w->leads[id]; i++) w->leads[id] = w->leads[def->in[i].node];
+        w->flows[id] = est_arena_alloc(w->arena, sizeof **w->flows * (size_t)(def->n_out + 1));
+        if (w->flows[id] == NULL) return est_no_memory();
+    }
+    return EST_OK;
+}
+
+static void add_flow(walk *w, est_edge to, est_gradient g)
+{
+    flow *f = est_arena_alloc(w->arena, sizeof *f);
+
+    if (f == NULL) {
+        (void)est_graph_poison(w->g, est_no_memory());
+        return;
+    }
+    f->g                         = g;
+    f->next                      = w->flows[to.node][to.output];
+    w->flows[to.node][to.output] = f;
+}
+
+/* Rows of the tensor `like`, scattered into a dense one. */
+static est_node make_dense(est_gradient g, est_node like)
+{
+    est_node rows = est_strided_slice(est_shape_of(like), EST_I64S(0), EST_I64S(1), EST_I64S(1),
+                                      (est_strided_slice_options){ .shrink_axis_mask = 1 });
+
+    return est_unsorted_segment_sum(g.values, g.indices, rows);
+}
+
+static est_gradient concat_slices(const flow *flows, int n, est_arena *arena)
+{
+    est_node   *values  = est_arena_alloc(arena, sizeof *values * (size_t)n);
+    est_node   *indices = est_arena_alloc(arena, sizeof *indices * (size_t)n);
+    const flow *f       = flows;
+
+    if (values == NULL || indices == NULL) return (est_gradient){ 0 };
+    for (int i = n - 1; i >= 0; i--, f = f->next) {
+        values[i]  = f->g.values;
+        indices[i] = est_cast(f->g.indices, EST_I64);
+    }
+    return (est_gradient){ est_concat((est_nodes){ values, n }, 0), est_concat((est_nodes){ indices, n }, 0) };
+}
+
+/* The sum of everything that flows into one output; values.graph NULL when nothing does. */
+static est_gradient collect(walk *w, int32_t id, int32_t output, bool may_be_sparse)
+{
+    const flow *flows = w->flows[id][output];
+    est_node    like  = { w->g, id, output };
+    est_node   *parts;
+    int         n = 0, sparse = 0, i;
+
+    for (const flow *f = flows; f != NULL; f = f->next) {
+        n++;
+        sparse += f->g.indices.graph != NULL;
+    }
+    if (n == 0) return (est_gradient){ 0 };
+    if (n == 1 && (sparse == 0 || may_be_sparse)) return flows->g;
+    if (sparse == n && may_be_sparse) return concat_slices(flows, n, w->arena);
+    parts = est_arena_alloc(w->arena, sizeof *parts * (size_t)n);
+    if (parts == NULL) return (est_gradient){ 0 };
+    i = n; /* the list has the newest first: add in order of creation */
+    for (const flow *f = flows; f != NULL; f = f->next) {
+        parts[--i] = f->g.indices.graph != NULL ? make_dense(f->g, like) : f->g.values;
+    }
+    return (est_gradient){ .values = n == 1 ? parts[0] : est_add_n((est_nodes){ parts, n }) };
+}
+
+static void step_back(walk *w, int32_t id)
+{
+    const est_node_def *def  = est_graph_node(w->g, id);
+    size_t              n_in = (size_t)def->n_in + 1, n_out = (size_t)def->n_out + 1;
+    est_node           *in   = est_arena_alloc(w->arena, sizeof *in * n_in);
+    est_node           *out  = est_arena_alloc(w->arena, sizeof *out * n_out);
+    est_node           *dout = est_arena_alloc(w->arena, sizeof *dout * n_out);
+    est_gradient       *din  = est_arena_alloc(w->arena, sizeof *din * n_in);
+    bool                any  = false;
+
+    if (in == NULL || out == NULL || dout == NULL || din == NULL) {
+        (void)est_graph_poison(w->g, est_no_memory());
+        return;
+    }
+    for (int32_t i = 0; i < def->n_out; i++) any = any || w->flows[id][i] != NULL;
+    if (!any || def->op->grad == NULL) return;
+    for (int32_t i = 0; i < def->n_out; i++) {
+        dout[i] = collect(w, id, i, false).values;
+        out[i]  = (est_node){ w->g, id, i };
+    }
+    for (int32_t i = 0; i < def->n_in; i++) in[i] = (est_node){ w->g, def->in[i].node, def->in[i].output };
+    def->op->grad(&(est_grad){ def, def->n_in, def->n_out, in, out, dout, din });
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (din[i].values.graph != NULL && w->leads[def->in[i].node]) add_flow(w, def->in[i], din[i]);
+    }
+}
+
+static est_status differentiate(walk *w, est_node y, const est_node *wrt, int n, est_gradient *out)
+{
+    EST_TRY(mark_paths(w, wrt, n));
+    add_flow(w, (est_edge){ y.id, y.output }, (est_gradient){ .values = est_ones_like(y) });
+    for (int32_t id = w->last; id >= 0 && !est_graph_poisoned(w->g); id--) {
+        if (w->leads[id]) step_back(w, id);
+    }
+    for (int i = 0; i < n && !est_graph_poisoned(w->g); i++) {
+        if (wrt[i].graph != w->g || wrt[i].id < 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "est_gradients: wrt[%d] is no node of the graph of '%s'", i,
+                            est_node_name(y));
+        }
+        if (wrt[i].id <= w->last) out[i] = collect(w, wrt[i].id, wrt[i].output, true);
+    }
+    return EST_OK;
+}
+
+void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out)
+{
+    walk       w = { .g = y.graph, .last = y.id };
+    est_status status;
+
+    if (n < 0 || (n > 0 && (wrt == NULL || out == NULL))) {
+        (void)est_graph_poison(y.graph, est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", n,
+                                                 wrt != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+        return;
+    }
+    memset(out, 0, sizeof *out * (size_t)n);
+    if (est_def(y) == NULL || est_graph_poisoned(y.graph)) return;
+    w.arena = est_arena_create();
+    status  = w.arena != NULL ? EST_OK : est_no_memory();
+    if (status == EST_OK && est_node_dtype(y) != EST_F32 && est_node_dtype(y) != EST_F64) {
+        status = est_fail(EST_INVALID_ARGUMENT, "est_gradients: '%s' is %s; only float32 and float64 have gradients",
+                          est_node_name(y), est_dtype_name(est_node_dtype(y)));
+    }
+    if (status == EST_OK) status = differentiate(&w, y, wrt, n, out);
+    if (status != EST_OK) (void)est_graph_poison(y.graph, status);
+    est_arena_free(w.arena);
+    if (est_graph_poisoned(y.graph)) memset(out, 0, sizeof *out * (size_t)n);
+}
