@@ -24,13 +24,13 @@ static est_status print(const job_call *call, const est_metrics *metrics, double
 
 static est_status evaluate(job_call *call)
 {
-    const job_eval *eval    = &call->job.eval;
-    bool            exact   = exact_auc_applies(&call->job.model);
-    exact_auc       auc     = { 0 };
-    est_hook       *hooks[] = { &auc.hook };
-    est_metrics    *metrics = NULL;
-    char            path[EST_CHECKPOINT_PATH_MAX];
-    est_status      status;
+    const est_eval_spec *eval    = &call->job.eval.spec;
+    bool                 exact   = exact_auc_applies(&call->job.model);
+    exact_auc            auc     = { 0 };
+    est_hook            *hooks[] = { &auc.hook };
+    est_metrics         *metrics = NULL;
+    char                 path[EST_CHECKPOINT_PATH_MAX];
+    est_status           status;
 
     EST_TRY(job_call_checkpoint(call, path));
     if (exact) EST_TRY(exact_auc_init(&auc, &call->job, call->runner.estimator));

@@ -34,7 +34,7 @@ static est_status write_model(job_call *call, const char *base, char path[EST_CH
     est_export_options options_of = { .struct_size = EST_STRUCT_SIZE(est_export_options) };
     char               checkpoint[EST_CHECKPOINT_PATH_MAX];
 
-    if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.model_dir);
+    if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.config.model_dir);
     if (base == NULL) return est_no_memory();
     EST_TRY(job_call_checkpoint(call, checkpoint));
     options_of.checkpoint_path = checkpoint;

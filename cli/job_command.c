@@ -40,7 +40,7 @@ bool job_call_option(job_call *call, int id, const char *value)
     }
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
 static est_status read_tree(job_call *call, const char *path, job_errors *errors, job_node **out)
 {
@@ -65,7 +65,7 @@ static void check_needs(const job_spec *job, unsigned needs, job_errors *errors)
     if ((needs & JOB_NEEDS_EVAL) != 0 && job->data.eval.data == NULL) {
         job_error(errors, job->data.node, "data needs \"eval\": files to evaluate on");
     }
-    if ((needs & JOB_NEEDS_MODEL_DIR) != 0 && job->run.model_dir == NULL) {
+    if ((needs & JOB_NEEDS_MODEL_DIR) != 0 && job->run.config.model_dir == NULL) {
         job_error(errors, job->node, "run needs \"model_dir\": where the trained model is");
     }
 }
@@ -101,7 +101,7 @@ static tool_exit print_text(job_call *call, est_strbuf *text)
 /* Whether there is a checkpoint yet to go on with. */
 static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
 {
-    if (call->checkpoint == NULL && call->job.run.model_dir == NULL) return false;
+    if (call->checkpoint == NULL && call->job.run.config.model_dir == NULL) return false;
     return job_call_checkpoint(call, out) == EST_OK;
 }
 
@@ -133,7 +133,11 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
     status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0,
                              (needs & JOB_NEEDS_TRAIN) == 0);
     if (status == EST_OK && find_checkpoint(call, path)) status = job_check_tables(&call->runner, path);
-    return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
+    if (status == EST_OK) return TOOL_OK;
+    if (status != EST_INVALID_ARGUMENT || !job_is_blamed(call->job.node)) return tool_failed(call->command, status);
+    fflush(stdout);
+    fprintf(stderr, "%s\n", est_error_message());
+    return TOOL_USAGE;
 }
 
 tool_exit job_call_failed(const job_call *call, est_status status)
@@ -151,12 +155,13 @@ est_status job_call_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PAT
         snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", call->checkpoint);
         return EST_OK;
     }
-    status = est_checkpoint_latest(call->job.run.model_dir, out);
+    status = est_checkpoint_latest(call->job.run.config.model_dir, out);
     if (status != EST_NOT_FOUND) return status;
-    return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s; run `estoc train` first", call->job.run.model_dir);
+    return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s; run `estoc train` first",
+                    call->job.run.config.model_dir);
 }
 
-/* --- metrics ---------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 static bool is_step(const char *name)
 {

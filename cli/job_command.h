@@ -54,8 +54,8 @@ void                      job_call_end(job_call *call);
 /* Takes an option that all of them have; false: it is the command's own. */
 bool job_call_option(job_call *call, int id, const char *value);
 
-/* Reads the job that the arguments name and makes its estimator. TOOL_OK when the command is to go on; everything has been
- * said otherwise. */
+/* Reads the job that the arguments name and makes its estimator. TOOL_OK when the command is to go on; everything has
+ * been said otherwise. */
 tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs);
 
 /* What a command returns when its work has failed; EST_CANCELLED is a signal that was caught. */
