@@ -82,8 +82,8 @@ foreach(source IN LISTS est_test_sources)
         continue() # it opens a folder when a network has ended, whose descriptors libuv closes by system calls that TSan does not see
     endif()
 
-    if(folder STREQUAL "e2e" AND NOT est_examples)
-        continue() # they run the examples
+    if((folder STREQUAL "e2e" AND NOT (est_examples AND EST_BENCH)) OR (folder STREQUAL "bench" AND NOT EST_BENCH))
+        continue() # they run the examples and bench/synth
     endif()
 
     est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
@@ -101,6 +101,11 @@ foreach(source IN LISTS est_test_sources)
             "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
         add_dependencies(${test} estoc_cli)
     endif()
+    if(folder STREQUAL "bench")
+        target_compile_definitions(${test} PRIVATE "EST_TOOL=\"$<TARGET_FILE:bench_${name}>\"")
+        target_link_libraries(${test} PRIVATE estoc_bench_support)
+        add_dependencies(${test} bench_${name})
+    endif()
     if(source STREQUAL "cli/job.c")
         target_link_libraries(${test} PRIVATE estoc_tool) # what reads job files is also tested from within
     endif()
@@ -116,7 +121,7 @@ foreach(source IN LISTS est_test_sources)
     endif()
     if(folder STREQUAL "e2e")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
-        add_dependencies(${test} ${est_examples} estoc_cli)
+        add_dependencies(${test} ${est_examples} estoc_cli bench_synth)
     endif()
     if(source STREQUAL "cluster/chaos.c")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes that compute: not beside another test
