@@ -13,33 +13,6 @@
 #include "estoc/log.h"
 #include "output.h"
 
-est_status job_call_begin(job_call *call, const tool_command *command, int argc)
-{
-    *call       = (job_call){ .command = command };
-    call->arena = est_arena_create();
-    if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
-    return call->sets != NULL ? EST_OK : est_no_memory();
-}
-
-void job_call_end(job_call *call)
-{
-    job_runner_clear(&call->runner);
-    if (call->arena != NULL) est_arena_free(call->arena);
-}
-
-bool job_call_option(job_call *call, int id, const char *value)
-{
-    switch (id) {
-    case JOB_OPTION_SET: call->sets[call->n_sets++] = value; return true;
-    case JOB_OPTION_PRINT: call->prints = true; return true;
-    case JOB_OPTION_HELP: call->describes = true; return true;
-    case JOB_OPTION_CHECKPOINT: call->checkpoint = value; return true;
-    case 'q': call->quiet = true; return true;
-    case TOOL_OPTION_JSON: call->json = true; return true;
-    default: return false;
-    }
-}
-
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
 static est_status read_tree(job_call *call, const char *path, job_errors *errors, job_node **out)
@@ -105,7 +78,7 @@ static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_M
     return job_call_checkpoint(call, out) == EST_OK;
 }
 
-tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
+static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
 {
     est_strbuf text = { 0 };
     char       path[EST_CHECKPOINT_PATH_MAX];
@@ -138,6 +111,44 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
     fflush(stdout);
     fprintf(stderr, "%s\n", est_error_message());
     return TOOL_USAGE;
+}
+
+/* Takes an option that all of them have; false: it is the command's own. */
+static bool take_option(job_call *call, int id, const char *value)
+{
+    switch (id) {
+    case JOB_OPTION_SET: call->sets[call->n_sets++] = value; return true;
+    case JOB_OPTION_PRINT: call->prints = true; return true;
+    case JOB_OPTION_HELP: call->describes = true; return true;
+    case JOB_OPTION_CHECKPOINT: call->checkpoint = value; return true;
+    case 'q': call->quiet = true; return true;
+    case TOOL_OPTION_JSON: call->json = true; return true;
+    default: return false;
+    }
+}
+
+tool_exit job_call_run(job_call *call, const tool_command *command, int argc, char **argv, unsigned needs,
+                       tool_exit (*option)(job_call *call, int id, const char *value),
+                       tool_exit (*work)(job_call *call))
+{
+    tool_exit   code = TOOL_OK;
+    const char *value;
+    int         id;
+
+    call->command = command;
+    call->arena   = est_arena_create();
+    if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
+    if (call->sets == NULL) code = tool_failed(command, est_no_memory());
+    while (code == TOOL_OK && (id = tool_next_option(command, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (take_option(call, id, value)) continue;
+        code = option != NULL && id != TOOL_OPTION_HELP && id != TOOL_OPTION_BAD ? option(call, id, value)
+                                                                                 : tool_other_option(command, id);
+    }
+    if (code == TOOL_OK) code = open_job(call, argc, argv, needs);
+    if (code == TOOL_OK) code = work(call);
+    job_runner_clear(&call->runner);
+    if (call->arena != NULL) est_arena_free(call->arena);
+    return code;
 }
 
 tool_exit job_call_failed(const job_call *call, est_status status)

@@ -6,7 +6,7 @@
 #include "job_schema.h"
 
 #include "collective/collective.h"
-#include "net/transport.h"
+#include "command.h"
 
 /* clang-format off */
 
@@ -280,11 +280,10 @@ static const job_word *communications(void)
 
 static const job_word *protocols(void)
 {
-    static job_word words[8];
+    static job_word    words[8];
+    const char *const *names = tool_transports();
 
-    for (size_t i = 0; est_transports[i] != NULL && i + 1 < sizeof words / sizeof words[0]; i++) {
-        words[i].text = est_transports[i]->name;
-    }
+    for (size_t i = 0; names[i] != NULL; i++) words[i].text = names[i];
     return words;
 }
 

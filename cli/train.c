@@ -177,20 +177,9 @@ static tool_exit run_job(job_call *call)
 
 static tool_exit run(int argc, char **argv)
 {
-    job_call    call;
-    const char *value;
-    int         id;
-    tool_exit   code   = TOOL_OK;
-    est_status  status = job_call_begin(&call, &tool_train, argc);
+    job_call call = { 0 };
 
-    if (status != EST_OK) code = tool_failed(&tool_train, status);
-    while (code == TOOL_OK && (id = tool_next_option(&tool_train, argc, argv, &value)) != TOOL_OPTION_END) {
-        if (!job_call_option(&call, id, value)) code = tool_other_option(&tool_train, id);
-    }
-    if (code == TOOL_OK) code = job_call_open(&call, argc, argv, JOB_NEEDS_TRAIN | JOB_CATCHES_SIGNALS);
-    if (code == TOOL_OK) code = run_job(&call);
-    job_call_end(&call);
-    return code;
+    return job_call_run(&call, &tool_train, argc, argv, JOB_NEEDS_TRAIN | JOB_CATCHES_SIGNALS, NULL, run_job);
 }
 
 const tool_command tool_train = {
