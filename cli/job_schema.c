@@ -374,7 +374,7 @@ static const job_field run_fields[] = {
       "input", "true", .negated = true },
     { "check_numerics", JOB_BOOL, AT(config.check_numerics), "name the operation that first produces NaN or infinity",
       "false" },
-    { "threads", JOB_INT, AT(config.threads), "absent: EST_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
+    { "threads", JOB_INT, AT(config.threads), "absent: ESTOC_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
     { NULL }
 };
 
