@@ -41,11 +41,11 @@ static void hear(void *user, est_log_level level, int64_t wall_ns, const char *l
 static void test_environment(void **state)
 {
     (void)state;
-    setenv("EST_LOG", "debug", 1);
+    setenv("ESTOC_LOG", "debug", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG);
     assert_true(est_log_on(EST_LOG_DEBUG));
     assert_false(est_log_on(EST_LOG_TRACE));
-    setenv("EST_LOG", "error", 1);
+    setenv("ESTOC_LOG", "error", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG); /* read once */
 }
 
@@ -53,16 +53,16 @@ static void test_bad_environment_means_info(void **state)
 {
     (void)state;
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1); /* as in a new process */
-    setenv("EST_LOG", "loud", 1);
+    setenv("ESTOC_LOG", "loud", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_INFO);
-    unsetenv("EST_LOG");
+    unsetenv("ESTOC_LOG");
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
     assert_int_equal(est_log_get_level(), EST_LOG_INFO);
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
-    setenv("EST_LOG", "OFF", 1);
+    setenv("ESTOC_LOG", "OFF", 1);
     est_log_error("nobody hears this");
     assert_int_equal(est_log_get_level(), EST_LOG_OFF);
-    unsetenv("EST_LOG");
+    unsetenv("ESTOC_LOG");
 }
 
 static int count_call(int *calls)

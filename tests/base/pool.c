@@ -354,7 +354,7 @@ static void test_environment(void **state)
     est_pool         *pool    = NULL;
 
     (void)state;
-    setenv("EST_NUM_THREADS", "3", 1);
+    setenv("ESTOC_NUM_THREADS", "3", 1);
     assert_int_equal(est_pool_create(0, &pool), EST_OK);
     assert_int_equal(est_pool_threads(pool), 3);
     est_pool_free(pool);
@@ -362,11 +362,11 @@ static void test_environment(void **state)
     pool = pool_of(2); /* a number given by the program wins */
     est_pool_free(pool);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        setenv("EST_NUM_THREADS", wrong[i], 1);
+        setenv("ESTOC_NUM_THREADS", wrong[i], 1);
         assert_int_equal(est_pool_create(0, &pool), EST_INVALID_ARGUMENT);
         assert_non_null(strstr(est_error_message(), wrong[i]));
     }
-    unsetenv("EST_NUM_THREADS");
+    unsetenv("ESTOC_NUM_THREADS");
     assert_int_equal(est_pool_create(0, &pool), EST_OK);
     assert_true(est_pool_threads(pool) >= 1);
     est_pool_free(pool);
