@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The canned wide & deep classifier from Examples on disk to updated variables, through est_train. The clicks are those of
- * `estoc synth` (bench/compare-canned has them written): 13 numbers, 26 words. One run answers one question in turns of
+ * bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
  * --seconds (bench/support/turns.h); an amount is examples.
  *
  *   canned [--hidden 64,32] [--batch N] [--folder FOLDER] [--threads N] [--turns N] [--seconds S] [--rows N]

@@ -16,6 +16,7 @@
 
 #include "base/nearest.h"
 #include "base/strbuf.h"
+#include "net/transport.h"
 
 #define OPTIONS_MAX 40
 #define TEXT_MAX    8192 /* of a message; longer ones are cut */
@@ -225,25 +226,41 @@ bool tool_count(const tool_command *command, const char *option, const char *tex
     return true;
 }
 
+const char *const *tool_transports(void)
+{
+    static const char *names[8];
+
+    for (size_t i = 0; est_transports[i] != NULL && i + 1 < sizeof names / sizeof names[0]; i++) {
+        names[i] = est_transports[i]->name;
+    }
+    return names;
+}
+
+const char *const *tool_choices(const tool_option *option)
+{
+    return option->choices_of != NULL ? option->choices_of() : option->choices;
+}
+
 int tool_option_choice(const tool_command *command, int id, const char *value)
 {
-    const tool_option *option = find_option(command, id);
+    const tool_option *option  = find_option(command, id);
+    const char *const *choices = tool_choices(option);
     char               list[256];
     size_t             size = 0;
     int                n    = 0, found;
 
-    while (option->choices[n] != NULL) n++;
-    found = tool_choice(value, option->choices, n);
+    while (choices[n] != NULL) n++;
+    found = tool_choice(value, choices, n);
     if (found >= 0) return found;
     for (int i = 0; i < n && size < sizeof list; i++) {
         size += (size_t)snprintf(list + size, sizeof list - size, "%s%s",
                                  i == 0      ? ""
                                  : i < n - 1 ? ", "
                                              : " or ",
-                                 option->choices[i]);
+                                 choices[i]);
     }
     tool_usage(command, "--%s takes %s, not \"%s\"%s", option->name, list, value,
-               tool_suggestion(est_nearest(value, option->choices, (size_t)n)));
+               tool_suggestion(est_nearest(value, choices, (size_t)n)));
     return -1;
 }
 

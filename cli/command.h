@@ -38,7 +38,8 @@ typedef struct tool_option {
     const char *value; /* what it takes, as the help calls it; NULL: nothing */
     const char *help;  /* lines end in \n but for the last */
 
-    const char *const *choices; /* all that the value may be, ending in NULL; NULL: anything */
+    const char *const *choices;             /* all that the value may be, ending in NULL; NULL: anything */
+    const char *const *(*choices_of)(void); /* in place of `choices`, those of a table of the library */
 } tool_option;
 
 /* Ids that every command has, and those that are no characters. */
@@ -114,6 +115,12 @@ const char *tool_suggestion(const char *nearest);
 
 /* The position of `word` among n names; -1 when it is none of them. */
 int tool_choice(const char *word, const char *const *names, int n);
+
+/* The names of all transports, ending in NULL: a tool_option.choices_of. */
+const char *const *tool_transports(void);
+
+/* The choices of an option; NULL: anything. */
+const char *const *tool_choices(const tool_option *option);
 
 /* The position of an option's value among its choices; -1 when it is none of them, which has been said then. */
 int tool_option_choice(const tool_command *command, int id, const char *value);

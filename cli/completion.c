@@ -45,9 +45,9 @@ static void bash_value(est_strbuf *out, const tool_command *command, const tool_
     if (has_short_form(option)) est_strbuf_printf(out, " | \"%s -%c\"", command->name, option->id);
     if (takes_file(option)) {
         est_strbuf_append(out, ") return ;;\n"); /* leaves it to the default: files */
-    } else if (option->choices != NULL) {
+    } else if (tool_choices(option) != NULL) {
         est_strbuf_append(out, ") _estoc_words \"");
-        append_words(out, option->choices);
+        append_words(out, tool_choices(option));
         est_strbuf_append(out, "\"; return ;;\n");
     } else {
         est_strbuf_append(out, ") _estoc_words \"\"; return ;;\n");
@@ -150,9 +150,9 @@ static void zsh_option(est_strbuf *out, const tool_option *option)
     if (option->value != NULL) {
         est_strbuf_append(out, ":");
         for (const char *p = option->value; *p != '\0'; p++) est_strbuf_printf(out, *p == ':' ? "\\%c" : "%c", *p);
-        est_strbuf_append(out, takes_file(option) ? ":_files" : option->choices != NULL ? ":(" : ": ");
-        if (option->choices != NULL) {
-            append_words(out, option->choices);
+        est_strbuf_append(out, takes_file(option) ? ":_files" : tool_choices(option) != NULL ? ":(" : ": ");
+        if (tool_choices(option) != NULL) {
+            append_words(out, tool_choices(option));
             est_strbuf_append(out, ")");
         }
     }

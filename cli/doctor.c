@@ -175,8 +175,8 @@ static void check_cores(report *r)
     long   online  = sysconf(_SC_NPROCESSORS_ONLN);
     double quota   = core_quota();
 
-    if (quota < allowed && getenv("EST_NUM_THREADS") == NULL) {
-        add(r, "cores", NOTE, "%d of %ld, but a quota of %g: set EST_NUM_THREADS=%.0f", allowed, online, quota,
+    if (quota < allowed && getenv("ESTOC_NUM_THREADS") == NULL) {
+        add(r, "cores", NOTE, "%d of %ld, but a quota of %g: set ESTOC_NUM_THREADS=%.0f", allowed, online, quota,
             fmax(1, floor(quota)));
     } else {
         add(r, "cores", FINE, "%d of %ld", allowed, online);
@@ -185,14 +185,14 @@ static void check_cores(report *r)
 
 static void check_threads(report *r)
 {
-    const char *text = getenv("EST_NUM_THREADS");
+    const char *text = getenv("ESTOC_NUM_THREADS");
     est_pool   *pool;
 
     if (est_pool_create(0, &pool) != EST_OK) {
-        add(r, "EST_NUM_THREADS", BAD, "%s", est_error_message());
+        add(r, "ESTOC_NUM_THREADS", BAD, "%s", est_error_message());
         return;
     }
-    add(r, "EST_NUM_THREADS", FINE, "%s: %d threads", text != NULL && *text != '\0' ? "set" : "not set",
+    add(r, "ESTOC_NUM_THREADS", FINE, "%s: %d threads", text != NULL && *text != '\0' ? "set" : "not set",
         est_pool_threads(pool));
     est_pool_free(pool);
 }
@@ -257,12 +257,12 @@ static void check_temporary_folder(report *r)
 
 static void check_log(report *r)
 {
-    const char *text = getenv("EST_LOG");
+    const char *text = getenv("ESTOC_LOG");
     size_t      size;
     bool        is_level;
 
     if (text == NULL || *text == '\0') {
-        add(r, "EST_LOG", FINE, "not set: info");
+        add(r, "ESTOC_LOG", FINE, "not set: info");
         return;
     }
     is_level = false;
@@ -273,7 +273,7 @@ static void check_log(report *r)
         is_level |= strlen(name) == size && strncasecmp(text, name, size) == 0;
     }
     is_level &= text[size] == '\0' || strcasecmp(text + size, ",json") == 0;
-    add(r, "EST_LOG", is_level ? FINE : NOTE,
+    add(r, "ESTOC_LOG", is_level ? FINE : NOTE,
         is_level ? "%s" : "\"%s\" is no level; use off, error, warn, info, debug or trace, and ,json for JSON lines",
         text);
 }

@@ -24,13 +24,13 @@ static est_status print(const job_call *call, const est_metrics *metrics, double
 
 static est_status evaluate(job_call *call)
 {
-    const job_eval *eval    = &call->job.eval;
-    bool            exact   = exact_auc_applies(&call->job.model);
-    exact_auc       auc     = { 0 };
-    est_hook       *hooks[] = { &auc.hook };
-    est_metrics    *metrics = NULL;
-    char            path[EST_CHECKPOINT_PATH_MAX];
-    est_status      status;
+    const est_eval_spec *eval    = &call->job.eval.spec;
+    bool                 exact   = exact_auc_applies(&call->job.model);
+    exact_auc            auc     = { 0 };
+    est_hook            *hooks[] = { &auc.hook };
+    est_metrics         *metrics = NULL;
+    char                 path[EST_CHECKPOINT_PATH_MAX];
+    est_status           status;
 
     EST_TRY(job_call_checkpoint(call, path));
     if (exact) EST_TRY(exact_auc_init(&auc, &call->job, call->runner.estimator));
@@ -45,22 +45,18 @@ static est_status evaluate(job_call *call)
     return status;
 }
 
+static tool_exit evaluate_job(job_call *call)
+{
+    est_status status = evaluate(call);
+
+    return status == EST_OK ? TOOL_OK : tool_failed(&tool_evaluate, status);
+}
+
 static tool_exit run(int argc, char **argv)
 {
-    job_call    call;
-    const char *value;
-    int         id;
-    tool_exit   code   = TOOL_OK;
-    est_status  status = job_call_begin(&call, &tool_evaluate, argc);
+    job_call call = { 0 };
 
-    if (status != EST_OK) code = tool_failed(&tool_evaluate, status);
-    while (code == TOOL_OK && (id = tool_next_option(&tool_evaluate, argc, argv, &value)) != TOOL_OPTION_END) {
-        if (!job_call_option(&call, id, value)) code = tool_other_option(&tool_evaluate, id);
-    }
-    if (code == TOOL_OK) code = job_call_open(&call, argc, argv, JOB_NEEDS_EVAL | JOB_NEEDS_MODEL_DIR);
-    if (code == TOOL_OK && (status = evaluate(&call)) != EST_OK) code = tool_failed(&tool_evaluate, status);
-    job_call_end(&call);
-    return code;
+    return job_call_run(&call, &tool_evaluate, argc, argv, JOB_NEEDS_EVAL | JOB_NEEDS_MODEL_DIR, NULL, evaluate_job);
 }
 
 const tool_command tool_evaluate = {

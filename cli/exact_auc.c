@@ -14,8 +14,7 @@ enum { SCORE, LABEL, WEIGHT };
 
 bool exact_auc_applies(const job_model *model)
 {
-    if (model->head.node != NULL) return model->head.type == JOB_BINARY;
-    return model->n_classes == 2;
+    return model->head.node != NULL ? model->head.type->value == JOB_BINARY : model->options.n_classes == 2;
 }
 
 /* An est_metric_fn, for it sees the model; it adds no metric. */

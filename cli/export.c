@@ -12,6 +12,11 @@ static const tool_option options[] = { { "output", 'o', "FILE",
                                        JOB_CHECKPOINT_OPTION,
                                        TOOL_COMMON_OPTIONS };
 
+typedef struct export_call {
+    job_call    job;
+    const char *base; /* the directory of the new one; NULL: export/job */
+} export_call;
+
 static est_status print(const job_call *call, const char *path)
 {
     est_strbuf text = { 0 };
@@ -34,7 +39,7 @@ static est_status write_model(job_call *call, const char *base, char path[EST_CH
     est_export_options options_of = { .struct_size = EST_STRUCT_SIZE(est_export_options) };
     char               checkpoint[EST_CHECKPOINT_PATH_MAX];
 
-    if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.model_dir);
+    if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.config.model_dir);
     if (base == NULL) return est_no_memory();
     EST_TRY(job_call_checkpoint(call, checkpoint));
     options_of.checkpoint_path = checkpoint;
@@ -42,36 +47,29 @@ static est_status write_model(job_call *call, const char *base, char path[EST_CH
     return est_export_saved_model(call->runner.estimator, base, &options_of, path);
 }
 
-static tool_exit export_model(job_call *call, const char *base)
+static tool_exit export_model(job_call *call)
 {
     char       path[EST_CHECKPOINT_PATH_MAX];
-    est_status status = write_model(call, base, path);
+    est_status status = write_model(call, EST_CONTAINER_OF(call, export_call, job)->base, path);
 
     if (status != EST_OK) return job_call_failed(call, status);
     status = print(call, path);
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_export, status);
 }
 
+static tool_exit take_option(job_call *call, int id, const char *value)
+{
+    (void)id; /* -o */
+    EST_CONTAINER_OF(call, export_call, job)->base = value;
+    return TOOL_OK;
+}
+
 static tool_exit run(int argc, char **argv)
 {
-    job_call    call;
-    const char *value, *base = NULL;
-    int         id;
-    tool_exit   code   = TOOL_OK;
-    est_status  status = job_call_begin(&call, &tool_export, argc);
+    export_call call = { 0 };
 
-    if (status != EST_OK) code = tool_failed(&tool_export, status);
-    while (code == TOOL_OK && (id = tool_next_option(&tool_export, argc, argv, &value)) != TOOL_OPTION_END) {
-        if (id == 'o') {
-            base = value;
-        } else if (!job_call_option(&call, id, value)) {
-            code = tool_other_option(&tool_export, id);
-        }
-    }
-    if (code == TOOL_OK) code = job_call_open(&call, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_CATCHES_SIGNALS);
-    if (code == TOOL_OK) code = export_model(&call, base);
-    job_call_end(&call);
-    return code;
+    return job_call_run(&call.job, &tool_export, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_CATCHES_SIGNALS, take_option,
+                        export_model);
 }
 
 const tool_command tool_export = {

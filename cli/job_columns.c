@@ -9,12 +9,9 @@
 #include "format/number.h"
 #include "job.h"
 
-static int64_t int_or_zero(int64_t value)
-{
-    return value != JOB_NO_INT ? value : 0;
-}
-
 static est_status make_feature(job_runner *r, const job_feature *f);
+
+static const est_column *being_made[1]; /* in place of the columns of a feature whose sources are made first */
 
 /* The columns of a feature, ending in NULL, made when they are first asked for. */
 static est_status columns_of(job_runner *r, const char *name, const est_column ***out)
@@ -22,6 +19,9 @@ static est_status columns_of(job_runner *r, const char *name, const est_column *
     const job_feature *f = job_find_feature(r->job, name);
     ptrdiff_t          i = f - r->job->features.data;
 
+    if (r->made[i] == being_made) {
+        return job_blame_feature(est_fail(EST_INVALID_ARGUMENT, "its sources lead back to itself"), f);
+    }
     if (r->made[i] == NULL) EST_TRY(make_feature(r, f));
     *out = r->made[i];
     return EST_OK;
@@ -36,15 +36,15 @@ static est_status column_of(job_runner *r, const char *name, const est_column **
     return EST_OK;
 }
 
-/* What is subtracted from a number, and what it is divided by then. */
+/* Numbers are scaled by min and max, if the file has them, else by mean and deviation. */
 static double shift_of(const job_feature *f)
 {
-    return isnan(f->low) ? f->mean : f->low;
+    return f->high > f->low ? f->low : f->mean;
 }
 
 static double scale_of(const job_feature *f)
 {
-    return isnan(f->low) ? f->stddev : f->high - f->low;
+    return f->high > f->low ? f->high - f->low : f->stddev;
 }
 
 /* The feature outlives the column. */
@@ -54,84 +54,63 @@ static est_node normalize(est_node values, const void *user)
     double             shift = shift_of(f), scale = scale_of(f);
 
     values = est_cast(values, EST_F32);
-    if (f->transform == 1) values = est_log1p(values);
+    if (f->log1p) values = est_log1p(values);
     if (shift != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, shift));
     if (scale != 1) values = est_div(values, est_scalar(values.graph, EST_F32, scale));
     return values;
 }
 
-static est_status to_floats(job_runner *r, job_numbers numbers, float **out)
-{
-    *out = est_arena_alloc(r->arena, (size_t)(numbers.n + 1) * sizeof **out);
-    if (*out == NULL) return est_no_memory();
-    for (int i = 0; i < numbers.n; i++) (*out)[i] = (float)numbers.data[i];
-    return EST_OK;
-}
-
 static est_status make_numeric(job_runner *r, const job_feature *f, const est_column **out)
 {
-    bool                scaled  = f->transform == 1 || shift_of(f) != 0 || scale_of(f) != 1;
-    float              *numbers = NULL;
-    est_numeric_options options = { .struct_size = EST_STRUCT_SIZE(est_numeric_options),
-                                    .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
-                                    .shape       = { .rank = f->shape.n },
-                                    .n_default   = f->default_number.n,
-                                    .normalizer  = scaled ? normalize : NULL,
-                                    .user        = f };
+    est_numeric_options options = f->numeric;
 
-    for (int i = 0; i < f->shape.n; i++) options.shape.dim[i] = f->shape.data[i];
-    EST_TRY(to_floats(r, f->default_number, &numbers));
-    options.default_value = f->default_number.n > 0 ? numbers : NULL;
-    *out                  = est_numeric_column(r->columns, f->key, &options);
+    if (f->log1p || shift_of(f) != 0 || scale_of(f) != 1) options.normalizer = normalize;
+    options.user = f;
+    *out         = est_numeric_column(r->columns, f->key, &options);
     return EST_OK;
 }
 
 static est_status make_bucketized(job_runner *r, const job_feature *f, const est_column **out)
 {
     const est_column *source;
-    float            *boundaries;
 
     EST_TRY(column_of(r, f->source, &source));
-    EST_TRY(to_floats(r, f->boundaries, &boundaries));
-    *out = est_bucketized_column(source, (est_f32s){ boundaries, f->boundaries.n });
+    *out = est_bucketized_column(source, f->boundaries);
     return EST_OK;
 }
 
-static est_status make_integer_list(job_runner *r, const job_feature *f, const est_categorical_options *options,
-                                    const est_column **out)
+static est_status make_integer_list(job_runner *r, const job_feature *f, const est_column **out)
 {
     est_tensor *values;
     int64_t    *data;
+    est_status  status = EST_OK;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
     data = est_tensor_data(values);
-    for (int i = 0; i < f->values.n; i++) {
-        (void)est_number_i64(f->values.data[i], strlen(f->values.data[i]), &data[i]); /* job_check has seen to it */
+    for (int i = 0; i < f->values.n && status == EST_OK; i++) {
+        const char *text = f->values.data[i];
+
+        if (est_number_i64(text, strlen(text), &data[i]) != EST_NUMBER_OK) {
+            status = est_fail(EST_INVALID_ARGUMENT, "values has \"%s\"; the dtype int64 needs whole numbers", text);
+        }
     }
-    *out = est_vocabulary_list_column(r->columns, f->key, values, options);
+    if (status == EST_OK) *out = est_vocabulary_list_column(r->columns, f->key, values, &f->categorical);
     est_tensor_free(values);
-    return EST_OK;
+    return status;
 }
 
 static est_status make_categorical(job_runner *r, const job_feature *f, const est_column **out)
 {
-    est_categorical_options options = { .struct_size     = EST_STRUCT_SIZE(est_categorical_options),
-                                        .dtype           = f->dtype == 1 ? EST_I64 : 0,
-                                        .has_default     = f->default_id != JOB_NO_INT,
-                                        .default_value   = int_or_zero(f->default_id),
-                                        .num_oov_buckets = int_or_zero(f->oov_buckets),
-                                        .vocabulary_size = int_or_zero(f->size) };
-
-    if (f->type == JOB_IDENTITY) {
-        *out = est_identity_column(r->columns, f->key, f->buckets, &options);
-    } else if (f->type == JOB_HASH) {
-        *out = est_hash_bucket_column(r->columns, f->key, f->buckets, &options);
+    if (job_type(f) == JOB_IDENTITY) {
+        *out = est_identity_column(r->columns, f->key, f->buckets, &f->categorical);
+    } else if (job_type(f) == JOB_HASH) {
+        *out = est_hash_bucket_column(r->columns, f->key, f->buckets, &f->categorical);
     } else if (f->file != NULL) {
-        *out = est_vocabulary_file_column(r->columns, f->key, f->file, &options);
-    } else if (f->dtype == 1) {
-        return make_integer_list(r, f, &options, out);
+        *out = est_vocabulary_file_column(r->columns, f->key, f->file, &f->categorical);
+    } else if (f->categorical.dtype == EST_I64) {
+        return make_integer_list(r, f, out);
     } else {
-        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &options);
+        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &f->categorical);
     }
     return EST_OK;
 }
@@ -141,7 +120,7 @@ static est_status cross_source(job_runner *r, const char *name, const est_column
 {
     const job_feature *f = job_find_feature(r->job, name);
 
-    if (f != NULL && f->type != JOB_HASH) return column_of(r, name, out);
+    if (f != NULL && job_type(f) != JOB_HASH) return column_of(r, name, out);
     *out = est_key_column(r->columns, f != NULL ? f->key : name);
     return EST_OK;
 }
@@ -156,52 +135,26 @@ static est_status make_cross(job_runner *r, const job_feature *f, const est_colu
     return EST_OK;
 }
 
-est_combiner job_combiner(int choice)
-{
-    static const est_combiner combiners[] = { EST_COMBINE_MEAN, EST_COMBINE_SUM, EST_COMBINE_SQRTN };
-
-    return combiners[choice];
-}
-
 static est_initializer make_initializer(const job_initializer *i)
 {
-    uint64_t seed = (uint64_t)int_or_zero(i->seed);
-
-    if (i->node == NULL) return (est_initializer){ 0 };
-    switch (i->type) {
-    case JOB_INIT_ZEROS: return est_init_zeros();
-    case JOB_INIT_ONES: return est_init_ones();
-    case JOB_INIT_CONSTANT: return est_init_constant(i->value);
-    case JOB_INIT_UNIFORM: return est_init_random_uniform(i->low, i->high, seed);
-    case JOB_INIT_NORMAL: return est_init_random_normal(i->mean, i->stddev, seed);
-    case JOB_INIT_TRUNCATED_NORMAL: return est_init_truncated_normal(i->mean, i->stddev, seed);
-    case JOB_INIT_GLOROT_UNIFORM: return est_init_glorot_uniform(seed);
-    case JOB_INIT_GLOROT_NORMAL: return est_init_glorot_normal(seed);
-    case JOB_INIT_HE_UNIFORM: return est_init_he_uniform(seed);
-    case JOB_INIT_HE_NORMAL: return est_init_he_normal(seed);
-    case JOB_INIT_LECUN_UNIFORM: return est_init_lecun_uniform(seed);
-    default: return est_init_lecun_normal(seed);
-    }
+    return i->node != NULL ? i->type->make.initializer(&i->value) : (est_initializer){ 0 };
 }
 
 static est_embedding_column_options table_options(const job_feature *f)
 {
-    return (est_embedding_column_options){ .struct_size     = EST_STRUCT_SIZE(est_embedding_column_options),
-                                           .combiner        = job_combiner(f->combiner),
-                                           .initializer     = make_initializer(&f->initializer),
-                                           .checkpoint      = f->checkpoint,
-                                           .tensor_name     = f->tensor_name,
-                                           .max_norm        = isnan(f->max_norm) ? 0 : f->max_norm,
-                                           .frozen          = f->frozen,
-                                           .collection_name = f->collection_name };
+    est_embedding_column_options options = f->embedding;
+
+    options.initializer = make_initializer(&f->initializer);
+    return options;
 }
 
 static void make_dynamic(job_runner *r, const job_feature *f, const est_column **out)
 {
-    *out = est_dynamic_embedding_column(
-        r->columns, f->key, f->dtype == 1 ? EST_I64 : EST_STRING, f->dimension,
-        EST_DYNAMIC(.combiner = job_combiner(f->combiner), .initializer = make_initializer(&f->initializer),
-                    .admit_after = f->admit_after, .max_rows = f->max_rows, .max_age = int_or_zero(f->max_age)));
+    est_dtype           dtype   = f->categorical.dtype != 0 ? f->categorical.dtype : EST_STRING;
+    est_dynamic_options options = f->dynamic;
+
+    options.initializer = make_initializer(&f->initializer);
+    *out                = est_dynamic_embedding_column(r->columns, f->key, dtype, f->dimension, &options);
 }
 
 static est_status make_shared(job_runner *r, const job_feature *f, const est_column **out)
@@ -219,20 +172,19 @@ static est_status make_shared(job_runner *r, const job_feature *f, const est_col
 /* Those that are made of one other feature. */
 static est_status make_derived(job_runner *r, const job_feature *f, const est_column **out)
 {
-    est_embedding_column_options options = f->type == JOB_EMBEDDING ? table_options(f)
-                                                                    : (est_embedding_column_options){ 0 };
+    est_embedding_column_options options = table_options(f);
     const est_column            *source;
 
     EST_TRY(column_of(r, f->source, &source));
-    if (f->type == JOB_WEIGHTED) *out = est_weighted_column(source, f->weight);
-    if (f->type == JOB_INDICATOR) *out = est_indicator_column(source);
-    if (f->type == JOB_EMBEDDING) *out = est_embedding_column(source, f->dimension, &options);
+    if (job_type(f) == JOB_WEIGHTED) *out = est_weighted_column(source, f->weight);
+    if (job_type(f) == JOB_INDICATOR) *out = est_indicator_column(source);
+    if (job_type(f) == JOB_EMBEDDING) *out = est_embedding_column(source, f->dimension, &options);
     return EST_OK;
 }
 
 static est_status make_columns(job_runner *r, const job_feature *f, const est_column **out)
 {
-    switch (f->type) {
+    switch (job_type(f)) {
     case JOB_NUMERIC: return make_numeric(r, f, out);
     case JOB_BUCKETIZED: return make_bucketized(r, f, out);
     case JOB_CROSS: return make_cross(r, f, out);
@@ -245,8 +197,33 @@ static est_status make_columns(job_runner *r, const job_feature *f, const est_co
     }
 }
 
-est_status job_blame(est_status status, const job_node *at, const char *what)
+/* The value of the longest key of a record that an error names; the record: it names none. */
+static const job_node *find_named(const job_node *record, const char *error)
 {
+    const job_node *found = record;
+    size_t          best  = 0;
+
+    for (int i = 0; record->kind == JOB_MAP && i < record->n; i++) {
+        const char *key = record->items[2 * i]->text;
+
+        if (strlen(key) <= best || strstr(error, key) == NULL) continue;
+        best  = strlen(key);
+        found = record->items[2 * i + 1];
+    }
+    return found;
+}
+
+bool job_is_blamed(const job_node *record)
+{
+    return strncmp(est_error_message(), record->source, strlen(record->source)) == 0 ||
+           strncmp(est_error_message(), "--set", 5) == 0;
+}
+
+est_status job_blame(est_status status, const job_node *record, const char *what)
+{
+    const job_node *at = find_named(record, est_error_message());
+
+    if (job_is_blamed(record)) return status;
     if (at->line == 0) return est_fail_context(status, "%s: %s", at->source, what);
     return est_fail_context(status, "%s:%d:%d: %s", at->source, at->line, at->column, what);
 }
@@ -262,26 +239,46 @@ est_status job_blame_feature(est_status status, const job_feature *f)
 /* A failure of a column says for which feature of the file. */
 static est_status make_feature(job_runner *r, const job_feature *f)
 {
-    int                n    = f->type == JOB_SHARED ? f->sources.n : 1;
+    int                n    = job_type(f) == JOB_SHARED ? f->sources.n : 1;
     const est_column **made = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *made);
     est_status         status;
 
     if (made == NULL) return est_no_memory();
-    status = make_columns(r, f, made);
+    r->made[f - r->job->features.data] = being_made;
+    status                             = make_columns(r, f, made);
     if (status == EST_OK) status = est_columns_status(r->columns);
     if (status != EST_OK) return job_blame_feature(status, f);
     r->made[f - r->job->features.data] = made;
     return EST_OK;
 }
 
-est_status job_make_columns(job_runner *r, job_texts names, est_column_list *out)
+/* The name of a column comes from its field and its type; a model takes one column of each name. */
+static est_status check_name(const job_runner *r, const char *key, job_texts names, int i, const est_column *column)
+{
+    const job_node *list = job_map_get(r->job->model.node, key);
+
+    for (int k = 0; k < i; k++) {
+        const est_column **others = r->made[job_find_feature(r->job, names.data[k]) - r->job->features.data];
+
+        while (*others != NULL && strcmp(est_column_name(*others), est_column_name(column)) != 0) others++;
+        if (*others == NULL) continue;
+        return job_blame(est_fail(EST_INVALID_ARGUMENT,
+                                  "\"%s\" and \"%s\" are columns of one name, \"%s\", which comes from the field and "
+                                  "the type; a model takes one of them",
+                                  names.data[k], names.data[i], est_column_name(column)),
+                         list->kind == JOB_LIST ? list->items[i] : list, key);
+    }
+    return EST_OK;
+}
+
+est_status job_make_columns(job_runner *r, const char *key, job_texts names, est_column_list *out)
 {
     const est_column **list, **columns;
     int                n = 0;
 
     for (int i = 0; i < names.n; i++) {
         EST_TRY(columns_of(r, names.data[i], &columns));
-        while (*columns++ != NULL) n++;
+        for (; *columns != NULL; columns++, n++) EST_TRY(check_name(r, key, names, i, *columns));
     }
     list = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
     if (list == NULL) return est_no_memory();

@@ -13,34 +13,7 @@
 #include "estoc/log.h"
 #include "output.h"
 
-est_status job_call_begin(job_call *call, const tool_command *command, int argc)
-{
-    *call       = (job_call){ .command = command };
-    call->arena = est_arena_create();
-    if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
-    return call->sets != NULL ? EST_OK : est_no_memory();
-}
-
-void job_call_end(job_call *call)
-{
-    job_runner_clear(&call->runner);
-    if (call->arena != NULL) est_arena_free(call->arena);
-}
-
-bool job_call_option(job_call *call, int id, const char *value)
-{
-    switch (id) {
-    case JOB_OPTION_SET: call->sets[call->n_sets++] = value; return true;
-    case JOB_OPTION_PRINT: call->prints = true; return true;
-    case JOB_OPTION_HELP: call->describes = true; return true;
-    case JOB_OPTION_CHECKPOINT: call->checkpoint = value; return true;
-    case 'q': call->quiet = true; return true;
-    case TOOL_OPTION_JSON: call->json = true; return true;
-    default: return false;
-    }
-}
-
-/* --- the file --------------------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
 static est_status read_tree(job_call *call, const char *path, job_errors *errors, job_node **out)
 {
@@ -65,7 +38,7 @@ static void check_needs(const job_spec *job, unsigned needs, job_errors *errors)
     if ((needs & JOB_NEEDS_EVAL) != 0 && job->data.eval.data == NULL) {
         job_error(errors, job->data.node, "data needs \"eval\": files to evaluate on");
     }
-    if ((needs & JOB_NEEDS_MODEL_DIR) != 0 && job->run.model_dir == NULL) {
+    if ((needs & JOB_NEEDS_MODEL_DIR) != 0 && job->run.config.model_dir == NULL) {
         job_error(errors, job->node, "run needs \"model_dir\": where the trained model is");
     }
 }
@@ -101,11 +74,11 @@ static tool_exit print_text(job_call *call, est_strbuf *text)
 /* Whether there is a checkpoint yet to go on with. */
 static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
 {
-    if (call->checkpoint == NULL && call->job.run.model_dir == NULL) return false;
+    if (call->checkpoint == NULL && call->job.run.config.model_dir == NULL) return false;
     return job_call_checkpoint(call, out) == EST_OK;
 }
 
-tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
+static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
 {
     est_strbuf text = { 0 };
     char       path[EST_CHECKPOINT_PATH_MAX];
@@ -133,7 +106,49 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
     status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0,
                              (needs & JOB_NEEDS_TRAIN) == 0);
     if (status == EST_OK && find_checkpoint(call, path)) status = job_check_tables(&call->runner, path);
-    return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
+    if (status == EST_OK) return TOOL_OK;
+    if (status != EST_INVALID_ARGUMENT || !job_is_blamed(call->job.node)) return tool_failed(call->command, status);
+    fflush(stdout);
+    fprintf(stderr, "%s\n", est_error_message());
+    return TOOL_USAGE;
+}
+
+/* Takes an option that all of them have; false: it is the command's own. */
+static bool take_option(job_call *call, int id, const char *value)
+{
+    switch (id) {
+    case JOB_OPTION_SET: call->sets[call->n_sets++] = value; return true;
+    case JOB_OPTION_PRINT: call->prints = true; return true;
+    case JOB_OPTION_HELP: call->describes = true; return true;
+    case JOB_OPTION_CHECKPOINT: call->checkpoint = value; return true;
+    case 'q': call->quiet = true; return true;
+    case TOOL_OPTION_JSON: call->json = true; return true;
+    default: return false;
+    }
+}
+
+tool_exit job_call_run(job_call *call, const tool_command *command, int argc, char **argv, unsigned needs,
+                       tool_exit (*option)(job_call *call, int id, const char *value),
+                       tool_exit (*work)(job_call *call))
+{
+    tool_exit   code = TOOL_OK;
+    const char *value;
+    int         id;
+
+    call->command = command;
+    call->arena   = est_arena_create();
+    if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
+    if (call->sets == NULL) code = tool_failed(command, est_no_memory());
+    while (code == TOOL_OK && (id = tool_next_option(command, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (take_option(call, id, value)) continue;
+        code = option != NULL && id != TOOL_OPTION_HELP && id != TOOL_OPTION_BAD ? option(call, id, value)
+                                                                                 : tool_other_option(command, id);
+    }
+    if (code == TOOL_OK) code = open_job(call, argc, argv, needs);
+    if (code == TOOL_OK) code = work(call);
+    job_runner_clear(&call->runner);
+    if (call->arena != NULL) est_arena_free(call->arena);
+    return code;
 }
 
 tool_exit job_call_failed(const job_call *call, est_status status)
@@ -151,12 +166,13 @@ est_status job_call_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PAT
         snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", call->checkpoint);
         return EST_OK;
     }
-    status = est_checkpoint_latest(call->job.run.model_dir, out);
+    status = est_checkpoint_latest(call->job.run.config.model_dir, out);
     if (status != EST_NOT_FOUND) return status;
-    return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s; run `estoc train` first", call->job.run.model_dir);
+    return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s; run `estoc train` first",
+                    call->job.run.config.model_dir);
 }
 
-/* --- metrics ---------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 static bool is_step(const char *name)
 {

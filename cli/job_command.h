@@ -47,16 +47,11 @@ typedef enum job_needs {
     JOB_READS_ROWS      = 16 /* from standard input */
 } job_needs;
 
-/* Begins a call; job_call_end frees what it holds whatever comes. */
-EST_MUST_CHECK est_status job_call_begin(job_call *call, const tool_command *command, int argc);
-void                      job_call_end(job_call *call);
-
-/* Takes an option that all of them have; false: it is the command's own. */
-bool job_call_option(job_call *call, int id, const char *value);
-
-/* Reads the job that the arguments name and makes its estimator. TOOL_OK when the command is to go on; everything has been
- * said otherwise. */
-tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs);
+/* Runs a command: reads its options and the job that the arguments name, makes the estimator and calls `work`. `option`
+ * takes the options that the command has besides JOB_OPTIONS; NULL: it has none. `call` is zeroed, and may be part of a larger struct. */
+tool_exit job_call_run(job_call *call, const tool_command *command, int argc, char **argv, unsigned needs,
+                       tool_exit (*option)(job_call *call, int id, const char *value),
+                       tool_exit (*work)(job_call *call));
 
 /* What a command returns when its work has failed; EST_CANCELLED is a signal that was caught. */
 tool_exit job_call_failed(const job_call *call, est_status status);

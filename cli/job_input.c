@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files of a job as datasets. Whatever the format, a model sees what parsed Examples would be: a CSV field that may be
- * missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when it is asked
- * by `estoc predict` or served, crosses and missing values included. */
+ * The files of a job as datasets. Whatever the format, a model sees what parsed Examples would be: a CSV field that
+ * may be missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when
+ * it is asked by `estoc predict` or served, crosses and missing values included. */
 #include <glob.h>
 #include <inttypes.h>
 #include <math.h>
@@ -37,18 +37,14 @@ static int64_t count_files(job_texts patterns)
     return n;
 }
 
-/* How rows are dealt to tasks. Trainers that go each their own way get rows: with files of different lengths the job would end when
- * the chief has read its own. Those that train in step wait for each other, and reading only what is one's own is faster. */
+/* How rows are dealt to tasks. Trainers that go each their own way get rows: with files of different lengths the job
+ * would end when the chief has read its own. Those that train in step wait for each other, and reading only what is
+ * one's own is faster. */
 static est_auto_shard_policy shard_policy(const job_data *data, const est_input_context *context, job_texts files)
 {
-    switch (data->autoshard) {
-    case JOB_SHARD_FILE: return EST_AUTO_SHARD_FILE;
-    case JOB_SHARD_DATA: return EST_AUTO_SHARD_DATA;
-    case JOB_SHARD_OFF: return EST_AUTO_SHARD_OFF;
-    default:
-        return context->num_replicas_in_sync > 1 && count_files(files) >= context->n_pipelines ? EST_AUTO_SHARD_FILE
-                                                                                               : EST_AUTO_SHARD_DATA;
-    }
+    if (data->autoshard != EST_AUTO_SHARD_AUTO) return data->autoshard;
+    return context->num_replicas_in_sync > 1 && count_files(files) >= context->n_pipelines ? EST_AUTO_SHARD_FILE
+                                                                                           : EST_AUTO_SHARD_DATA;
 }
 
 /* This worker's part. */
@@ -69,8 +65,8 @@ static est_status share(const job_data *data, const est_input_context *context, 
     return EST_OK;
 }
 
-/* Lines of a file of records would fail somewhere in the middle of its bytes; the first file tells. Only a plain file can be
- * read twice. */
+/* Lines of a file of records would fail somewhere in the middle of its bytes; the first file tells. Only a plain file
+ * can be read twice. */
 static est_status refuse_records(const char *pattern)
 {
     est_tfrecord_reader *reader  = NULL;
@@ -92,19 +88,19 @@ static est_status refuse_records(const char *pattern)
 
 static est_dataset *open_rows(const job_runner *r, job_texts patterns)
 {
-    const job_csv *csv = &r->job->data.csv;
-    est_dataset   *d   = open_files(patterns);
+    const est_csv_options *csv = &r->job->data.csv.options;
+    est_dataset           *d   = open_files(patterns);
 
     switch (r->job->data.format) {
     case JOB_FORMAT_TFRECORD: return est_dataset_tfrecords(d, NULL);
     case JOB_FORMAT_LIBSVM: return est_dataset_lines(d, NULL);
     default:
-        return est_dataset_lines(d, EST_LINES(.skip = csv->header ? 1 : 0, .quoted = csv->quotes,
-                                              .delimiter = csv->delimiter[0], .trim = csv->trim));
+        return est_dataset_lines(d, EST_LINES(.skip = csv->header ? 1 : 0, .quoted = !csv->no_quotes,
+                                              .delimiter = csv->delimiter, .trim = csv->trim));
     }
 }
 
-/* --- from CSV fields -------------------------------------------------------------------------------------------------- */
+/* --- from CSV fields ---------------------------------------------------------------------------------------------- */
 
 /* One number or text a row, [n], as [n, 1]. */
 static est_status to_fixed(const est_tensor *field, est_field *out)
@@ -220,7 +216,7 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
     return EST_OK;
 }
 
-/* --- rows that are no good ------------------------------------------------------------------------------------------ */
+/* --- rows that are no good ---------------------------------------------------------------------------------------- */
 
 static est_status refuse_class(const job_runner *r, double label)
 {
@@ -304,24 +300,14 @@ static est_status is_line(void *user, const est_field *element, bool *keep)
 
 static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_parse_options *parse)
 {
-    const job_csv  *csv     = &r->job->data.csv;
-    est_csv_options options = { .struct_size = EST_STRUCT_SIZE(est_csv_options),
-                                .delimiter   = csv->delimiter[0],
-                                .no_quotes   = !csv->quotes,
-                                .trim        = csv->trim,
-                                .header      = csv->header,
-                                .na_value    = csv->na,
-                                .field_names = csv->fields.data,
-                                .n_fields    = (size_t)csv->fields.n };
-
     /* One column alone, the label of a baseline, could be an empty field; but a label is never empty. */
     if (r->csv.n == 1) lines = est_dataset_filter(lines, is_line, NULL);
-    lines = est_dataset_decode_csv(lines, r->csv, &options, r->job->data.batch, parse);
+    lines = est_dataset_decode_csv(lines, r->csv, &r->job->data.csv.options, r->job->data.batch, parse);
     return est_dataset_map(lines, from_csv,
                            EST_MAP(.user = r, .components = r->components, .n_components = r->n_specs));
 }
 
-/* --- from Examples ---------------------------------------------------------------------------------------------------- */
+/* --- from Examples ------------------------------------------------------------------------------------------------ */
 
 static est_status strip_labels(void *user, const est_field *in, est_field *out)
 {
@@ -345,7 +331,7 @@ static est_dataset *parse_examples(job_runner *r, est_dataset *records, const es
     return est_dataset_map(records, strip_labels, EST_MAP(.user = r));
 }
 
-/* --- from libsvm ------------------------------------------------------------------------------------------------------ */
+/* --- from libsvm -------------------------------------------------------------------------------------------------- */
 
 /* The classes of a file with -1 and 1 are 0 and 1. */
 static float class_of(const job_runner *r, float label)
@@ -365,7 +351,7 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
         out[i].values = est_tensor_ref(in[i].values);
         out[i].splits = est_tensor_ref(in[i].splits);
     }
-    if (job_n_classes(&r->job->model) == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
+    if (job_n_classes(&r->job->model) == 0) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
     to = est_tensor_data(out[0].values);
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
@@ -377,7 +363,7 @@ static est_status check_libsvm(void *user, const est_field *rows)
     const job_runner *r      = user;
     const float      *labels = est_tensor_data(rows[0].values);
 
-    for (int64_t i = 0; i < est_tensor_count(rows[0].values) && job_n_classes(&r->job->model) != JOB_NO_INT; i++) {
+    for (int64_t i = 0; i < est_tensor_count(rows[0].values) && job_n_classes(&r->job->model) > 0; i++) {
         float label = class_of(r, labels[i]);
 
         if (!(label >= 0 && label < (float)job_n_classes(&r->job->model)) || label != floorf(label)) {
@@ -391,9 +377,7 @@ static est_status check_libsvm(void *user, const est_field *rows)
 static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_parse_options *parse)
 {
     const est_component components[] = {
-        { .name  = "label",
-          .dtype = job_n_classes(&r->job->model) == JOB_NO_INT ? EST_F32 : EST_I64,
-          .shape = EST_SHAPE(-1, 1) },
+        { .name = "label", .dtype = job_n_classes(&r->job->model) == 0 ? EST_F32 : EST_I64, .shape = EST_SHAPE(-1, 1) },
         { .name = "index", .dtype = EST_I64, .shape = EST_SHAPE(-1), .ragged = true },
         { .name = "value", .dtype = EST_F32, .shape = EST_SHAPE(-1), .ragged = true },
     };
@@ -402,20 +386,19 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
     return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = components, .n_components = 3));
 }
 
-/* --- the whole chain -------------------------------------------------------------------------------------------------- */
+/* --- the whole chain ---------------------------------------------------------------------------------------------- */
 
 est_status job_input(const est_input_context *context, void *user, est_dataset **out)
 {
     job_runner       *r     = user;
     const job_data   *data  = &r->job->data;
-    est_parse_options parse = { .struct_size  = EST_STRUCT_SIZE(est_parse_options),
-                                .workers      = EST_AUTO,
-                                .bad_rows_max = data->bad_rows,
-                                .check        = data->format == JOB_FORMAT_LIBSVM ? check_libsvm : check_rows,
-                                .check_user   = r };
+    est_parse_options parse = data->parse;
     job_texts         files = context->mode == EST_TRAIN ? data->train : data->eval;
     est_dataset      *d;
 
+    parse.workers    = EST_AUTO;
+    parse.check      = data->format == JOB_FORMAT_LIBSVM ? check_libsvm : check_rows;
+    parse.check_user = r;
     if (data->format != JOB_FORMAT_TFRECORD) EST_TRY(refuse_records(files.data[0]));
     d = open_rows(r, files);
     if (context->n_pipelines > 1) EST_TRY(share(data, context, files, &d));

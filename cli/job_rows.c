@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of text as Examples. They are parsed by the same specs as files of Examples, so defaults and missing values mean the
- * same; only that a row is whole is checked here, where its line is known. */
+ * Rows of text as Examples. They are parsed by the same specs as files of Examples, so defaults and missing values
+ * mean the same; only that a row is whole is checked here, where its line is known. */
 #include "job_rows.h"
 
 #include <inttypes.h>
@@ -46,19 +46,19 @@ static est_status no_weight(const job_weight *weight)
                     weight->fields.data[0], weight->name);
 }
 
-/* --- CSV -------------------------------------------------------------------------------------------------------------- */
+/* --- CSV ---------------------------------------------------------------------------------------------------------- */
 
 static est_status split(job_rows *r, est_str line, size_t *n)
 {
-    const job_csv *csv = &r->job->data.csv;
+    const est_csv_options *csv = &r->job->data.csv.options;
 
     if (r->scratch != NULL) est_arena_free(r->scratch);
     r->scratch = NULL;
     for (;;) {
         est_str *more;
 
-        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->quotes, csv->trim, &r->scratch, r->fields, r->n_room_fields,
-                              n));
+        EST_TRY(est_csv_split(line, csv->delimiter, !csv->no_quotes, csv->trim, &r->scratch, r->fields,
+                              r->n_room_fields, n));
         if (*n <= r->n_room_fields) return EST_OK;
         more = est_realloc(r->fields, *n * sizeof *more);
         if (more == NULL) return est_no_memory();
@@ -149,7 +149,7 @@ static est_status name_fields(job_rows *r)
 
 static bool is_empty(const job_rows *r, est_str field)
 {
-    return field.size == 0 || is_text(field, r->job->data.csv.na);
+    return field.size == 0 || is_text(field, r->job->data.csv.options.na_value);
 }
 
 /* Whether the row has none of what a weight is for. */
@@ -226,10 +226,10 @@ static est_status read_csv(job_rows *r, est_str line)
     return EST_OK;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-/* null of any number of values stands for none; so do "" and -1 where they do in the files of the job, but not beside Examples,
- * where they are values like others. */
+/* null of any number of values stands for none; so do "" and -1 where they do in the files of the job, but not beside
+ * Examples, where they are values like others. */
 static bool stands_for_none(const job_rows *r, const est_json *value)
 {
     if (value == NULL || json_is_null(value)) return true;
@@ -379,7 +379,7 @@ static est_status read_json(job_rows *r, est_str line)
     return status;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static est_status read_row(job_rows *r, est_str line, est_tensor **out)
 {
@@ -410,7 +410,7 @@ static void warn_of_missing(job_rows *r)
     }
 }
 
-/* --- rows that wait --------------------------------------------------------------------------------------------------- */
+/* --- rows that wait ----------------------------------------------------------------------------------------------- */
 
 static est_status add_waiting(job_rows *r, job_row row)
 {
@@ -577,9 +577,9 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
 est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bool keeps_text, int64_t batch,
                          est_status (*settle)(void *user), void *settle_user)
 {
-    const job_csv         *csv     = &runner->job->data.csv;
-    est_lines_read_options options = { .quoted    = !json && csv->quotes,
-                                       .delimiter = csv->delimiter[0],
+    const est_csv_options *csv     = &runner->job->data.csv.options;
+    est_lines_read_options options = { .quoted    = !json && !csv->no_quotes,
+                                       .delimiter = csv->delimiter,
                                        .trim      = csv->trim };
     est_status             status;
 
@@ -604,7 +604,7 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bo
     for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
-        bool named = csv->fields.data != NULL;
+        bool named = csv->field_names != NULL;
 
         status = named ? name_fields(rows) : read_header(rows);
         if (status != EST_OK) {

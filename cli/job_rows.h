@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. A bad row, whether it cannot be
- * read or the model refuses it, is reported with its line, and the others are handed out all the same. Rows wait until they
- * are answered: those of a batch that fails are handed out again one by one, which tells the bad from the good.
+ * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. A bad row, whether it
+ * cannot be read or the model refuses it, is reported with its line, and the others are handed out all the same. Rows
+ * wait until they are answered: those of a batch that fails are handed out again one by one, which tells the bad from
+ * the good.
  *
- * Nobody is kept waiting for rows that may never come: a batch ends early where the next row has not arrived, and what was
- * answered is settled before it is waited for.
+ * Nobody is kept waiting for rows that may never come: a batch ends early where the next row has not arrived, and
+ * what was answered is settled before it is waited for.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_ROWS_H
@@ -64,8 +65,9 @@ typedef struct job_rows {
     void *settle_user;
 } job_rows;
 
-/* Opens standard input; a CSV header is read now. keeps_text: rows keep their text until they are popped. `settle` is called when all good rows that were handed out are answered and
- * none is at hand: it pops the bad ones that are first, and what was written may go out. */
+/* Opens standard input; a CSV header is read now. keeps_text: rows keep their text until they are popped. `settle` is
+ * called when all good rows that were handed out are answered and none is at hand: it pops the bad ones that are
+ * first, and what was written may go out. */
 EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bool keeps_text,
                                         int64_t batch, est_status (*settle)(void *user), void *settle_user);
 void                      job_rows_close(job_rows *rows);
@@ -79,8 +81,8 @@ void job_rows_pop(job_rows *rows);
 /* The fields of a row of CSV; borrowed until the next call and the next row that is read. */
 EST_MUST_CHECK est_status job_rows_split(job_rows *rows, est_str line, const est_str **fields, size_t *n);
 
-/* The model has ended with this status. Says whether it is to be asked again, with a new input: rows that failed together are
- * handed out one by one, and one that failed alone is bad. Any other failure is returned. */
+/* The model has ended with this status. Says whether it is to be asked again, with a new input: rows that failed
+ * together are handed out one by one, and one that failed alone is bad. Any other failure is returned. */
 EST_MUST_CHECK est_status job_rows_ended(job_rows *rows, est_status status, bool *again);
 
 /* An est_input_fn whose user is a job_rows: batches of parsed rows. */

@@ -128,7 +128,7 @@ bool job_is_null(const job_node *node)
                             (node->text[0] == '\0' || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0));
 }
 
-/* --- from events ---------------------------------------------------------------------------------------------------- */
+/* --- from events -------------------------------------------------------------------------------------------------- */
 
 static job_node place(const composer *c, yaml_mark_t mark)
 {
@@ -405,7 +405,7 @@ est_status job_yaml_parse(est_arena *arena, const char *source, bool numbered, e
     return EST_OK;
 }
 
-/* --- to text -------------------------------------------------------------------------------------------------------- */
+/* --- to text ------------------------------------------------------------------------------------------------------ */
 
 /* Whether a plain scalar of these bytes is read back as the same text in any place, also inside of [] and {}. */
 static bool is_plain(const char *text)

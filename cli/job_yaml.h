@@ -2,9 +2,9 @@
  *
  * YAML as a tree whose nodes know where they stand, over the events of libyaml, and a list of complaints about them.
  *
- * What a job file needs, and no more: one document; scalars are text until someone asks for a number; plain aliases work
- * (the node is shared, so the tree is none any more, but it has no cycles); merge keys, tags and keys that are not scalars
- * are errors. Bounded: depth, size of the text, and how much aliases may repeat.
+ * What a job file needs, and no more: one document; scalars are text until someone asks for a number; plain aliases
+ * work (the node is shared, so the tree is none any more, but it has no cycles); merge keys, tags and keys that are
+ * not scalars are errors. Bounded: depth, size of the text, and how much aliases may repeat.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_YAML_H

@@ -41,8 +41,6 @@ enum {
     OPTION_DRY_RUN
 };
 
-static const char *const transports[] = { "tls", "tcp", "ucx", NULL };
-
 static const tool_option options[] = {
     { "ps", OPTION_PS, "N", "parameter servers (0)" },
     { "workers", OPTION_WORKERS, "N", "workers besides the chief (1)" },
@@ -53,7 +51,7 @@ static const tool_option options[] = {
     { "transport", OPTION_TRANSPORT, "NAME",
       "what tasks talk over: tls (encrypted, the default), tcp (in the\n"
       "clear), or ucx (shared memory and RDMA, for trusted machines)",
-      transports },
+      .choices_of = tool_transports },
     { "port", OPTION_PORT, "BASE", "ports BASE, BASE+1, ... instead of free ones" },
     { "log-dir", OPTION_LOG_DIR, "DIR", "write all output of a task into DIR/<type>-<index>.log too" },
     { "dry-run", OPTION_DRY_RUN, NULL, "print the command line of every task, start nothing" },

@@ -374,9 +374,10 @@ static tool_exit take_names(prediction_call *call, const char *option, const cha
     return TOOL_OK;
 }
 
-static tool_exit take_option(prediction_call *call, int id, const char *value)
+static tool_exit take_option(job_call *job, int id, const char *value)
 {
-    int format;
+    prediction_call *call = EST_CONTAINER_OF(job, prediction_call, job);
+    int              format;
 
     switch (id) {
     case OPTION_FORMAT:
@@ -388,27 +389,23 @@ static tool_exit take_option(prediction_call *call, int id, const char *value)
         if (call->batch < 1 || call->batch > 1000000) return tool_usage(&tool_predict, "--batch takes 1 to 1000000");
         return TOOL_OK;
     case OPTION_KEYS: return take_names(call, "--keys", value, call->keys, &call->n_keys);
-    case OPTION_KEEP: return take_names(call, "--keep", value, call->keep, &call->n_keep);
-    default: return job_call_option(&call->job, id, value) ? TOOL_OK : tool_other_option(&tool_predict, id);
+    default: return take_names(call, "--keep", value, call->keep, &call->n_keep);
     }
+}
+
+static tool_exit predict_job(job_call *job)
+{
+    est_status status = predict(EST_CONTAINER_OF(job, prediction_call, job));
+
+    return status == EST_OK ? TOOL_OK : tool_failed(&tool_predict, status);
 }
 
 static tool_exit run(int argc, char **argv)
 {
     prediction_call call = { .batch = 1024 };
-    const char     *value;
-    int             id;
-    tool_exit       code   = TOOL_OK;
-    est_status      status = job_call_begin(&call.job, &tool_predict, argc);
 
-    if (status != EST_OK) code = tool_failed(&tool_predict, status);
-    while (code == TOOL_OK && (id = tool_next_option(&tool_predict, argc, argv, &value)) != TOOL_OPTION_END) {
-        code = take_option(&call, id, value);
-    }
-    if (code == TOOL_OK) code = job_call_open(&call.job, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_READS_ROWS);
-    if (code == TOOL_OK && (status = predict(&call)) != EST_OK) code = tool_failed(&tool_predict, status);
-    job_call_end(&call.job);
-    return code;
+    return job_call_run(&call.job, &tool_predict, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_READS_ROWS, take_option,
+                        predict_job);
 }
 
 const tool_command tool_predict = {

@@ -20,14 +20,12 @@
 
 enum { OPTION_WATCH = TOOL_OPTION_OWN, OPTION_TRANSPORT, OPTION_CERTS, OPTION_JOB };
 
-static const char *const transports[] = { "tls", "tcp", "ucx", NULL };
-
 static const tool_option options[] = {
     { "watch", OPTION_WATCH, "SECS", "show it again every SECS seconds until interrupted" },
     { "transport", OPTION_TRANSPORT, "NAME",
       "what the tasks talk over: tls, tcp, or ucx (ESTOC_PROTOCOL, else\n"
       "tls)",
-      transports },
+      .choices_of = tool_transports },
     { "certs", OPTION_CERTS, "DIR", "the certificates of the job, for tls (ESTOC_CERTS)" },
     { "job", OPTION_JOB, "NAME", "the name of the job (ESTOC_JOB)" },
     TOOL_COMMON_OPTIONS,

@@ -15,87 +15,57 @@
 
 static const tool_option options[] = { JOB_OPTIONS, TOOL_COMMON_OPTIONS };
 
-/* 0 in a file means none; the library calls that off. */
-static double secs(double value)
-{
-    return value == 0 ? EST_OFF : value;
-}
-
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
-    est_exporter_options options_of = { .struct_size = EST_STRUCT_SIZE(est_exporter_options) };
-
-    options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
-                                                                 &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {
-        const job_export *e = &call->job.exports.data[i];
+        const job_export    *e          = &call->job.exports.data[i];
+        est_exporter_options options_of = e->options;
 
-        options_of.exports_to_keep     = (int)e->keep;
-        options_of.saved_model.as_text = e->as_text;
-        options_of.metric              = e->metric;
-        options_of.larger_is_better    = e->better == 1;
-        switch (e->type) {
-        case JOB_EXPORT_LATEST: out[i] = est_latest_exporter(e->name, &options_of); break;
-        case JOB_EXPORT_FINAL: out[i] = est_final_exporter(e->name, &options_of); break;
-        default: out[i] = est_best_exporter(e->name, &options_of); break;
-        }
-        if (out[i] == NULL) return EST_INVALID_ARGUMENT; /* which has been recorded */
+        options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
+                                                                     &options_of.saved_model.input.n_parse);
+        out[i]                             = e->type->make.exporter(e->name, &options_of);
+        if (out[i] == NULL) return job_blame(EST_INVALID_ARGUMENT, e->node, "the export");
     }
     return EST_OK;
 }
 
-static est_hook *make_stop(const job_stop *s, const est_early_stopping_options *options_of)
-{
-    switch (s->type) {
-    case JOB_NO_DECREASE: return est_stop_if_no_decrease_hook(s->metric, s->steps, options_of);
-    case JOB_NO_INCREASE: return est_stop_if_no_increase_hook(s->metric, s->steps, options_of);
-    case JOB_HIGHER: return est_stop_if_higher_hook(s->metric, s->threshold, options_of);
-    default: return est_stop_if_lower_hook(s->metric, s->threshold, options_of);
-    }
-}
-
 static est_status make_stops(const job_call *call, est_hook **out)
 {
-    const char *name = call->job.eval.name;
+    const char *name = call->job.eval.spec.name;
     const char *dir  = name != NULL ? est_arena_printf(call->arena, "%s/eval_%s",
                                                        est_estimator_model_dir(call->runner.estimator), name)
                                     : NULL;
 
     if (name != NULL && dir == NULL) return est_no_memory();
     for (int i = 0; i < call->job.train.early_stopping.n; i++) {
-        const job_stop *s = &call->job.train.early_stopping.data[i];
+        const job_stop            *s          = &call->job.train.early_stopping.data[i];
+        est_early_stopping_options options_of = s->options;
 
-        out[i] = make_stop(
-            s, EST_EARLY_STOPPING(.eval_dir = dir, .min_steps = s->min_steps,
-                                  .run_every_secs  = isnan(s->run_every_secs) ? 0 : s->run_every_secs,
-                                  .run_every_steps = s->run_every_steps != JOB_NO_INT ? s->run_every_steps : 0));
-        if (out[i] == NULL) return EST_INVALID_ARGUMENT; /* which has been recorded */
+        options_of.eval_dir = dir;
+        out[i]              = s->type->make.stop(s, &options_of);
+        if (out[i] == NULL) return job_blame(EST_INVALID_ARGUMENT, s->node, "the early stop");
     }
     return EST_OK;
 }
 
 static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
 {
-    const job_spec *job = &call->job;
-    int             n = job->exports.n, n_stops = job->train.early_stopping.n;
-    int64_t         max_steps = job->train.max_steps != JOB_NO_INT ? job->train.max_steps : 0;
-    est_exporter  **exporters = est_arena_alloc(call->arena, (size_t)(n + 1) * sizeof(est_exporter *));
-    est_hook      **stops     = est_arena_alloc(call->arena, (size_t)(n_stops + 1) * sizeof(est_hook *));
-    est_status      status;
+    int            n = call->job.exports.n, n_stops = call->job.train.early_stopping.n;
+    est_train_spec train_spec = call->job.train.spec;
+    est_eval_spec  eval_spec  = call->job.eval.spec;
+    est_exporter **exporters  = est_arena_alloc(call->arena, (size_t)(n + 1) * sizeof(est_exporter *));
+    est_hook     **stops      = est_arena_alloc(call->arena, (size_t)(n_stops + 1) * sizeof(est_hook *));
+    est_status     status;
 
     if (exporters == NULL || stops == NULL) return est_no_memory();
     status = make_exporters(call, exporters);
     if (status == EST_OK) status = make_stops(call, stops);
+    train_spec.input_fn = eval_spec.input_fn = job_input;
+    train_spec.input_user = eval_spec.input_user = &call->runner;
+    train_spec.hooks                             = (est_hooks){ stops, n_stops };
+    eval_spec.exporters                          = (est_exporters){ exporters, n };
     if (status == EST_OK) {
-        status = est_train_and_evaluate(call->runner.estimator,
-                                        EST_TRAIN_SPEC(.input_fn = job_input, .input_user = &call->runner,
-                                                       .max_steps = max_steps, .hooks = { stops, n_stops }),
-                                        EST_EVAL_SPEC(.input_fn = job_input, .input_user = &call->runner,
-                                                      .steps = job->eval.steps, .name = job->eval.name,
-                                                      .exporters        = { exporters, n },
-                                                      .start_delay_secs = secs(job->eval.start_delay_secs),
-                                                      .throttle_secs    = secs(job->eval.throttle_secs)),
-                                        metrics);
+        status = est_train_and_evaluate(call->runner.estimator, &train_spec, &eval_spec, metrics);
     }
     for (int i = 0; i < n; i++) est_exporter_free(exporters[i]);
     for (int i = 0; i < n_stops; i++) est_hook_free(stops[i]);
@@ -106,22 +76,24 @@ static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
 static est_status evaluate_again(job_call *call, est_metrics **metrics)
 {
     const est_task *task  = est_estimator_task(call->runner.estimator);
-    int64_t         steps = call->job.eval.steps;
+    int64_t         steps = call->job.eval.spec.steps;
 
     if (*metrics != NULL || !task->is_chief || task->num_worker_replicas != 1 || task->num_ps_replicas != 0)
         return EST_OK;
     return est_evaluate(call->runner.estimator,
                         EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner,
-                                             .steps = steps != EST_FOREVER ? steps : 0, .name = call->job.eval.name),
+                                             .steps = steps != EST_FOREVER ? steps : 0,
+                                             .name  = call->job.eval.spec.name),
                         metrics);
 }
 
 /* Without a limit of steps: when does it end? Workers that train in step end together, when all have read their shares. */
 static void note_end(const job_call *call)
 {
-    const char *dir = est_estimator_model_dir(call->runner.estimator);
-    bool in_step    = call->job.run.strategy.node != NULL && call->job.run.strategy.name == JOB_MULTI_WORKER_MIRRORED;
-    est_strbuf path = { 0 };
+    const char         *dir      = est_estimator_model_dir(call->runner.estimator);
+    const job_strategy *strategy = &call->job.run.strategy;
+    bool                in_step  = strategy->node != NULL && strategy->name->make.strategy == job_multi_worker_mirrored;
+    est_strbuf          path     = { 0 };
 
     est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
     if (call->job.data.epochs != EST_FOREVER && !in_step &&
@@ -145,7 +117,7 @@ static void note_end(const job_call *call)
 static est_status train(job_call *call, est_metrics **metrics)
 {
     const est_task *task      = est_estimator_task(call->runner.estimator);
-    int64_t         max_steps = call->job.train.max_steps != JOB_NO_INT ? call->job.train.max_steps : 0;
+    int64_t         max_steps = call->job.train.spec.max_steps;
 
     if (max_steps == 0 && !call->quiet) note_end(call);
     if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
@@ -205,20 +177,9 @@ static tool_exit run_job(job_call *call)
 
 static tool_exit run(int argc, char **argv)
 {
-    job_call    call;
-    const char *value;
-    int         id;
-    tool_exit   code   = TOOL_OK;
-    est_status  status = job_call_begin(&call, &tool_train, argc);
+    job_call call = { 0 };
 
-    if (status != EST_OK) code = tool_failed(&tool_train, status);
-    while (code == TOOL_OK && (id = tool_next_option(&tool_train, argc, argv, &value)) != TOOL_OPTION_END) {
-        if (!job_call_option(&call, id, value)) code = tool_other_option(&tool_train, id);
-    }
-    if (code == TOOL_OK) code = job_call_open(&call, argc, argv, JOB_NEEDS_TRAIN | JOB_CATCHES_SIGNALS);
-    if (code == TOOL_OK) code = run_job(&call);
-    job_call_end(&call);
-    return code;
+    return job_call_run(&call, &tool_train, argc, argv, JOB_NEEDS_TRAIN | JOB_CATCHES_SIGNALS, NULL, run_job);
 }
 
 const tool_command tool_train = {

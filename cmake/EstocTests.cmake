@@ -23,14 +23,6 @@ target_compile_definitions(estoc_test_flags INTERFACE
     "EST_SOURCE_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}\"" "EST_BUILD_DIR=\"${CMAKE_CURRENT_BINARY_DIR}\"")
 target_link_libraries(estoc_test_flags INTERFACE estoc_internals ${est_cmocka})
 
-# Job files belong to the tool; what reads them and makes models of them is tested from within too.
-function(est_link_job target)
-    target_sources(${target} PRIVATE
-        cli/command.c cli/job.c cli/job_check.c cli/job_columns.c cli/job_input.c cli/job_model.c cli/job_schema.c cli/job_yaml.c)
-    target_include_directories(${target} PRIVATE cli)
-    target_link_libraries(${target} PRIVATE PkgConfig::EST_YAML)
-endfunction()
-
 if(EST_SANITIZE STREQUAL "fuzzer")
     file(GLOB est_fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*.c)
     foreach(source IN LISTS est_fuzz_sources)
@@ -38,7 +30,7 @@ if(EST_SANITIZE STREQUAL "fuzzer")
         est_program(fuzz_${name} FOLDER fuzz SOURCES ${source} LINK estoc_test_flags)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
         if(name STREQUAL "job")
-            est_link_job(fuzz_${name})
+            target_link_libraries(fuzz_${name} PRIVATE estoc_tool)
         endif()
     endforeach()
     return()
@@ -91,8 +83,8 @@ foreach(source IN LISTS est_test_sources)
         continue() # it opens a folder when a network has ended, whose descriptors libuv closes by system calls that TSan does not see
     endif()
 
-    if(folder STREQUAL "e2e" AND NOT est_examples)
-        continue() # they run the examples
+    if((folder STREQUAL "e2e" AND NOT (est_examples AND EST_BENCH)) OR (folder STREQUAL "bench" AND NOT EST_BENCH))
+        continue() # they run the examples and bench/synth
     endif()
 
     est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
@@ -110,8 +102,13 @@ foreach(source IN LISTS est_test_sources)
             "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
         add_dependencies(${test} estoc_cli)
     endif()
+    if(folder STREQUAL "bench")
+        target_compile_definitions(${test} PRIVATE "EST_TOOL=\"$<TARGET_FILE:bench_${name}>\"")
+        target_link_libraries(${test} PRIVATE estoc_bench_support)
+        add_dependencies(${test} bench_${name})
+    endif()
     if(source STREQUAL "cli/job.c")
-        est_link_job(${test})
+        target_link_libraries(${test} PRIVATE estoc_tool) # what reads job files is also tested from within
     endif()
     if(source STREQUAL "models/misuse.c")
         file(GLOB est_public_headers CONFIGURE_DEPENDS include/estoc/*.h)
@@ -125,7 +122,7 @@ foreach(source IN LISTS est_test_sources)
     endif()
     if(folder STREQUAL "e2e")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
-        add_dependencies(${test} ${est_examples} estoc_cli)
+        add_dependencies(${test} ${est_examples} estoc_cli bench_synth)
     endif()
     if(source STREQUAL "cluster/chaos.c")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes that compute: not beside another test

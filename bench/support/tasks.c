@@ -50,7 +50,7 @@ static void make_folder(bench_tasks *t, const char *transport)
     }
     (void)setenv("ESTOC_PROTOCOL", transport, 1);
     (void)setenv("ESTOC_JOB", "bench", 1);
-    (void)setenv("EST_NUM_THREADS", "1", 1);
+    (void)setenv("ESTOC_NUM_THREADS", "1", 1);
     if (strcmp(transport, "tls") != 0) return;
     (void)snprintf(certificates, sizeof certificates, "%s/certificates", t->folder);
     bench_check(est_certificates_make(certificates, "bench", 1));

@@ -2,7 +2,7 @@
  *
  * The log: what the library tells a human while it runs.
  *
- * By default lines go to standard error, down to info. The environment variable EST_LOG (error, warn, info, debug,
+ * By default lines go to standard error, down to info. The environment variable ESTOC_LOG (error, warn, info, debug,
  * trace or off) sets the level of a program that does not set its own; "info,json" makes the lines JSON objects.
  *
  * Threading: any thread. */
@@ -24,13 +24,13 @@ typedef enum est_log_level {
     EST_LOG_TRACE = 5  /* steps and messages */
 } est_log_level;
 
-/* Logs everything down to `level`; wins over EST_LOG. */
+/* Logs everything down to `level`; wins over ESTOC_LOG. */
 EST_API void est_log_set_level(est_log_level level);
 
 /* The level in force. */
 EST_API est_log_level est_log_get_level(void);
 
-/* The level's name in lower case, as EST_LOG spells it; never NULL. */
+/* The level's name in lower case, as ESTOC_LOG spells it; never NULL. */
 EST_API const char *est_log_level_name(est_log_level level);
 
 /* Receives one line without a newline; `line` is borrowed until the call returns. May be called by several threads at

@@ -60,7 +60,7 @@ typedef struct est_run_config {
     double      peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
     int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: none; how late a worker starts at the most */
     bool        no_graph_def;                  /* true: no .meta beside checkpoints */
-    int         threads;                       /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
+    int         threads;                       /* of the session; 0: ESTOC_NUM_THREADS, else the cores it may use */
     bool        check_numerics;                /* true: the node that first makes a NaN or infinity is named */
     bool        no_input_position;             /* true: a resumed run starts its input anew, as TensorFlow does */
     bool        no_signals;                    /* true: SIGINT and SIGTERM are left to the program */

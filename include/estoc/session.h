@@ -23,7 +23,7 @@ typedef struct est_step    est_step;
 
 typedef struct est_session_options {
     size_t   struct_size;    /* filled by EST_SESSION */
-    int      threads;        /* 0: EST_NUM_THREADS, else the cores this process may use */
+    int      threads;        /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
     uint64_t seed;           /* of random ops without a seed, if the graph has none; 0: drawn once */
     bool     check_numerics; /* true: a NaN or infinity in any result ends the run, naming the node that made it */
     bool     no_passes;      /* true: run the graph exactly as built (no folding, merging, fusing) */

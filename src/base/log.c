@@ -38,10 +38,10 @@ const char *est_log_level_name(est_log_level level)
     return (int)level >= EST_LOG_OFF && (int)level <= EST_LOG_TRACE ? level_names[level] : "unknown";
 }
 
-/* What EST_LOG says; info when it says nothing or no level's name. */
+/* What ESTOC_LOG says; info when it says nothing or no level's name. */
 static int limit_from_environment(void)
 {
-    const char *text  = getenv("EST_LOG");
+    const char *text  = getenv("ESTOC_LOG");
     size_t      size  = text != NULL ? strcspn(text, ",") : 0;
     est_strbuf  shown = { 0 };
 
@@ -51,7 +51,7 @@ static int limit_from_environment(void)
         if (strlen(level_names[level]) == size && strncasecmp(text, level_names[level], size) == 0) return level;
     }
     est_strbuf_append_printable(&shown, text, strlen(text), "");
-    fprintf(stderr, "EST_LOG is \"%s\"; expected off, error, warn, info, debug or trace, and ,json for JSON lines\n",
+    fprintf(stderr, "ESTOC_LOG is \"%s\"; expected off, error, warn, info, debug or trace, and ,json for JSON lines\n",
             est_strbuf_text(&shown));
     est_strbuf_clear(&shown);
     return EST_LOG_INFO;
@@ -59,7 +59,7 @@ static int limit_from_environment(void)
 
 static bool json_from_environment(void)
 {
-    const char *text  = getenv("EST_LOG");
+    const char *text  = getenv("ESTOC_LOG");
     const char *comma = text != NULL ? strchr(text, ',') : NULL;
 
     return comma != NULL && strcasecmp(comma, ",json") == 0;

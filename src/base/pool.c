@@ -322,10 +322,10 @@ int est_pool_threads(const est_pool *pool)
     return pool != NULL ? pool->n_threads : 1;
 }
 
-/* What EST_NUM_THREADS says; `fallback` when it is not set. */
+/* What ESTOC_NUM_THREADS says; `fallback` when it is not set. */
 static est_status threads_from_environment(int fallback, int *out)
 {
-    const char *text = getenv("EST_NUM_THREADS");
+    const char *text = getenv("ESTOC_NUM_THREADS");
     char       *end;
     long        n;
 
@@ -335,7 +335,7 @@ static est_status threads_from_environment(int fallback, int *out)
     }
     n = strtol(text, &end, 10);
     if (*end != '\0' || n < 1 || n > THREADS_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "EST_NUM_THREADS is \"%s\"; expected a number from 1 to %d", text,
+        return est_fail(EST_INVALID_ARGUMENT, "ESTOC_NUM_THREADS is \"%s\"; expected a number from 1 to %d", text,
                         THREADS_MAX);
     }
     *out = (int)n;

@@ -35,27 +35,27 @@ static void hear(void *user, est_log_level level, int64_t wall_ns, const char *l
 /* First of all: the level is not set yet and comes from the environment. */
 TEST(environment)
 {
-    setenv("EST_LOG", "debug", 1);
+    setenv("ESTOC_LOG", "debug", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG);
     assert_true(est_log_on(EST_LOG_DEBUG));
     assert_false(est_log_on(EST_LOG_TRACE));
-    setenv("EST_LOG", "error", 1);
+    setenv("ESTOC_LOG", "error", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_DEBUG); /* read once */
 }
 
 TEST(bad_environment_means_info)
 {
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1); /* as in a new process */
-    setenv("EST_LOG", "loud", 1);
+    setenv("ESTOC_LOG", "loud", 1);
     assert_int_equal(est_log_get_level(), EST_LOG_INFO);
-    unsetenv("EST_LOG");
+    unsetenv("ESTOC_LOG");
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
     assert_int_equal(est_log_get_level(), EST_LOG_INFO);
     atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
-    setenv("EST_LOG", "OFF", 1);
+    setenv("ESTOC_LOG", "OFF", 1);
     est_log_error("nobody hears this");
     assert_int_equal(est_log_get_level(), EST_LOG_OFF);
-    unsetenv("EST_LOG");
+    unsetenv("ESTOC_LOG");
 }
 
 static int count_call(int *calls)

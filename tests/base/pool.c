@@ -337,7 +337,7 @@ TEST(environment)
     const char *const wrong[] = { "0", "-1", "two", "3x", "99999999" };
     est_pool         *pool    = NULL;
 
-    setenv("EST_NUM_THREADS", "3", 1);
+    setenv("ESTOC_NUM_THREADS", "3", 1);
     assert_int_equal(est_pool_create(0, &pool), EST_OK);
     assert_int_equal(est_pool_threads(pool), 3);
     est_pool_free(pool);
@@ -345,11 +345,11 @@ TEST(environment)
     pool = pool_of(2); /* a number given by the program wins */
     est_pool_free(pool);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        setenv("EST_NUM_THREADS", wrong[i], 1);
+        setenv("ESTOC_NUM_THREADS", wrong[i], 1);
         assert_int_equal(est_pool_create(0, &pool), EST_INVALID_ARGUMENT);
         assert_non_null(strstr(est_error_message(), wrong[i]));
     }
-    unsetenv("EST_NUM_THREADS");
+    unsetenv("ESTOC_NUM_THREADS");
     assert_int_equal(est_pool_create(0, &pool), EST_OK);
     assert_true(est_pool_threads(pool) >= 1);
     est_pool_free(pool);

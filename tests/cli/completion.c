@@ -40,8 +40,6 @@ TEST(bash)
     expect_completions("estoc convert --shards \"\"", "");
     expect_completions("estoc convert -o r", ""); /* the shell's own: files */
     expect_completions("estoc convert r", "");
-    expect_completions("estoc synth --format = ", "csv tfrecord");
-    expect_completions("estoc synth --po", "--positive");
     expect_completions("estoc tail r", "runs");
     expect_completions("estoc completion \"\"", "bash zsh");
     expect_completions("estoc doctor \"\"", "");

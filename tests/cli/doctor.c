@@ -4,7 +4,7 @@
 #include "cli/tool.h"
 #include "collective/collective.h"
 
-static const char *const variables[] = { "EST_NUM_THREADS", "EST_LOG", "TF_CONFIG", "TMPDIR" };
+static const char *const variables[] = { "ESTOC_NUM_THREADS", "ESTOC_LOG", "TF_CONFIG", "TMPDIR" };
 
 static int clear_environment(void **state)
 {
@@ -16,22 +16,22 @@ static int clear_environment(void **state)
 TEST(all_is_fine, .setup_func = clear_environment)
 {
     static const char *const lines[] = {
-        "version          ok     " EST_VERSION "\n",
-        "\ncompiler         ok     ",
-        "\ncpu              ",
-        "\ncores            ",
-        "\nEST_NUM_THREADS  ok     not set: ",
-        "\nmemory           ok     ",
-        "\nhuge pages       ",
-        "\ncompression      ok     gzip and zlib",
-        "\nTMPDIR           ",
-        "\nEST_LOG          ok     not set: info\n",
-        "\nTF_CONFIG        ok     not set: a program on its own\n",
-        "\ntransport tls    ok     TCP with TLS 1.3",
-        "\ntransport tcp    ok     TCP without any protection",
-        "\ntransport ucx    ",
-        "\nCUDA             note   not in this build",
-        "\nself test        ok     a short training gave the expected loss\n",
+        "version            ok     " EST_VERSION "\n",
+        "\ncompiler           ok     ",
+        "\ncpu                ",
+        "\ncores              ",
+        "\nESTOC_NUM_THREADS  ok     not set: ",
+        "\nmemory             ok     ",
+        "\nhuge pages         ",
+        "\ncompression        ok     gzip and zlib",
+        "\nTMPDIR             ",
+        "\nESTOC_LOG          ok     not set: info\n",
+        "\nTF_CONFIG          ok     not set: a program on its own\n",
+        "\ntransport tls      ok     TCP with TLS 1.3",
+        "\ntransport tcp      ok     TCP without any protection",
+        "\ntransport ucx      ",
+        "\nCUDA               note   not in this build",
+        "\nself test          ok     a short training gave the expected loss\n",
     };
     tool_run run = TOOL(0, "doctor");
 
@@ -52,7 +52,7 @@ static void expect_line(int code, const char *variable, const char *value, const
 
     assert_int_equal(setenv(variable, value, 1), 0);
     run = TOOL(code, "doctor");
-    snprintf(start, sizeof start, "\n%-17s", line);
+    snprintf(start, sizeof start, "\n%-19s", line);
     at = strstr(run.out, start);
     if (at == NULL) {
         fail_msg("no line %s in:\n%s", line, run.out);
@@ -66,13 +66,13 @@ static void expect_line(int code, const char *variable, const char *value, const
 
 TEST(environment, .setup_func = clear_environment)
 {
-    expect_line(0, "EST_NUM_THREADS", "3", "EST_NUM_THREADS", "ok     set: 3 threads");
-    expect_line(1, "EST_NUM_THREADS", "many", "EST_NUM_THREADS",
-                "BAD    EST_NUM_THREADS is \"many\"; expected a number");
-    expect_line(0, "EST_LOG", "Debug", "EST_LOG", "ok     Debug");
-    expect_line(0, "EST_LOG", "warn,JSON", "EST_LOG", "ok     warn,JSON");
-    expect_line(0, "EST_LOG", "warn,yaml", "EST_LOG", "note   \"warn,yaml\" is no level");
-    expect_line(0, "EST_LOG", "loud", "EST_LOG", "note   \"loud\" is no level");
+    expect_line(0, "ESTOC_NUM_THREADS", "3", "ESTOC_NUM_THREADS", "ok     set: 3 threads");
+    expect_line(1, "ESTOC_NUM_THREADS", "many", "ESTOC_NUM_THREADS",
+                "BAD    ESTOC_NUM_THREADS is \"many\"; expected a number");
+    expect_line(0, "ESTOC_LOG", "Debug", "ESTOC_LOG", "ok     Debug");
+    expect_line(0, "ESTOC_LOG", "warn,JSON", "ESTOC_LOG", "ok     warn,JSON");
+    expect_line(0, "ESTOC_LOG", "warn,yaml", "ESTOC_LOG", "note   \"warn,yaml\" is no level");
+    expect_line(0, "ESTOC_LOG", "loud", "ESTOC_LOG", "note   \"loud\" is no level");
     expect_line(0, "TMPDIR", tool_dir, "TMPDIR", tool_dir);
     expect_line(1, "TMPDIR", "/nowhere/at/all", "TMPDIR",
                 "BAD    /nowhere/at/all: cannot make a file there: No such file");
@@ -88,7 +88,7 @@ TEST(all_reduce, .setup_func = clear_environment)
     const char                *at    = run.out;
     char                       name[32];
 
-    tool_expect_part(run.out, "\nall-reduce 1     ok     one host, any ranks, any size: shared (through memory that",
+    tool_expect_part(run.out, "\nall-reduce 1       ok     one host, any ranks, any size: shared (through memory that",
                      "standard output");
     tool_expect_part(run.out, "any hosts, up to 2 ranks, up to 64 KB: direct (everything to", "standard output");
     tool_expect_part(run.out, "hosts with several ranks, any ranks, any size: hierarchical (within a host first",
@@ -157,7 +157,7 @@ TEST(as_json, .setup_func = clear_environment)
     int         n_rules;
 
     (void)est_collective_rules(&n_rules);
-    setenv("EST_NUM_THREADS", "-1", 1);
+    setenv("ESTOC_NUM_THREADS", "-1", 1);
     run = TOOL(1, "doctor", "--json");
     clear_environment(NULL);
     root = tool_json(run.out);

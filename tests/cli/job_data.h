@@ -36,7 +36,7 @@ static inline void write_rows(const char *name, uint32_t seed, const char *end)
 static inline int make_files(void **state)
 {
     if (enter_dir(state) != 0) return 1;
-    setenv("EST_LOG", "info", 1);
+    setenv("ESTOC_LOG", "info", 1);
     write_rows("train.csv", 1, "");
     write_rows("eval.csv", 2, ".");
     return 0;

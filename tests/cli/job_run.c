@@ -847,8 +847,8 @@ TEST(weighted_cross)
     tool_run_free(&run);
     tool_run_free(&same);
     TOOL_OUT(
-        1, "",
-        "job.yaml:6:10: the feature \"other\": the field \"hours\" has the weights of other fields already; it needs "
+        2, "",
+        "job.yaml:6:50: the feature \"other\": the field \"hours\" has the weights of other fields already; it needs "
         "its own\n",
         "train", path, "-q", "--set", "model.columns=[weighed, other]");
     put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
@@ -984,10 +984,10 @@ TEST(label_is_feature)
 {
     const char *path;
 
-    TOOL_OUT(1, "", "job.yaml:20:10: the label: \"trade\" is also read for a feature of the model; ", "train",
+    TOOL_OUT(2, "", "job.yaml:20:17: the label: \"trade\" is also read for a feature of the model; ", "train",
              changed("name: rich", "name: trade"), "-q", DIR("label"));
     path = changed("batch: 64", "weight: hours");
-    TOOL_OUT(1, "", "job.yaml:18:3: the weight: \"hours\" is also read for a feature of the model; ", "train", path,
+    TOOL_OUT(2, "", "job.yaml:18:3: the weight: \"hours\" is also read for a feature of the model; ", "train", path,
              "-q", DIR("label"));
 }
 
@@ -998,7 +998,7 @@ TEST(other_dimension)
     tool_run    run;
 
 #define SAY                                                                                                            \
-    "job.yaml:16:17: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
+    "job.yaml:16:61: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
     "trained before; set it back, or name another run.model_dir\n"
     TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("trained"));
     TOOL_OUT(1, "", SAY, "predict", path, "-q", DIR("trained"));

@@ -177,12 +177,12 @@ TEST(no_chief)
 /* The variables but for TF_CONFIG; what is inherited under their names is not passed on, everything else is. */
 TEST(variables)
 {
-    static const char show[] = "echo \"$ESTOC_PROTOCOL,$ESTOC_JOB,$ESTOC_CERTS,$EST_NUM_THREADS,$MINE\"";
+    static const char show[] = "echo \"$ESTOC_PROTOCOL,$ESTOC_JOB,$ESTOC_CERTS,$ESTOC_NUM_THREADS,$MINE\"";
     tool_run          run;
 
     setenv("ESTOC_CERTS", "/nowhere", 1);
     setenv("ESTOC_JOB", "another", 1);
-    setenv("EST_NUM_THREADS", "3", 1);
+    setenv("ESTOC_NUM_THREADS", "3", 1);
     setenv("MINE", "kept", 1);
     run = TOOL(0, "launch", "--workers", "0", "--transport", "tcp", "--", "sh", "-c", show);
     tool_expect_part(run.out, "chief:0 | tcp,launch-", "standard output");
@@ -195,7 +195,7 @@ TEST(variables)
     tool_run_free(&run);
     unsetenv("ESTOC_CERTS");
     unsetenv("ESTOC_JOB");
-    unsetenv("EST_NUM_THREADS");
+    unsetenv("ESTOC_NUM_THREADS");
     unsetenv("MINE");
 }
 

@@ -3,9 +3,9 @@
  * The tool itself: help, version, wrong usage, output that cannot be written; manual pages that know every option. */
 #include "cli/tool.h"
 
-static const char *const commands[] = { "train",   "evaluate",     "predict",    "export", "inspect",
-                                        "convert", "synth",        "tail",       "doctor", "launch",
-                                        "status",  "certificates", "completion", "version" };
+static const char *const commands[] = { "train",        "evaluate",   "predict", "export", "inspect",
+                                        "convert",      "tail",       "doctor",  "launch", "status",
+                                        "certificates", "completion", "version" };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

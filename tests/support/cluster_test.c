@@ -172,7 +172,7 @@ void cluster_start(cluster *c, cluster_task *task)
     env[e++] = temporary;
     env[e++] = segments;
     env[e++] = "ESTOC_JOB=test";
-    env[e++] = "EST_NUM_THREADS=1";
+    env[e++] = "ESTOC_NUM_THREADS=1";
     if (strcmp(c->transport, "tls") == 0) {
         make_certificates(c, certs, sizeof certs);
         snprintf(certs_env, sizeof certs_env, "ESTOC_CERTS=%s", certs);

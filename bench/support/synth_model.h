@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The planted model of `estoc synth`: where the features of a row come from, and how likely a click is, given them.
+ * The planted model of bench/synth: where the features of a row come from, and how likely a click is, given them.
  *
  * Everything follows from the options. A row is a function of its number alone, so rows may be drawn in any order. The
  * label is one with the probability that the model says, so that no classifier ranks rows better than that probability
  * does, but by luck. */
-#ifndef EST_CLI_SYNTH_MODEL_H
-#define EST_CLI_SYNTH_MODEL_H
+#ifndef EST_BENCH_SYNTH_MODEL_H
+#define EST_BENCH_SYNTH_MODEL_H
 
 #include <stdbool.h>
 
-#include "synth_math.h"
+#include "support/synth_math.h"
 
 #define SYNTH_NUMERIC     13
 #define SYNTH_CATEGORICAL 26

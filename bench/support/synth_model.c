@@ -10,7 +10,7 @@
  *
  * Weights are not stored: they are hashes of the seed, the column and the category, so that millions of them cost
  * nothing. Logits are Q16. */
-#include "synth_model.h"
+#include "support/synth_model.h"
 
 #include <string.h>
 

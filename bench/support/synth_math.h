@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of `estoc synth`. Its output has to be the same on every machine, and floating point is not: libraries
+ * The arithmetic of bench/synth. Its output has to be the same on every machine, and floating point is not: libraries
  * round exp and log differently, and compilers fuse multiplications with additions. So everything here is integers, with
  * a binary point where the comments say: Q24 has 24 bits behind it. */
-#ifndef EST_CLI_SYNTH_MATH_H
-#define EST_CLI_SYNTH_MATH_H
+#ifndef EST_BENCH_SYNTH_MATH_H
+#define EST_BENCH_SYNTH_MATH_H
 
 #include <stdint.h>
 

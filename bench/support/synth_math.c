@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Logarithms, powers and the logistic function in integers; tables for Zipf's distribution. */
-#include "synth_math.h"
+#include "support/synth_math.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
