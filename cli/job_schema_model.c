@@ -75,10 +75,17 @@ OPTIMIZER(adadelta, est_adadelta(rate0, &o->adadelta))
 OPTIMIZER(adagrad, est_adagrad(rate0, &o->adagrad))
 OPTIMIZER(adam, est_adam(rate0, &o->adam))
 OPTIMIZER(ftrl, est_ftrl(rate0, &o->ftrl))
-OPTIMIZER(lazy_adam, est_lazy_adam(rate0, &o->adam))
 OPTIMIZER(momentum, est_momentum(rate0, &o->momentum))
 OPTIMIZER(rms_prop, est_rms_prop(rate0, &o->rms_prop))
 OPTIMIZER(sgd, est_sgd(rate0))
+
+static est_optimizer lazy_adam(double rate0, const job_optimizer *o)
+{
+    est_adam_options lazy = o->adam;
+
+    lazy.lazy = true;
+    return est_adam(rate0, &lazy);
+}
 
 /* Value 1: models have a learning rate of their own for it (est_canned_optimizer.name). */
 static const job_word optimizer_names[] = {

@@ -43,11 +43,10 @@ static void expect_crc(const char *path, uint32_t crc)
 }
 
 /* The checksums were found once; every machine must agree, and a change of the generator shows. */
-static void test_same_bytes(void **state)
+TEST(same_bytes)
 {
     const char *path = tool_path("a.tfrecord");
 
-    (void)state;
     TOOL_OUT(0, "1000 synthetic rows, 250 of them clicks; AUC of the true probabilities: 0.795269333333333\n", "", "-o",
              path, "--rows", "1000", "--with-probability");
     expect_crc(path, 0x3b192b08);
@@ -65,13 +64,12 @@ static est_tfrecord_reader *open_records(const char *name)
 }
 
 /* Row i is in shard i modulo n, and does not depend on the number of rows. */
-static void test_shards(void **state)
+TEST(shards)
 {
     est_tfrecord_reader *one, *shards[3];
     tool_run             run = TOOL(0, "-o", tool_path("one.tfrecord"), "--rows", "1000");
     est_str              a, b;
 
-    (void)state;
     tool_run_free(&run);
     run = TOOL(0, "-o", tool_path("three.tfrecord"), "--rows", "800", "--shards", "3");
     tool_run_free(&run);
@@ -107,11 +105,10 @@ static void expect_near(double got, double want, double deviation, const char *w
 }
 
 /* The constant was found from a sample of 32768 rows, which has a deviation of its own. */
-static void test_click_rate(void **state)
+TEST(click_rate)
 {
     static const double rates[] = { 0.25, 0.02, 0.9 };
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         double     rate = rates[i], n = N_ROWS, clicks = 0;
         synth_row *rows = draw_default(rate, N_ROWS);
@@ -177,9 +174,8 @@ static void check_zipf(double exponent, uint32_t n_categories)
     est_free(rows);
 }
 
-static void test_zipf(void **state)
+TEST(zipf)
 {
-    (void)state;
     check_zipf(1.5, 40);
     check_zipf(1, 300);
     check_zipf(0, 50);
@@ -187,14 +183,13 @@ static void test_zipf(void **state)
 }
 
 /* Columns differ by their cardinality. */
-static void test_cardinalities(void **state)
+TEST(cardinalities)
 {
     static const uint32_t cardinality[] = { 2, 10, 30 };
     size_t                n_rows        = 20000;
     synth_row            *rows          = draw(0.5, 0.25, cardinality, 3, n_rows);
     double                counts[1000], n;
 
-    (void)state;
     for (int k = 0; k < SYNTH_CATEGORICAL; k++) {
         assert_int_equal(count_categories(rows, n_rows, k, counts, &n), cardinality[k % 3]);
     }
@@ -202,13 +197,12 @@ static void test_cardinalities(void **state)
 }
 
 /* Counts are whole; some columns have gaps, every fourth has none. */
-static void test_numeric(void **state)
+TEST(numeric)
 {
     size_t     n_rows      = 20000;
     synth_row *rows        = draw_default(0.25, n_rows);
     int        n_with_gaps = 0;
 
-    (void)state;
     for (int k = 0; k < SYNTH_NUMERIC; k++) {
         size_t gaps = 0, different = 0;
 
@@ -251,14 +245,13 @@ static double auc_by_ranks(synth_row *rows, size_t n)
 }
 
 /* Clicks come as often as the probability says, for low ones as for high ones; and its AUC is the one that is printed. */
-static void test_probabilities(void **state)
+TEST(probabilities)
 {
     size_t     n_rows    = 50000;
     synth_row *rows      = draw_default(0.25, n_rows);
     tool_run   run       = TOOL(0, "-o", tool_path("p.tfrecord"), "--rows", "50000");
     double     clicks[4] = { 0 }, expected[4] = { 0 }, variance[4] = { 0 }, auc;
 
-    (void)state;
     for (size_t i = 0; i < n_rows; i++) {
         double p   = (double)rows[i].probability / SYNTH_P_ONE;
         int    bin = (int)(p * 4);
@@ -278,14 +271,13 @@ static void test_probabilities(void **state)
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
 
-static void test_usage(void **state)
+TEST(usage)
 {
     static const char *const bad_cardinalities[] = {
         "", "0", "10,1.5", "1e8", "10,nan", "10,", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
     };
     const char *out = tool_path("usage.tfrecord");
 
-    (void)state;
     TOOL_OUT(2, "", "--output is missing", "--rows", "1");
     TOOL_OUT(2, "", "unexpected argument \"x\"", "-o", out, "x");
     TOOL_OUT(2, "", "--rows takes a number from 0", "-o", out, "--rows", "-1");
@@ -302,11 +294,5 @@ static void test_usage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_shards),        cmocka_unit_test(test_click_rate),
-        cmocka_unit_test(test_zipf),          cmocka_unit_test(test_cardinalities), cmocka_unit_test(test_numeric),
-        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_usage),
-    };
-
-    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+    return est_test_run(tool_dir_make, tool_dir_remove);
 }
