@@ -550,7 +550,7 @@ static void test_refused(void **state)
     feature_test t = feature_begin();
 
     (void)state;
-    bad(EST_F32, 2, NULL, "not of float32");
+    bad(EST_F32, 2, NULL, "keys of type float32, expected int64 or string");
     bad(EST_I64, 0, NULL, "0 dimensions");
     bad(EST_I64, 2, EST_DYNAMIC(.admit_after = -1), "admit_after -1");
     bad(EST_I64, 2, EST_DYNAMIC(.max_rows = -1), "max_rows -1");

@@ -430,7 +430,7 @@ static void test_same_name_twice(void **state)
 
     (void)state;
     assert_int_equal(est_example_parser_create(specs, 2, &parser), EST_INVALID_ARGUMENT);
-    check_error("\"a\" is asked for twice");
+    check_error("\"a\" is requested twice");
     est_example_parser_free(NULL);
 }
 
