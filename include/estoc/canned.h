@@ -8,13 +8,13 @@
  *         .hidden_units   = EST_I64S(100, 50),
  *         .config         = EST_RUN_CONFIG(.model_dir = "runs/census")), &estimator);
  *
- * Computation, variable names, initial values, summaries and default learning rates are those of tf.estimator 2.15, so a model
- * directory that TensorFlow's class of the same name wrote can be trained on; .v1 gives those of tf.compat.v1.estimator (loss
- * summed over the batch, other learning rates, slot names and metrics).
+ * Computation, variable names, initial values, summaries and default learning rates are those of tf.estimator 2.15, so
+ * training can resume from a model directory that TensorFlow's class of the same name wrote; .v1 gives those of
+ * tf.compat.v1.estimator (loss summed over the batch, other learning rates, slot names and metrics).
  *
- * One struct serves all of them; an argument that a class does not have is an error that says so. So is a column that could not be
- * made or does not suit the model: the constructor returns it, and training does not begin. Errors that only training can find
- * name the line of the constructor.
+ * One struct serves all of them; an argument that a class does not have is an error. The constructor also fails for a
+ * column whose construction failed or that does not suit the model. Errors that only training can find name the line of
+ * the constructor.
  *
  * Threading: as estimators. */
 #ifndef ESTOC_CANNED_H
@@ -31,9 +31,9 @@ extern "C" {
  * { .name = "Adagrad" }. Zeroed: the model's default. */
 typedef struct est_canned_optimizer {
     est_optimizer value;
-    const char
-        *name; /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; of Linear also "None", which as optimizer=None there is
-                         * Ftrl with the learning rate min(0.2, 1 / sqrt(number of columns)) */
+    /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; for Linear also "None", TensorFlow's optimizer=None: Ftrl with the
+     * learning rate min(0.2, 1 / sqrt(number of columns)) */
+    const char *name;
 } est_canned_optimizer;
 
 typedef struct est_canned_options {
@@ -57,8 +57,8 @@ typedef struct est_canned_options {
 
     est_canned_optimizer optimizer; /* DNN, Linear and Baseline; zeroed: Adagrad for DNN, else Ftrl */
 
-    /* what is predicted */
-    const est_head    *head;            /* the ...estimator functions; borrowed until the estimator is freed */
+    /* the label */
+    const est_head    *head;            /* for the ..._estimator functions; borrowed until the estimator is freed */
     int64_t            n_classes;       /* classifiers; 0: 2 */
     int64_t            label_dimension; /* regressors; 0: 1 */
     const char        *label;           /* the component with the labels; NULL: "label" */
@@ -78,15 +78,15 @@ typedef struct est_canned_options {
 } est_canned_options;
 #define EST_CANNED(...) (&(const est_canned_options){ .struct_size = EST_STRUCT_SIZE(est_canned_options), __VA_ARGS__ })
 
-/* Each makes an estimator: a classifier, a regressor, or one that predicts what options->head says. Lists are copied.
+/* Each creates an estimator: a classifier, a regressor, or one with the head of the options. Lists are copied.
  *
  * Deep: an input layer of all columns and hidden layers. */
 EST_API EST_MUST_CHECK est_status est_dnn_classifier(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_dnn_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_dnn_estimator(const est_canned_options *options, est_estimator **out);
 
-/* Wide: every column weighed, summed, plus a bias. The summary fraction_of_zero_weights reads all weights, in the runs that
- * write summaries and in no others. */
+/* Wide: a weighted sum of all columns plus a bias. The summary fraction_of_zero_weights reads all weights, only in runs
+ * that write summaries. */
 EST_API EST_MUST_CHECK est_status est_linear_classifier(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_estimator(const est_canned_options *options, est_estimator **out);
@@ -99,18 +99,19 @@ EST_API EST_MUST_CHECK est_status est_dnn_linear_combined_regressor(const est_ca
 EST_API EST_MUST_CHECK est_status est_dnn_linear_combined_estimator(const est_canned_options *options,
                                                                     est_estimator           **out);
 
-/* A bias and nothing else: the mean of the labels, for other models to beat. */
+/* Only a bias: it learns the mean of the labels, a baseline for other models. */
 EST_API EST_MUST_CHECK est_status est_baseline_classifier(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_baseline_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_baseline_estimator(const est_canned_options *options, est_estimator **out);
 
-/* --- their parts, for model_fns of your own -------------------------------------------------------------------------- */
+/* --- their parts, for model_fns of your own ----------------------------------------------------------------------- */
 
-/* What the deep and the wide part make of the features, with the variables named as there: logits [batch, units]. */
+/* The logits [batch, units] of the deep and of the wide part, with the same variable names as in the estimators. */
 EST_API est_node est_dnn_logits(est_model *model, est_mode mode, int64_t units, const est_canned_options *options);
 EST_API est_node est_linear_logits(est_model *model, int64_t units, const est_canned_options *options);
 
-/* Parses what these columns, the label and the weight need: tf.estimator.classifier_parse_example_spec and its sister. */
+/* The parse spec of these columns, the label and the weight, as tf.estimator.classifier_parse_example_spec and
+ * regressor_parse_example_spec. */
 EST_API EST_MUST_CHECK est_status est_classifier_parse_spec(const est_canned_options *options, est_parse_spec **out);
 EST_API EST_MUST_CHECK est_status est_regressor_parse_spec(const est_canned_options *options, est_parse_spec **out);
 

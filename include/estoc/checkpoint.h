@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints as files: find them, list what is in them, read single variables, check that they are whole; write named tensors.
+ * Checkpoints as files: find them, list what is in them, read single variables, check that they are whole; write named
+ * tensors.
  *
- * A checkpoint is named by its prefix ("runs/x/model.ckpt-500"), which is no file itself: beside it lie
- * `<prefix>.index` and `<prefix>.data-00000-of-00001`. The format is TensorFlow's, and checkpoints that TensorFlow wrote
- * (v1 Saver, Estimator, tf.train.Checkpoint, SavedModel) are read too. The variables of a session are saved by
- * <estoc/saver.h>.
+ * A checkpoint is named by its prefix ("runs/x/model.ckpt-500"), which is not itself a file: its files are
+ * `<prefix>.index` and `<prefix>.data-00000-of-00001`. The format is TensorFlow's, and checkpoints that TensorFlow
+ * wrote (v1 Saver, Estimator, tf.train.Checkpoint, SavedModel) can also be read. The variables of a session are saved
+ * by <estoc/saver.h>.
  *
  * Damage is an error that names the file, the offset and the variable, never a wrong value.
  *
@@ -24,11 +25,11 @@ extern "C" {
 typedef struct est_checkpoint est_checkpoint;
 
 /* Opens the checkpoint with that prefix; or the latest usable one of a model directory; or that of a SavedModel
- * directory. In a model directory the file `checkpoint` says which is the latest. One whose files are missing or cut is
- * logged as a warning, and the one before it is taken; where `checkpoint` itself is missing or damaged, or nothing that
- * it names is usable, the directory is searched for `*-<step>.index`, which TensorFlow would not do: the highest step
- * first, but steps above that of `checkpoint` last, as training must have gone back from them. EST_NOT_FOUND: there is no
- * checkpoint. EST_DATA_LOSS: none is usable, or `checkpoint` is damaged and nothing else tells of one. */
+ * directory. In a model directory the file `checkpoint` names the latest. If files of that one are missing or
+ * truncated, a warning is logged and the previous one is opened. If `checkpoint` itself is missing or damaged, or names
+ * no usable checkpoint, the directory is searched for `*-<step>.index`, unlike in TensorFlow: the highest step first,
+ * but steps above that of `checkpoint` last, because training was rolled back from them. EST_NOT_FOUND: no checkpoint
+ * exists. EST_DATA_LOSS: none is usable, or `checkpoint` is damaged and the search finds none. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_open(const char *path, est_checkpoint **out);
 
 /* NULL is fine. */
@@ -37,13 +38,13 @@ EST_API void est_checkpoint_close(est_checkpoint *checkpoint);
 /* Its prefix; borrowed until it is closed. */
 EST_API const char *est_checkpoint_path(const est_checkpoint *checkpoint);
 
-/* What a checkpoint says about one variable. */
+/* The entry of one variable in a checkpoint. */
 typedef struct est_checkpoint_variable {
     const char *name;      /* its key in the checkpoint */
     const char *full_name; /* of the variable ("dense/kernel") in a checkpoint of TensorFlow 2 objects, else NULL */
     est_dtype   dtype;     /* TensorFlow's number; it may be one that est_tensor does not know */
     est_shape   shape;     /* of the whole, also of a partitioned one; rank -1: more axes than EST_RANK_MAX */
-    int         n_slices;  /* of a partitioned one; 0: it is stored whole */
+    int         n_slices;  /* of a partitioned variable; 0: not partitioned */
     int64_t     bytes;     /* in the data files */
 } est_checkpoint_variable;
 
@@ -51,28 +52,29 @@ typedef struct est_checkpoint_variable {
 EST_API int                            est_checkpoint_count(const est_checkpoint *checkpoint);
 EST_API const est_checkpoint_variable *est_checkpoint_at(const est_checkpoint *checkpoint, int i);
 
-/* The variable with that key or full name; NULL when there is none, or several of that full name. */
+/* The variable with that key or full name; NULL: not found, or several have that full name. */
 EST_API const est_checkpoint_variable *est_checkpoint_find(const est_checkpoint *checkpoint, const char *name);
 
-/* Reads a whole variable by its key or its full name, checked; partitioned ones are put together. The tensor is the
- * caller's. */
+/* Reads a whole variable by its key or its full name and checks its CRC; the slices of a partitioned one are joined.
+ * The caller owns the tensor. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_read(const est_checkpoint *checkpoint, const char *name,
                                                       est_tensor **out);
 
 /* Reads every byte and checks every CRC. The error names file, offset and variable of the first damage. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_verify(const est_checkpoint *checkpoint);
 
-/* The prefix of the latest checkpoint of a model directory as TensorFlow's latest_checkpoint finds it: what the file
- * `checkpoint` says, if its index exists. EST_NOT_FOUND otherwise; nothing else is searched. */
+/* The prefix of the latest checkpoint of a model directory, as TensorFlow's latest_checkpoint finds it: the one that
+ * the file `checkpoint` names, if its index exists, else EST_NOT_FOUND. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_MAX]);
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct est_checkpoint_write_options {
     size_t struct_size; /* filled by EST_CHECKPOINT_WRITE */
-    bool   latest; /* true: the file `checkpoint` of its directory names it as the latest, beside those that it names
-                           already, as after tf.train.Saver.save and tf.train.Checkpoint.save; false: that file stays as it
-                           is, as after tf.train.Checkpoint.write and tf.raw_ops.SaveV2 */
+    /* true: the file `checkpoint` of its directory names it as the latest, beside those that it names already, as after
+     * tf.train.Saver.save and tf.train.Checkpoint.save; false: that file stays as it is, as after
+     * tf.train.Checkpoint.write and tf.raw_ops.SaveV2 */
+    bool latest;
 } est_checkpoint_write_options;
 
 #define EST_CHECKPOINT_WRITE(...)                                                                                      \
@@ -83,15 +85,15 @@ typedef struct est_checkpoint_write_options {
  *     est_checkpoint_write("runs/new/model.ckpt-0", EST_NAMED_TENSORS({ "table", table }, { "global_step", zero }),
  *                          EST_CHECKPOINT_WRITE(.latest = true));
  *
- * est_checkpoint_open and TensorFlow (tf.train.load_checkpoint, RestoreV2) read it by these names; an Estimator whose variables
- * have them goes on from it, if it is the latest. The directory is made if it does not exist. A directory that a saver saves
- * to is that saver's.
+ * est_checkpoint_open and TensorFlow (tf.train.load_checkpoint, RestoreV2) read it by these names; an Estimator whose
+ * variables have these names resumes from it, if it is the latest. The directory is created if it does not exist. Do
+ * not write into a directory that a saver is using.
  *
- * It is on disk when the call returns EST_OK. As a saver does, it writes the data before the index and gives both their names
- * only when they are on disk; a checkpoint of that prefix is replaced in one step, and its `.meta` removed. A failure leaves the
- * old checkpoint as it was, or the new one, and nothing in between; where the file `checkpoint` cannot be written it is the new one,
- * which is not the latest then. EST_INVALID_ARGUMENT: there is no tensor. EST_ALREADY_EXISTS: two have one name. options NULL:
- * all defaults. */
+ * The checkpoint is durable when the call returns EST_OK. Like a saver, it writes the data before the index and renames
+ * both only when they are on disk; an existing checkpoint of that prefix is replaced atomically, and its `.meta`
+ * removed. After a failure either the old or the new checkpoint is there, complete; if only writing the file
+ * `checkpoint` failed, it is the new one, but not marked as the latest. EST_INVALID_ARGUMENT: no tensor was given.
+ * EST_ALREADY_EXISTS: two tensors have the same name. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
                                                        const est_checkpoint_write_options *options);
 

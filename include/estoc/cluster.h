@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clusters: which tasks a job is made of and which of them this process is.
+ * Clusters: the tasks of a job, and which of them this process is.
  *
  * The description comes from the environment variable TF_CONFIG, from a JSON text of the same form, from Slurm's
  * variables, or from the program itself; all fill the same est_cluster. A task is what RunConfig of TensorFlow calls
  * task_type and task_id.
  *
- * Threading: immutable after they are made; any thread. */
+ * Threading: immutable; any thread. */
 #ifndef ESTOC_CLUSTER_H
 #define ESTOC_CLUSTER_H
 
@@ -25,12 +25,13 @@ typedef struct est_cluster est_cluster;
 
 typedef struct est_job {
     const char        *name;
-    const char *const *addresses; /* [n]; an entry may be NULL: that index is not there */
+    const char *const *addresses; /* [n]; a NULL entry: that index is missing */
     int                n;
 } est_job;
 
-/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", the port 1 to
- * 65535, and no two tasks have the same. Port 0 ("any free one") is refused: the other tasks could not know which it became. */
+/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", the port 1
+ * to 65535, and no two tasks have the same. Port 0 ("any free one") is an error, because the other tasks could not know
+ * the actual port. */
 EST_API EST_MUST_CHECK est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out);
 
 /* From JSON: {"worker": ["a:1", "b:1"], "ps": {"0": "c:1"}}. `what` names the text in errors. */
@@ -49,18 +50,19 @@ EST_API const char *est_cluster_address(const est_cluster *cluster, const char *
 /* --- which task this process is ---------------------------------------------------------------------------------- */
 
 typedef struct est_task {
-    const est_cluster *cluster; /* empty for a program on its own, and for an evaluator */
-    const char        *type;    /* "worker" for a program on its own */
+    const est_cluster *cluster; /* empty for a single process, and for an evaluator */
+    const char        *type;    /* "worker" for a single process */
     int                index;
     bool               is_chief;
     int                num_ps_replicas;
     int                num_worker_replicas; /* chief included */
-    int                global_id;           /* chief's job, then the others by name, ps last; -1 for an evaluator */
-    const char        *master;              /* "" or where its session runs, as "grpc://host:port" */
-    const char        *evaluation_master;
-    const char        *model_dir;   /* from the description; NULL: not there */
-    const char        *environment; /* "" */
-    const char        *service;     /* from the description, as JSON; NULL: not there */
+    /* the chief first, then the other jobs by name, ps last; -1 for an evaluator */
+    int         global_id;
+    const char *master; /* "" or where its session runs, as "grpc://host:port" */
+    const char *evaluation_master;
+    const char *model_dir;   /* from the description; NULL: not given */
+    const char *environment; /* "" */
+    const char *service;     /* from the description, as JSON; NULL: not given */
 } est_task;
 
 typedef struct est_task_rules {
@@ -70,30 +72,30 @@ typedef struct est_task_rules {
 
 #define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = EST_STRUCT_SIZE(est_task_rules), __VA_ARGS__ })
 
-/* A description that holds a task and all it points at. */
+/* Owns a task and everything it points to. */
 typedef struct est_resolver est_resolver;
 
-/* From TF_CONFIG (json NULL: the environment variable; not set or empty: a program on its own). Every violation of its rules is
- * an error that names the field, shows its value and says what to write. `rules` may be NULL. */
+/* From TF_CONFIG (json NULL: the environment variable; unset or empty: a single process). An invalid description is an
+ * error that names the field, its value and what to write. `rules` may be NULL. */
 EST_API EST_MUST_CHECK est_status est_resolve_tf_config(const char *json, const est_task_rules *rules,
                                                         est_resolver **out);
 
-/* As given: the cluster is copied; an empty or NULL one with type NULL is a program on its own. */
+/* From the arguments: the cluster is copied; an empty or NULL one with type NULL is a single process. */
 EST_API EST_MUST_CHECK est_status est_resolve_simple(const est_cluster *cluster, const char *type, int index,
                                                      const est_task_rules *rules, est_resolver **out);
 
 typedef struct est_slurm_options {
     size_t         struct_size; /* filled by EST_SLURM */
-    const est_job *jobs;        /* names and counts; addresses are not looked at. NULL: all tasks are "worker" */
+    const est_job *jobs;        /* names and counts; addresses are ignored. NULL: all tasks are "worker" */
     int            n_jobs;
     int            port_base; /* 0: 8888 */
 } est_slurm_options;
 
 #define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = EST_STRUCT_SIZE(est_slurm_options), __VA_ARGS__ })
 
-/* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...): tasks, counted host by
- * host as the node list has them, are given to the jobs in the order listed, ports from port_base upwards on every
- * host. Options and rules may be NULL. */
+/* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...): tasks are numbered host
+ * by host in the order of the node list and assigned to the jobs in the order given; ports count from port_base on
+ * every host. Options and rules may be NULL. */
 EST_API EST_MUST_CHECK est_status est_resolve_slurm(const est_slurm_options *options, const est_task_rules *rules,
                                                     est_resolver **out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which columns of a CSV file are wanted, of what type, and how the file is written.
+ * CSV files: the columns to read, their types, and the format of the file.
  *
  *     static const est_csv_column columns[] = {
  *         { .name = "age",       .dtype = EST_F32 },
@@ -8,11 +8,11 @@
  *         { .name = "income",    .dtype = EST_STRING, .required = true },
  *     };
  *
- * Fields are read as tf.io.decode_csv reads them: a field may stand in double quotes, a quote inside is doubled, an empty
- * field (or one that equals na_value) gives the default, blanks around a number do not matter, an integer that does not fit
- * its type and a row with another number of fields are errors. Numbers are decimal; float32 and float64 are rounded as
- * the C library does, so one that is too large is inf, and may be inf, infinity or nan in any case. A float field of
- * nothing but blanks is 0, not the default (with `trim` it is empty and gives the default). */
+ * Fields are read as tf.io.decode_csv reads them: a field may stand in double quotes, a quote inside is doubled, an
+ * empty field (or one that equals na_value) gives the default, blanks around a number do not matter, an integer that
+ * does not fit its type and a row with another number of fields are errors. Numbers are decimal; float32 and float64
+ * are rounded as the C library does, so one that is too large is inf, and may be inf, infinity or nan in any case. A
+ * float field of nothing but blanks is 0, not the default (with `trim` it is empty and gives the default). */
 #ifndef ESTOC_CSV_H
 #define ESTOC_CSV_H
 
@@ -25,12 +25,12 @@
 extern "C" {
 #endif
 
-/* One wanted column. */
+/* A column to read. */
 typedef struct est_csv_column {
-    const char *name;         /* matched with the file's names, where it has some; always used in messages */
+    const char *name;         /* matched with the header or `names`; always used in messages */
     est_dtype   dtype;        /* EST_F32, EST_F64, EST_I32, EST_I64 or EST_STRING */
     bool        required;     /* an empty field is an error */
-    const char *default_text; /* what an empty field stands for, read as a field would be; NULL: 0 or "" */
+    const char *default_text; /* value of an empty field, parsed like a field; NULL: 0 or "" */
 } est_csv_column;
 
 /* A list of them as one argument:
@@ -45,19 +45,19 @@ typedef struct est_csv_columns {
     ((est_csv_columns){ (const est_csv_column[]){ __VA_ARGS__ },                                                       \
                         (int)(sizeof((const est_csv_column[]){ __VA_ARGS__ }) / sizeof(est_csv_column)) })
 
-/* How the file is written. A zeroed struct is a valid one: every comment says what 0 means. */
+/* The format of the file. A zeroed struct is valid: every comment says what 0 means. */
 typedef struct est_csv_options {
     size_t struct_size; /* filled by EST_CSV */
     char   delimiter;   /* between fields; 0: ',' */
     bool   no_quotes;   /* a double quote is a byte like any other */
     bool   trim;        /* blanks and tabs around fields (outside quotes) are not part of them */
-    bool   header;      /* the first line of a file holds the names of its fields; wanted columns are found by them */
+    bool   header;      /* the first line of a file holds the names of its fields; columns are found by these names */
 
-    /* A text that means the same as an empty field, as "?" or "NA"; NULL: none. */
+    /* A text that is read as an empty field, such as "?" or "NA"; NULL: none. */
     const char *na_value;
 
-    /* The names of all fields of a row, for a file without a header of which not all columns are wanted, or in another
-     * order. NULL: the columns are the fields. Not together with `header`. */
+    /* The names of all fields of a row, to read only some columns of a file without a header, or in another order.
+     * NULL: the columns are the fields. Not together with `header`. */
     const char *const *field_names;
     size_t             n_fields;
 } est_csv_options;

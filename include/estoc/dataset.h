@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Datasets: where the rows come from and what happens to them on the way to a model.
+ * Datasets: pipelines that read rows and transform them for a model.
  *
  *     est_dataset *d = est_dataset_files("train-*.tfrecord");
  *
@@ -15,27 +15,27 @@
  *     while ((status = est_iterator_next(rows, element)) == EST_OK) ... est_element_clear(element, n);
  *     (EST_OUT_OF_RANGE, without a message, is the end)
  *
- * A dataset is a chain of stages; each takes the one before it. A stage that fails hands its error down the chain, so
- * only est_dataset_finish needs a check. A stage hands out a new chain: write `d = est_dataset_shuffle(d, ...)`; the
- * compiler warns about one that is dropped. A dataset yields elements; an element is one value for each component, and
- * which components there are is known before the first element is.
+ * A dataset is a chain of stages; each takes the previous one. A failed stage passes its error down the chain, so only
+ * est_dataset_finish needs a check. A stage returns a new chain: write `d = est_dataset_shuffle(d, ...)`; the compiler
+ * warns about a dropped result. A dataset yields elements; an element has one value for each component, and the
+ * components are known before the first element.
  *
  * Order: the same dataset gives the same elements in the same order every time, however many workers it has; seeds
- * make the order of a shuffle. What breaks this says so (`unordered`).
+ * determine the order of a shuffle. Only the option `unordered` breaks this.
  *
- * Position: est_iterator_save gives the position as a tensor, to be kept in a checkpoint; a new iterator of the same
- * dataset put there by est_iterator_restore goes on with the very next element. Buffered rows (shuffle, prefetch) are in
- * it, so a large shuffle of large rows makes a large position. A file that is being read is known again by the last
- * 256 bytes before the position, of the uncompressed contents: one that was appended to, copied, or mended behind it, is
- * read on; one that was rewritten is EST_FAILED_PRECONDITION.
+ * Position: est_iterator_save returns the position as a tensor, for a checkpoint; est_iterator_restore puts a new
+ * iterator of the same dataset there, and it continues with the next element. A position includes buffered rows
+ * (shuffle, prefetch), so a large shuffle of large rows makes a large position. A partly read file is identified by the
+ * last 256 bytes before the position, of the uncompressed contents: reading continues in a file that was appended to,
+ * copied, or repaired after the position; a rewritten file is EST_FAILED_PRECONDITION.
  *
  * Bad rows: a row that cannot be decoded is an error that names its file and line (or record). With `bad_rows_max` such
- * rows are left out, warned about and counted, until there are more than that.
+ * rows are skipped, logged as warnings and counted, until their number exceeds it.
  *
  * Threading: a finished dataset is immutable, any thread; an iterator belongs to one thread at a time. Callbacks of a
- * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. Inside
- * of an interleave with workers that holds for each dataset that its function made: callbacks of two of them run at the
- * same time. A callback that fails says why with est_fail. */
+ * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. In an
+ * interleave with workers this holds for each inner dataset: callbacks of two of them may run at the same time. A
+ * callback that fails reports the reason with est_fail. */
 #ifndef ESTOC_DATASET_H
 #define ESTOC_DATASET_H
 
@@ -55,12 +55,12 @@ extern "C" {
 typedef struct est_dataset  est_dataset;
 typedef struct est_iterator est_iterator;
 
-/* What is known of one component of every element. */
+/* The static description of one component. */
 typedef struct est_component {
     const char *name;
     est_dtype   dtype;
     est_shape   shape;  /* of the values; -1: differs between elements */
-    bool        ragged; /* rows of unequal length: splits are there, and the first dimension of shape counts values */
+    bool        ragged; /* rows of unequal length: splits are set, and the first dimension of shape counts values */
 } est_component;
 
 /* The value of one component in one element. Tensors are shared: take a reference to keep one. */
@@ -69,18 +69,18 @@ typedef struct est_field {
     est_tensor *splits; /* int64, as in est_ragged; NULL unless the component is ragged */
 } est_field;
 
-/* A dataset whose stages are all sound, in *out; or the first error of any of them, and nothing is left to free. */
+/* Completes a dataset: sets *out, or returns the first error of any stage and frees the chain. */
 EST_API EST_MUST_CHECK est_status est_dataset_finish(est_dataset *dataset, est_dataset **out);
 
 /* Frees a dataset, finished or not, with the stages before it. Iterators keep what they need. NULL is fine. */
 EST_API void est_dataset_free(est_dataset *dataset);
 
-/* The components of a finished dataset, borrowed until it is freed; find: -1 when there is none of that name. */
+/* The components of a finished dataset, borrowed until it is freed; find: -1 if no component has that name. */
 EST_API int                  est_dataset_components(const est_dataset *dataset);
 EST_API const est_component *est_dataset_component(const est_dataset *dataset, int i);
 EST_API int                  est_dataset_find(const est_dataset *dataset, const char *name);
 
-/* Whether it is known to have no end: a stage repeats it for ever, and none after that takes a part. */
+/* Whether the dataset is infinite: a stage repeats it forever, and no later stage limits it. */
 EST_API bool est_dataset_endless(const est_dataset *dataset);
 
 /* --- iterating -------------------------------------------------------------------------------------------------- */
@@ -92,25 +92,25 @@ EST_API EST_MUST_CHECK est_status est_iterator_create(const est_dataset *dataset
  * failure the iterator only repeats it. */
 EST_API EST_MUST_CHECK est_status est_iterator_next(est_iterator *iterator, est_field *element);
 
-/* Gives the tensors back and zeroes the fields. */
+/* Frees the tensors and zeroes the fields. */
 EST_API void est_element_clear(est_field *element, int n);
 
-/* The position as a uint8 vector. Fails with an error that a stage has met while reading ahead, before the iterator comes
- * to it: a position behind it would keep what may be mended by then. */
+/* The position as a uint8 vector. If a stage met an error while reading ahead, the call fails with that error even
+ * before the iterator reaches it: a later position would preserve an error that may be fixed before the restart. */
 EST_API EST_MUST_CHECK est_status est_iterator_save(est_iterator *iterator, est_tensor **out);
 
 /* Puts a new iterator at a saved position. The dataset must have the same stages, and its files the bytes that were
- * read; the error says what differs. A position that another version of the library saved may be refused. After a
- * failure the iterator is good only for freeing. */
+ * read; the error says what differs. Positions of another version of the library may fail. After a failure the iterator
+ * can only be freed. */
 EST_API EST_MUST_CHECK est_status est_iterator_restore(est_iterator *iterator, const est_tensor *position);
 
 typedef struct est_iterator_stats {
     int64_t elements;  /* handed out */
-    int64_t bad_rows;  /* left out, in all stages */
+    int64_t bad_rows;  /* skipped, in all stages */
     double  wait_secs; /* spent in est_iterator_next */
 } est_iterator_stats;
 
-/* What the iterator has done so far. */
+/* Statistics of the iterator so far. */
 EST_API est_iterator_stats est_iterator_get_stats(const est_iterator *iterator);
 
 /* Stops the threads and frees the iterator. NULL is fine. */
@@ -125,36 +125,37 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_slices(est_named_tensors tensors
 /* start, start + step, ... below stop (above it when step is negative), as the int64 component "value". */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step);
 
-/* The files that match a pattern of the shell, in the order of their names, as the string component "path". Looked up
- * when an iterator is made; no match is an error. */
+/* The files that match a shell pattern, in the order of their names, as the string component "path". The pattern is
+ * matched when an iterator is created; no match is an error. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_files(const char *pattern);
 
-/* What one's own code makes. `next` fills `element`, zeroed before, with references that pass to the dataset, and
- * returns EST_OUT_OF_RANGE at the end; what it fills must fit the components. Without `save` and `restore` a position
- * is the number of elements, and restoring makes them all again. All but `next` may be NULL. */
+/* A generator: callbacks that produce elements. `next` fills the zeroed `element` with references that the dataset
+ * takes, and returns EST_OUT_OF_RANGE at the end; the values must fit the components. Without `save` and `restore` a
+ * position is the number of elements, and restoring generates them all again. All but `next` may be NULL. */
 typedef struct est_generator {
     est_status (*open)(void *user, void **state); /* called for every pass; without it the state is `user` */
     est_status (*next)(void *state, est_field *element);
     void (*close)(void *state);
     est_status (*save)(void *state, est_tensor **position);
     est_status (*restore)(void *state, const est_tensor *position);
-    void *user; /* borrowed until the last iterator goes */
+    void *user; /* borrowed until the last iterator is freed */
 } est_generator;
 
-/* The elements that the generator makes; both structs are copied. */
+/* The elements of the generator; both structs are copied. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_generator(const est_component *components, int n_components,
                                                           const est_generator *generator);
 
 /* --- from paths to rows ----------------------------------------------------------------------------------------- */
 
-/* How several files (or several datasets) are read at a time: `cycle` of them are open, `block` elements are taken from
- * each in turn; one that ends makes room for the next. */
+/* How several files (or datasets) are read at a time: `cycle` of them are open, `block` elements are taken from each in
+ * turn; when one ends, the next is opened. */
 typedef struct est_interleave_options {
-    size_t  struct_size;             /* filled by EST_INTERLEAVE */
-    int     cycle;                   /* 0: 1, one after the other; at most 65536, with workers 1024 */
-    int     block;                   /* 0: 1 */
-    int     workers;                 /* 0: none; any other number: each open one is read ahead by a thread of its own */
-    bool    unordered;               /* with workers: take whichever is ready; the order then differs between runs */
+    size_t struct_size; /* filled by EST_INTERLEAVE */
+    int    cycle;       /* 0: 1, one after the other; at most 65536, with workers 1024 */
+    int    block;       /* 0: 1 */
+    int    workers;     /* 0: none; any other number: a thread reads ahead for each open one */
+    /* with workers: take elements as they become ready; the order then differs between runs */
+    bool    unordered;
     int64_t bad_rows_max;            /* est_dataset_tfrecords only: damaged records; 0: none; EST_FOREVER: any number */
     void   *user;                    /* of est_dataset_interleave's function; borrowed until the last iterator goes */
     const est_component *components; /* of est_dataset_interleave's datasets; copied */
@@ -165,12 +166,12 @@ typedef struct est_interleave_options {
     (&(const est_interleave_options){ .struct_size = EST_STRUCT_SIZE(est_interleave_options), __VA_ARGS__ })
 
 /* Takes a dataset of paths and yields the records of the TFRecord files as the string component "record". Compression
- * is found out. `options` may be NULL, as everywhere below. */
+ * is detected. `options` may be NULL, as everywhere below. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options);
 
 typedef struct est_lines_options {
     size_t                        struct_size; /* filled by EST_LINES */
-    int                           skip;        /* lines left out at the start of every file, as a header; 0: none */
+    int                           skip;        /* lines skipped at the start of every file, such as a header; 0: none */
     bool                          quoted; /* for CSV: a line end in a field in double quotes does not end the line */
     const est_interleave_options *interleave;  /* NULL: one file after the other; copied */
     char                          delimiter;   /* with quoted: between fields; 0: ',' */
@@ -181,12 +182,12 @@ typedef struct est_lines_options {
 #define EST_LINES(...) (&(const est_lines_options){ .struct_size = EST_STRUCT_SIZE(est_lines_options), __VA_ARGS__ })
 
 /* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". With
- * `quoted`, a quote that is not closed until the file ends, or for 64 MiB, opens nothing: the line ends where it ends, and
- * est_dataset_decode_csv takes it for one bad row. */
+ * `quoted`, an opening quote without a closing one before the end of the file, or within 64 MiB, does not quote: the
+ * line ends at its line end, and est_dataset_decode_csv reports one bad row. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options);
 
-/* Makes a dataset of every element and yields their elements, read as `options` say; components is required. A dataset
- * that `fn` returns is taken. */
+/* Maps every element to a dataset and yields the elements of these, interleaved according to `options`; components is
+ * required. Takes the datasets that `fn` returns. */
 typedef est_dataset *(*est_interleave_fn)(void *user, const est_field *element);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn,
                                                            const est_interleave_options *options);
@@ -196,18 +197,18 @@ EST_API EST_MUST_CHECK est_status est_idx_read(const char *path, est_tensor **ou
 
 /* --- from rows to batches ---------------------------------------------------------------------------------------- */
 
-/* What decoding whole batches of rows at a time has in common. */
+/* Options of stages that decode batches of rows. */
 typedef struct est_parse_options {
-    size_t  struct_size;    /* filled by EST_PARSE */
-    int     workers;        /* batches decoded at a time; 0: by the caller; EST_AUTO: one a core */
-    bool    drop_remainder; /* true: no last batch of fewer rows */
-    bool    unordered;      /* with workers: batches in the order they are ready, which differs between runs */
-    int64_t bad_rows_max;   /* rows left out, in all passes together; their batch is that much smaller. 0: none;
-                           * EST_FOREVER: any number */
+    size_t struct_size;    /* filled by EST_PARSE */
+    int    workers;        /* batches decoded at a time; 0: by the caller; EST_AUTO: one per core */
+    bool   drop_remainder; /* true: drop a last batch of fewer rows */
+    bool   unordered;      /* with workers: batches in the order of completion, which differs between runs */
+    /* rows skipped, in all passes together; their batch is smaller. 0: none; EST_FOREVER: any number */
+    int64_t bad_rows_max;
 
-    /* Whether decoded rows are good, beyond what the format says: gets all components of a batch, and when it fails
-     * with EST_INVALID_ARGUMENT those of each of its rows alone, so that the error names the row and a bad one can be
-     * left out. Called from the workers. NULL: all are. `check_user` is borrowed as long as the dataset. */
+    /* Checks decoded rows: it gets all components of a batch, and when it fails with EST_INVALID_ARGUMENT, those of
+     * each row alone, so that the error names the row and a bad row can be skipped. Called from the workers. NULL: no
+     * check. `check_user` is borrowed as long as the dataset. */
     est_status (*check)(void *user, const est_field *rows);
     void *check_user;
 } est_parse_options;
@@ -220,33 +221,31 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_parse_examples(est_dataset *reco
                                                                int n_specs, int64_t batch,
                                                                const est_parse_options *options);
 
-/* The same for CSV: takes lines and yields batches with one component [batch] a column. Empty lines are passed over
- * where several columns are wanted. With csv->header the columns
- * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip; that
- * file must be a regular one. */
+/* The same for CSV: takes lines and yields batches with one component [batch] a column. Empty lines are skipped if
+ * there are several columns. With csv->header the columns are found by the names in the first line of the file the row
+ * is from, which est_dataset_lines was told to skip; that file must be a regular one. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns,
                                                            const est_csv_options *csv, int64_t batch,
                                                            const est_parse_options *options);
 
 /* The same for libsvm: "label" float32 [batch], and the ragged "index" int64 and "value" float32. Blank lines and
- * comments are passed over. */
+ * comments are skipped. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch,
                                                               const est_parse_options *options);
 
-/* Both steps from paths at once: est_dataset_lines, then est_dataset_decode_csv. For rows that are to be shuffled, do
- * the two steps and shuffle the lines between them. */
+/* Both steps: est_dataset_lines, then est_dataset_decode_csv. To shuffle rows, call the two and shuffle in between. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns,
                                                     const est_csv_options *csv, int64_t batch,
                                                     const est_parse_options *options);
 
 typedef struct est_batch_options {
-    size_t           struct_size;    /* filled by EST_BATCH */
-    bool             drop_remainder; /* true: no last batch of fewer elements */
-    est_feature_rows rows;          /* 0: all elements have the same shape. EST_ROWS_PADDED: filled up to the largest of
-                                      * the batch in every dimension. EST_ROWS_RAGGED: components whose first dimension
-                                      * is not known become ragged */
+    size_t struct_size;    /* filled by EST_BATCH */
+    bool   drop_remainder; /* true: drop a last batch of fewer elements */
+    /* 0: all elements have the same shape. EST_ROWS_PADDED: filled up to the largest of the batch in every dimension.
+     * EST_ROWS_RAGGED: components whose first dimension is not known become ragged */
+    est_feature_rows rows;
     const est_shape *padded_shapes; /* [n components], with EST_ROWS_PADDED: fill up to this instead; -1: the largest */
-    double           pad_number;    /* what to fill up with; strings with "" */
+    double           pad_number;    /* padding of numbers; strings are padded with "" */
 } est_batch_options;
 
 #define EST_BATCH(...) (&(const est_batch_options){ .struct_size = EST_STRUCT_SIZE(est_batch_options), __VA_ARGS__ })
@@ -255,21 +254,21 @@ typedef struct est_batch_options {
 EST_API EST_MUST_CHECK est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n,
                                                       const est_batch_options *options);
 
-/* The rows of every element become elements. The rows of a ragged component have one dimension more than known. */
+/* The rows of every element become elements. A row of a ragged component has an unknown first dimension. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_unbatch(est_dataset *dataset);
 
 /* --- in between --------------------------------------------------------------------------------------------------- */
 
-/* Makes one element of another: `out`, zeroed before, is filled with references that pass to the dataset. */
+/* Computes one element from another: fills the zeroed `out` with references that the dataset takes. */
 typedef est_status (*est_map_fn)(void *user, const est_field *in, est_field *out);
 
 typedef struct est_map_options {
     size_t               struct_size; /* filled by EST_MAP */
-    void                *user;        /* borrowed until the last iterator goes */
+    void                *user;        /* borrowed until the last iterator is freed */
     const est_component *components;  /* of the results; NULL: the same as before. Copied */
     int                  n_components;
-    int                  workers;      /* elements made at a time; 0: by the caller; EST_AUTO: one a core */
-    bool                 unordered;    /* with workers: in the order they are ready, which differs between runs */
+    int                  workers;      /* elements computed at a time; 0: by the caller; EST_AUTO: one per core */
+    bool                 unordered;    /* with workers: in the order of completion, which differs between runs */
     int64_t              bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
 } est_map_options;
 
@@ -279,16 +278,16 @@ typedef struct est_map_options {
 EST_API EST_MUST_CHECK est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn,
                                                     const est_map_options *options);
 
-/* Leaves out the elements for which fn sets *keep to false. */
+/* Drops the elements for which fn sets *keep to false. */
 typedef est_status (*est_filter_fn)(void *user, const est_field *element, bool *keep);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
 
-/* Yields a random one of `buffer` elements held, and takes the next in its place. Every pass over it has another order,
- * made from the seed and the number of the pass; 0: a seed is drawn once. The second gives every pass the same order. */
+/* Yields a random one of `buffer` buffered elements and replaces it by the next. Every pass has another order, derived
+ * from the seed and the number of the pass; 0: a seed is drawn once. The second gives all passes the same order. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_shuffle(est_dataset *dataset, int64_t buffer, uint64_t seed);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_shuffle_once(est_dataset *dataset, int64_t buffer, uint64_t seed);
 
-/* The elements n times over; EST_FOREVER. A pass without any ends it. */
+/* Repeats the elements n times; EST_FOREVER: without end. A pass without elements ends it. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n);
 
 /* Every n_shards-th element, beginning with number `shard`. */
@@ -298,21 +297,21 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_shard(est_dataset *dataset, int6
 EST_API EST_MUST_CHECK est_dataset *est_dataset_take(est_dataset *dataset, int64_t n);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n);
 
-/* The elements of one, then of the other, which has the same components. */
+/* The elements of `first`, then those of `second`, which must have the same components. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_concatenate(est_dataset *first, est_dataset *second);
 
-/* Elements side by side, until the first of the two ends. No two components may have the same name. */
+/* Pairs of elements with the components of both, until one of the two ends. Component names must be distinct. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right);
 
 /* Adds a first component "index", int64, counting from start. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start);
 
-/* Keeps the elements of the first whole pass, in memory (path NULL) or in a file that later passes and later runs read
- * instead of what is before this stage. A file appears when a pass is complete; one of other components is an error.
- * Restoring a position reads the elements before it again. */
+/* Caches the elements of the first complete pass, in memory (path NULL) or in a file; later passes and later runs read
+ * the cache instead of the earlier stages. The file appears when a pass is complete; a file with other components is an
+ * error. Restoring a position reads the elements before it again. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_cache(est_dataset *dataset, const char *path);
 
-/* Makes up to n elements (at most 100000) ahead in a thread of its own. */
+/* Computes up to n elements (at most 100000) ahead in a separate thread. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
 
 #ifdef __cplusplus

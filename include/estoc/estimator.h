@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Estimator: a model_fn with a directory, that can be trained, evaluated, asked and exported.
+ * The Estimator: a model_fn and a model directory, to train, evaluate, predict and export.
  *
  *     status = est_estimator_create(digits_model, EST_ESTIMATOR(
  *         .config = EST_RUN_CONFIG(.model_dir = "runs/digits", .save_checkpoints_steps = 500)), &digits);
@@ -9,16 +9,16 @@
  *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord", .steps = EST_FOREVER), NULL);
  *     est_estimator_free(digits);
  *
- * All state is in the model directory: a program that is started again goes on where the last checkpoint was made, with
- * the same variables, the same random numbers and the next row of its input. One trainer at a time may have a directory.
+ * All state is in the model directory: a restarted program resumes from the last checkpoint, with the same variables,
+ * the same random numbers and the next row of its input. Only one trainer at a time may use a directory.
  *
- * SIGINT and SIGTERM end a run in good order: the step is finished, the checkpoint saved, and the call returns
- * EST_CANCELLED; est_exit_code makes 75 of it, "start me again". So do evaluations, exports and predictions, at the end of
- * a batch. Where the log goes to standard error a line there says that the signal was heard, since a step that waits for
- * its input waits on: a second signal, of either kind, ends the process at once, and the run goes on from its last
- * checkpoint. A signal that comes when nothing is left to stop changes nothing, and the call returns EST_OK: it ends the
- * next call, whenever that is, and a line in the log says so; where the program has a handler of its own it is raised again when the
- * call returns instead. Between two predictions signals are the program's, as they always are with no_signals.
+ * SIGINT and SIGTERM stop a run cleanly: the step is finished, a checkpoint saved, and the call returns EST_CANCELLED,
+ * which est_exit_code maps to 75 ("start again"). Evaluations, exports and predictions stop at the end of a batch. If
+ * the log goes to standard error, a line acknowledges the signal, because a step that waits for input continues to
+ * wait. A second signal, of either kind, ends the process at once; a restart resumes from the last checkpoint. If the
+ * call has nothing left to stop when the signal arrives, it returns EST_OK; the signal then stops the next call, and a
+ * log line says so, or it is raised again on return if the program has its own handler. Between two predictions, and
+ * always with no_signals, the program handles signals itself.
  *
  * Threading: one thread at a time for each estimator. */
 #ifndef ESTOC_ESTIMATOR_H
@@ -37,30 +37,32 @@ typedef struct est_estimator est_estimator;
 
 /* --- warm start --------------------------------------------------------------------------------------------------- */
 
-/* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed, as TensorFlow's VocabInfo. Entries
- * of both vocabularies keep their values. New entries and out-of-vocabulary buckets start with the value of `backup`, or with
- * the variable's initial value (`initial`), or with 0. Linear weights, whose initial value is always 0, need `backup` for
- * anything else. */
+/* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed, as TensorFlow's VocabInfo.
+ * Entries of both vocabularies keep their values. New entries and out-of-vocabulary buckets start with the value of
+ * `backup`, or with the variable's initial value (`initial`), or with 0. Linear weights, whose initial value is always
+ * 0, need `backup` for anything else. */
 typedef struct est_vocab_info {
-    const char     *variable;       /* of the new model */
-    const char     *new_vocab;      /* a text file, an entry a line */
-    const char     *old_vocab;      /* that of the checkpoint */
-    int64_t         new_vocab_size; /* entries used; 0: all */
-    int64_t         old_vocab_size; /* 0: all */
-    int64_t         num_oov_buckets;
-    int             axis;    /* 0: rows; 1: columns */
-    bool            initial; /* true: new entries keep the variable's initial value; not together with `backup` */
-    est_initializer backup;  /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the
-                                shape of the whole variable; its `user` is borrowed until the estimator is freed */
+    const char *variable;       /* of the new model */
+    const char *new_vocab;      /* a text file, an entry a line */
+    const char *old_vocab;      /* that of the checkpoint */
+    int64_t     new_vocab_size; /* entries used; 0: all */
+    int64_t     old_vocab_size; /* 0: all */
+    int64_t     num_oov_buckets;
+    int         axis;    /* 0: rows; 1: columns */
+    bool        initial; /* true: new entries keep the variable's initial value; not together with `backup` */
+    /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the shape of the whole variable;
+     * its `user` is borrowed until the estimator is freed */
+    est_initializer backup;
 } est_vocab_info;
 
-/* Where the variables of a run that starts anew have their first values from. */
+/* The source of the initial values of a new run's variables. */
 typedef struct est_warm_start {
-    size_t                struct_size; /* filled by EST_WARM_START */
-    const char           *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
-    const char           *variables; /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
-    bool                  all;       /* all variables, slots too, but not the global step; false: trainable ones */
-    bool                  only_vocabs; /* true: none but those in `vocabs`; without the two above */
+    size_t      struct_size; /* filled by EST_WARM_START */
+    const char *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
+    const char *variables;   /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
+    /* true: all variables and slots except the global step; false: trainable variables */
+    bool                  all;
+    bool                  only_vocabs; /* true: only those in `vocabs`; excludes the two above */
     const est_rename     *renames;     /* new name, name in the checkpoint; copied */
     int                   n_renames;
     const est_vocab_info *vocabs; /* copied */
@@ -72,9 +74,9 @@ typedef struct est_warm_start {
 
 typedef struct est_estimator_options {
     size_t                struct_size; /* filled by EST_ESTIMATOR */
-    const char           *model_dir;   /* NULL: that of config; not another one */
+    const char           *model_dir;   /* NULL: that of config; must not differ from it */
     const est_run_config *config;      /* NULL: all defaults; copied */
-    const void           *params;      /* handed to model_fn; copied, params_size bytes */
+    const void           *params;      /* passed to model_fn; copied, params_size bytes */
     size_t                params_size; /* 0: params is not copied, but borrowed until the estimator is freed */
     const est_warm_start *warm_start;  /* NULL: none; copied */
 } est_estimator_options;
@@ -82,18 +84,18 @@ typedef struct est_estimator_options {
 #define EST_ESTIMATOR(...)                                                                                             \
     (&(const est_estimator_options){ .struct_size = EST_STRUCT_SIZE(est_estimator_options), __VA_ARGS__ })
 
-/* An estimator of this model; its directory is made by the first training. options NULL: all defaults. */
+/* Creates an estimator; the first training creates its directory. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_estimator_create(est_model_fn model_fn, const est_estimator_options *options,
                                                        est_estimator **out);
 EST_API void                      est_estimator_free(est_estimator *estimator); /* NULL is fine */
 
-/* What it was made with, borrowed until it is freed. In the configuration every default is filled in and what is off is
- * EST_OFF, so that a copy with some fields changed makes another estimator. */
+/* Its arguments, borrowed until it is freed. In the configuration all defaults are filled in and disabled settings are
+ * EST_OFF, so that a modified copy can be used for another estimator. */
 EST_API const char           *est_estimator_model_dir(const est_estimator *estimator);
 EST_API const est_run_config *est_estimator_config(const est_estimator *estimator);
 EST_API const est_task       *est_estimator_task(const est_estimator *estimator);
 
-/* Adds metrics to what model_fn gave, in evaluations: fn asks the model for features and labels, and for predictions by
+/* Adds metrics to those of model_fn in evaluations: fn gets features and labels from the model, predictions by
  * est_model_prediction, and calls est_model_metric; a metric of the same name is replaced. */
 typedef est_status (*est_metric_fn)(est_model *model, void *user);
 EST_API EST_MUST_CHECK est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user);
@@ -107,29 +109,30 @@ typedef struct est_train_options {
     size_t               struct_size; /* filled by EST_TRAIN_OPTIONS */
     est_input_fn         input_fn;
     void                *input_user;
-    int64_t              steps;            /* 0: no limit of more steps */
-    int64_t              max_steps;        /* 0: no limit of the global step; not both */
+    int64_t              steps;            /* additional steps; 0: no limit */
+    int64_t              max_steps;        /* global step to stop at; 0: no limit; not both */
     est_hooks            hooks;            /* borrowed until the call returns */
     est_saving_listeners saving_listeners; /* of the first checkpoint saver; borrowed until the call returns */
 } est_train_options;
 #define EST_TRAIN_OPTIONS(...)                                                                                         \
     (&(const est_train_options){ .struct_size = EST_STRUCT_SIZE(est_train_options), __VA_ARGS__ })
 
-/* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. The first row of the
- * input's files is decoded before. With early stopping among the hooks model_fn is called once more, in mode EST_EVAL over the
- * same input: a metric that evaluations do not have is an error before the first step. */
+/* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. Before that it
+ * decodes the first row of the input's files as a check. With early stopping among the hooks, model_fn is called once
+ * more, in mode EST_EVAL over the same input: an unknown metric is an error before the first step. */
 EST_API EST_MUST_CHECK est_status est_train(est_estimator *estimator, const est_train_options *options);
 
-/* What an evaluation found: metrics by name, "loss" and "global_step" among them, in the order of names. NULL, where there
- * was none, has no metrics: NaN, and step -1. */
+/* The results of an evaluation: metrics in the order of their names, including "loss" and "global_step". The functions
+ * accept NULL (no evaluation): NaN, and step -1. */
 typedef struct est_metrics est_metrics;
 EST_API int                est_metrics_count(const est_metrics *metrics);
 EST_API const char        *est_metrics_name(const est_metrics *metrics, int i);
 EST_API double             est_metrics_value(const est_metrics *metrics, int i);
 EST_API double             est_metrics_get(const est_metrics *metrics, const char *name); /* NaN: no such metric */
 EST_API int64_t            est_metrics_global_step(const est_metrics *metrics);
-/* Of est_train_and_evaluate: where exporter i of the eval spec put its export of the evaluated checkpoint; NULL: nowhere,
- * as when that evaluation was not the best (est_exporter_last_path has the best one). Borrowed until the metrics are freed. */
+/* After est_train_and_evaluate: the directory into which exporter i of the eval spec exported the evaluated checkpoint;
+ * NULL: it did not export, for example because the evaluation was not the best (est_exporter_last_path has the best
+ * one). Borrowed until the metrics are freed. */
 EST_API const char *est_metrics_export_path(const est_metrics *metrics, int i);
 EST_API void        est_metrics_free(est_metrics *metrics); /* NULL is fine */
 
@@ -145,16 +148,17 @@ typedef struct est_evaluate_options {
 #define EST_EVALUATE_OPTIONS(...)                                                                                      \
     (&(const est_evaluate_options){ .struct_size = EST_STRUCT_SIZE(est_evaluate_options), __VA_ARGS__ })
 
-/* Runs a checkpoint over the input; the metrics are the caller's (out NULL: nobody's). They also go to the event files of the
- * evaluation; where those cannot be written, as in a directory that is read-only, a warning says so. */
+/* Evaluates a checkpoint over the input; the caller owns the metrics (out may be NULL). They are also written to the
+ * event files of the evaluation; if these cannot be written, as in a read-only directory, it logs a warning. */
 EST_API EST_MUST_CHECK est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                est_metrics **out);
 
 typedef struct est_predict_options {
-    size_t             struct_size; /* filled by EST_PREDICT_OPTIONS */
-    est_input_fn       input_fn;
-    void              *input_user;
-    const char *const *keys; /* NULL: all predictions; those that the model has not are left out, one must be left */
+    size_t       struct_size; /* filled by EST_PREDICT_OPTIONS */
+    est_input_fn input_fn;
+    void        *input_user;
+    /* NULL: all predictions; keys that the model does not have are ignored, at least one must exist */
+    const char *const *keys;
     int                n_keys;
     bool               batches;         /* true: a batch at a time; else one example */
     const char        *checkpoint_path; /* NULL: the latest */
@@ -163,14 +167,14 @@ typedef struct est_predict_options {
 #define EST_PREDICT_OPTIONS(...)                                                                                       \
     (&(const est_predict_options){ .struct_size = EST_STRUCT_SIZE(est_predict_options), __VA_ARGS__ })
 
-/* Predictions one after the other. Options are checked now; nothing is computed before the first prediction is asked for. */
+/* Starts predictions. Options are checked now; nothing is computed before the first call of est_predictions_next. */
 typedef struct est_predictions    est_predictions;
 EST_API EST_MUST_CHECK est_status est_predict(est_estimator *estimator, const est_predict_options *options,
                                               est_predictions **out);
-/* The next one; EST_OUT_OF_RANGE at the end. */
+/* Advances to the next prediction; EST_OUT_OF_RANGE at the end. */
 EST_API EST_MUST_CHECK est_status est_predictions_next(est_predictions *predictions);
-/* Its values, borrowed until the next one; NULL: no such key. Of a ragged prediction an example has its own row; a batch has
- * the values of all rows, and their splits under "<key>/splits". */
+/* The values of the current prediction, borrowed until the next one; NULL: no such key. For a ragged prediction an
+ * example has its own row; a batch has the values of all rows, and their splits under "<key>/splits". */
 EST_API const est_tensor *est_predictions_get(const est_predictions *predictions, const char *key);
 EST_API int               est_predictions_count(const est_predictions *predictions);
 EST_API const char       *est_predictions_key(const est_predictions *predictions, int i);
@@ -178,8 +182,7 @@ EST_API void              est_predictions_free(est_predictions *predictions); /*
 
 /* --- hooks that need the estimator -------------------------------------------------------------------------------- */
 
-/* Each is made on the heap and freed with est_hook_free, as those of estoc/hooks.h. The estimator is borrowed until
- * then. */
+/* Each is allocated on the heap and freed with est_hook_free, as those of estoc/hooks.h. They borrow the estimator. */
 
 typedef struct est_in_memory_options {
     size_t       struct_size; /* filled by EST_IN_MEMORY */
@@ -193,12 +196,12 @@ typedef struct est_in_memory_options {
 #define EST_IN_MEMORY(...)                                                                                             \
     (&(const est_in_memory_options){ .struct_size = EST_STRUCT_SIZE(est_in_memory_options), __VA_ARGS__ })
 
-/* Evaluates a training from within, without a checkpoint: the variables are copied into a second graph, in mode EST_EVAL,
- * when the session has been made, every n runs, and at the end. For one machine. Training waits meanwhile. */
+/* Evaluates during training without a checkpoint: copies the variables into a second graph, in mode EST_EVAL, after the
+ * session is created, every n runs, and at the end. Training waits meanwhile. Only for training in one process. */
 EST_API est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_memory_options *options);
 
-/* Stops at a global step, and for all but the chief not before a checkpoint of it has been saved, so that workers which
- * are done stay as long as the chief is. They look every wait_secs; 0: 30. */
+/* Stops at a global step; workers other than the chief stop only after a checkpoint of that step is saved, so that they
+ * stay as long as the chief. They check every wait_secs; 0: 30. */
 EST_API est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs);
 
 /* --- train_and_evaluate ------------------------------------------------------------------------------------------- */
@@ -232,37 +235,36 @@ typedef struct est_eval_spec {
     const char   *name;
     est_hooks     hooks;
     est_exporters exporters;
-    double        start_delay_secs; /* 0: 120; EST_OFF: none; of a separate evaluator */
+    double        start_delay_secs; /* 0: 120; EST_OFF: none; for a separate evaluator */
     double        throttle_secs;    /* 0: 600; EST_OFF: none */
 } est_eval_spec;
 #define EST_EVAL_SPEC(...) (&(const est_eval_spec){ .struct_size = EST_STRUCT_SIZE(est_eval_spec), __VA_ARGS__ })
 
-/* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
- * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.
+/* Trains, and evaluates and exports after checkpoints, in the role that TF_CONFIG gives this process. *out (may be
+ * NULL) receives the last evaluation, NULL if there was none; est_metrics_export_path has the exports made after it.
  *
- * In a cluster an evaluator task evaluates. Without one the chief (of workers in step the one that leads) evaluates the
- * last checkpoint and exports when the training has ended and all others have left, unlike TensorFlow; killed or
- * stopped in that, it does it when it is started again, and trains no more then. With eval_distribute workers do it
- * together.
+ * In a cluster an evaluator task evaluates. Without an evaluator the chief evaluates the last checkpoint and exports
+ * after training has ended and all other tasks have left, unlike in TensorFlow. If it is killed or stopped during that,
+ * a restart repeats only the evaluation and export. With eval_distribute all workers evaluate.
  *
- * What would fail at the first evaluation is found before the first step, by a program on its own, by the chief of a cluster
- * and by its evaluator. For this the evaluation's input_fn is called once more, its dataset freed and not iterated; of files
- * that its stages read, the first row is read and decoded, pipes left alone. model_fn is called once more in mode EST_EVAL
- * and once for every input of an exporter. These graphs never run. An error names:
+ * Preflight: a single process, the chief of a cluster and its evaluator find errors of the first evaluation before the
+ * first step. They call the evaluation's input_fn once more and free its dataset without iterating it; the first row of
+ * files that its stages read is decoded, except from pipes. model_fn is called once more in mode EST_EVAL and once for
+ * every input of an exporter. These graphs never run. Errors are:
  *
- *  - an input_fn that fails, files that are missing, have no row, or whose first row lacks a column (a chief whose machine
- *    does not have the files goes on);
- *  - a model_fn that fails in mode EST_EVAL, or with what an exporter receives; variables that the training does not have, or
- *    with other shapes;
+ *  - an input_fn that fails, files that are missing, have no row, or whose first row lacks a column (a chief without
+ *    access to the files continues);
+ *  - a model_fn that fails in mode EST_EVAL or for the input of an exporter; variables that the training does not have,
+ *    or with other shapes;
  *  - a metric of an exporter or of early stopping (estoc/early_stopping.h) that evaluations do not have;
  *  - directories for results and exports that cannot be written to.
  *
- * Early stopping that cannot stop the run, for lack of evaluations before its end, is warned of. */
+ * A warning is logged for early stopping that cannot stop the run, because no evaluation takes place before its end. */
 EST_API EST_MUST_CHECK est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train,
                                                          const est_eval_spec *eval, est_metrics **out);
 
-/* What a program should return for the status of its run: 0 for EST_OK, 75 for EST_CANCELLED when a signal ended its last
- * call of the library (start it again and it goes on), else 1. */
+/* The exit code of a program for the status of its run: 0 for EST_OK, 75 for EST_CANCELLED when a signal ended its last
+ * call of the library (start it again to resume), else 1. */
 EST_API int est_exit_code(est_status status);
 
 #ifdef __cplusplus

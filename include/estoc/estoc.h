@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Everything: include this one.
+ * The whole public API: include this header.
  *
- * Option and list macros (EST_RUN_CONFIG, EST_HOOKS) make compound literals: what they make lives until the end of the block
- * that they are written in, which is enough for a call. What a wrong argument does is in estoc/status.h: an error or "nothing",
- * never a crash. */
+ * Option and list macros (EST_RUN_CONFIG, EST_HOOKS) are compound literals, which live until the end of the enclosing
+ * block: long enough for a call. A wrong argument is an error or gives "nothing", never a crash: see estoc/status.h. */
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading event files: the summaries that training and evaluations write and TensorBoard shows, TensorFlow's own included.
+ * Reading event files: the summaries that training and evaluations write and TensorBoard shows, TensorFlow's own
+ * included.
  *
  *     est_events     *events = NULL;
  *     est_event_entry entry;
@@ -14,8 +15,8 @@
  *     if (status == EST_OUT_OF_RANGE) status = EST_OK; // the end, not an error
  *     est_events_close(events);
  *
- * Scalars, histograms and images exist in two forms, the first (v1) of tf.compat.v1.summary, the second (v2) of tf.summary. An entry
- * has the same kind in both.
+ * Scalars, histograms and images exist in two forms, the first (v1) of tf.compat.v1.summary, the second (v2) of
+ * tf.summary. An entry has the same kind in both.
  *
  * Threading: one thread at a time for each reader. */
 #ifndef ESTOC_EVENTS_H
@@ -28,7 +29,7 @@ extern "C" {
 #endif
 
 typedef enum est_entry_kind {
-    EST_ENTRY_OTHER = 0, /* nothing, or something unknown */
+    EST_ENTRY_OTHER = 0, /* empty or unknown */
 
     /* Values of summaries; they have a tag. */
     EST_ENTRY_SCALAR,    /* number */
@@ -38,7 +39,7 @@ typedef enum est_entry_kind {
     EST_ENTRY_TENSOR,    /* est_entry_tensor() */
     EST_ENTRY_AUDIO,     /* bytes: an Audio message */
 
-    /* Other events; they have none. */
+    /* Other events; they have no tag. */
     EST_ENTRY_VERSION,      /* text: "brain.Event:2", the first event of a file */
     EST_ENTRY_GRAPH,        /* bytes: a GraphDef */
     EST_ENTRY_META_GRAPH,   /* bytes: a MetaGraphDef */
@@ -50,12 +51,12 @@ typedef enum est_entry_kind {
 /* One value of a summary, or another event. All of it is borrowed until the next call with its reader. */
 typedef struct est_event_entry {
     const char    *path;      /* of its file */
-    uint64_t       record;    /* which event of the file it is in, from 0: an event may have several values */
-    uint64_t       offset;    /* the byte where that begins */
+    uint64_t       record;    /* number of its event in the file, from 0: an event may have several values */
+    uint64_t       offset;    /* byte offset of that event */
     double         wall_time; /* seconds since 1970 */
     int64_t        step;
     est_entry_kind kind;
-    est_str        tag;    /* of a value of a summary; data NULL: it is another event */
+    est_str        tag;    /* of a summary value; data NULL: another event */
     est_str        plugin; /* of TensorBoard, in the second form: "scalars", "text"; empty in the first */
     double         number; /* of a scalar, else NaN */
     est_str        text;   /* of a text or version, else empty */
@@ -64,26 +65,26 @@ typedef struct est_event_entry {
 
 typedef struct est_events est_events;
 
-/* Opens an event file; or all event files of a directory, one after the other by their names, which begin with the time they were
- * made at. Directories in it (the "eval" of a model directory) are not read. EST_NOT_FOUND: there is none. */
+/* Opens an event file; or all event files of a directory, one after the other by their names, which begin with the time
+ * they were made at. Directories in it (the "eval" of a model directory) are not read. EST_NOT_FOUND: no event file. */
 EST_API EST_MUST_CHECK est_status est_events_open(const char *path, est_events **out);
 
-/* The next entry; EST_OUT_OF_RANGE (without a message) at the end. A file that is still written, or whose writer was killed, may
- * end within an event: it is read up to there (est_events_is_cut), and after the last file a further call looks whether there is more
- * by now. EST_DATA_LOSS: a file is damaged; the error names file, event and byte. */
+/* The next entry; EST_OUT_OF_RANGE (without a message) at the end. A file that is still being written, or whose writer
+ * was killed, may end within an event: it is read up to there (est_events_is_cut), and after the last file a further
+ * call checks for new data. EST_DATA_LOSS: a file is damaged; the error names file, event and byte. */
 EST_API EST_MUST_CHECK est_status est_events_next(est_events *events, est_event_entry *out);
 
-/* After EST_OUT_OF_RANGE: whether the last file ended within an event, and where that begins: its number and its byte (either
- * may be NULL). */
+/* After EST_OUT_OF_RANGE: whether the last file ended within an event, and the number and byte offset of that event
+ * (either may be NULL). */
 EST_API bool est_events_is_cut(const est_events *events, uint64_t *record, uint64_t *offset);
 
 /* NULL is fine. */
 EST_API void est_events_close(est_events *events);
 
-/* What a value of a summary has, as tf.summary of TensorFlow 2 stores it, in both forms; the tensor is the caller's.
+/* The tensor of a summary value, as tf.summary of TensorFlow 2 stores it, for both forms; the caller owns it.
  *   scalar     a scalar: float32 in the first form
  *   text       strings
- *   histogram  float64 [buckets, 3]: left edge, right edge, count; empty buckets at both ends of the first form are left out
+ *   histogram  float64 [buckets, 3]: left edge, right edge, count; without empty buckets at both ends of the first form
  *   image      strings: width, height, encoded pictures (PNG)
  *   tensor     the tensor
  * EST_INVALID_ARGUMENT: it is another kind of entry. EST_DATA_LOSS: its bytes are damaged. */

@@ -10,7 +10,8 @@
  *     status = est_example_serialize(ex, &bytes);     (then est_tfrecord_write(writer, bytes.data, bytes.size))
  *     est_example_reset(ex);
  *
- * Reading: say once which features are wanted, then turn any number of serialized examples into one batch of tensors.
+ * Reading: create a parser for the features to read, then parse any number of serialized examples into one batch of
+ * tensors.
  *
  *     static const est_feature_spec specs[] = {
  *         { .name = "price",  .dtype = EST_F32, .shape = { 1, { 3 } } },              three values, required
@@ -20,10 +21,10 @@
  *     est_example_parser_create(specs, 3, &parser);
  *     est_example_parse(parser, records, n, batch);   (batch[i] belongs to specs[i])
  *
- * Types are never converted: a float32 feature stored as int64 is an error, as in TensorFlow. When a name occurs twice in
- * an example, the last one counts.
+ * Types are never converted: a float32 feature stored as int64 is an error, as in TensorFlow. When a name occurs twice
+ * in an example, the last one counts.
  *
- * Threading: one thread at a time for each object; use a parser a thread. */
+ * Threading: one thread at a time for each object; use one parser per thread. */
 #ifndef ESTOC_EXAMPLE_H
 #define ESTOC_EXAMPLE_H
 
@@ -45,17 +46,16 @@ typedef struct est_example est_example;
 /* A builder without features. */
 EST_API EST_MUST_CHECK est_status est_example_create(est_example **out);
 
-/* Gives a feature its n values, all copied; the name's second value replaces the first. A failure is kept and reported
- * by est_example_serialize. */
+/* Sets the n values (copied) of a feature; setting it again replaces them. est_example_serialize reports failures. */
 EST_API void est_example_set_bytes(est_example *example, const char *name, const est_str *values, size_t n);
 EST_API void est_example_set_f32s(est_example *example, const char *name, const float *values, size_t n);
 EST_API void est_example_set_i64s(est_example *example, const char *name, const int64_t *values, size_t n);
 
-/* The bytes of the Example, borrowed until the builder is used again. Features are in the order of their names, so equal
- * examples have equal bytes. */
+/* The bytes of the Example, borrowed until the builder is used again. Features are in the order of their names, so
+ * equal examples have equal bytes. */
 EST_API EST_MUST_CHECK est_status est_example_serialize(est_example *example, est_str *out);
 
-/* Takes all features out again and forgets a failure. */
+/* Removes all features and clears a failure. */
 EST_API void est_example_reset(est_example *example);
 
 /* NULL is fine. */
@@ -67,7 +67,7 @@ typedef struct est_sequence_example est_sequence_example;
 /* A builder without features. */
 EST_API EST_MUST_CHECK est_status est_sequence_example_create(est_sequence_example **out);
 
-/* The context, filled by the est_example_set functions; borrowed until the sequence goes. */
+/* The context, filled by the est_example_set functions; borrowed until the sequence is freed. */
 EST_API est_example *est_sequence_example_context(est_sequence_example *sequence);
 
 /* Appends one step of n values to the list of that name. */
@@ -78,7 +78,7 @@ EST_API void est_sequence_example_add_f32s(est_sequence_example *sequence, const
 EST_API void est_sequence_example_add_i64s(est_sequence_example *sequence, const char *name, const int64_t *values,
                                            size_t n);
 
-/* Has a list of that name even if no step is ever added. */
+/* Adds an empty list of that name, unless it exists. */
 EST_API void est_sequence_example_add_list(est_sequence_example *sequence, const char *name);
 
 /* As the functions of the same name above, context included. */
@@ -91,11 +91,12 @@ EST_API void                      est_sequence_example_free(est_sequence_example
 /* How the values of one feature over a batch of n examples become tensors. "Values" stands for one step where a list of
  * a SequenceExample is parsed: there a row is made of steps, and `shape` is that of a step. */
 typedef enum est_feature_rows {
-    EST_ROWS_FIXED = 0, /* exactly `shape`, or the default: values [n, shape...]. In a list: any number of such steps,
-                         * values [n_steps, shape...] and splits [n + 1] */
-    EST_ROWS_PADDED, /* any number of `shape`: values [n, longest, shape...], shorter rows filled up with the default,
-                         * and lengths [n] */
-    EST_ROWS_RAGGED  /* any number: values [n_values] and splits [n + 1]. In a list: splits count steps, and
+    /* exactly `shape`, or the default: values [n, shape...]. In a list: any number of such steps, values [n_steps,
+     * shape...] and splits [n + 1] */
+    EST_ROWS_FIXED = 0,
+    /* any number of `shape`: values [n, longest, shape...], shorter rows filled up with the default, and lengths [n] */
+    EST_ROWS_PADDED,
+    EST_ROWS_RAGGED /* any number: values [n_values] and splits [n + 1]. In a list: splits count steps, and
                          * step_splits [n_steps + 1] say where the values of each step are */
 } est_feature_rows;
 
@@ -105,8 +106,8 @@ typedef struct est_feature_spec {
     est_feature_rows rows;  /* 0: EST_ROWS_FIXED */
     est_shape        shape; /* all dimensions known; zeroed: a scalar; not used by EST_ROWS_RAGGED */
 
-    /* EST_ROWS_FIXED: what an example without the feature gets, a scalar or of `shape`; NULL: such an example is an
-     * error. EST_ROWS_PADDED: the scalar to fill up with; NULL: 0 or "". Copied. */
+    /* EST_ROWS_FIXED: the value for an example without the feature, a scalar or of `shape`; NULL: such an example is an
+     * error. EST_ROWS_PADDED: the scalar to pad with; NULL: 0 or "". Copied. */
     const est_tensor *default_value;
 
     bool required; /* a missing padded or ragged feature or a missing list is an error, not a row without values */
@@ -120,7 +121,7 @@ typedef struct est_feature_batch {
     est_tensor *lengths;     /* int64: values or steps of each row before filling up */
 } est_feature_batch;
 
-/* Gives the tensors back and zeroes the structs. */
+/* Frees the tensors and zeroes the structs. */
 EST_API void est_feature_batch_clear(est_feature_batch *batch, size_t n);
 
 typedef struct est_example_parser est_example_parser;
@@ -129,8 +130,8 @@ typedef struct est_example_parser est_example_parser;
 EST_API EST_MUST_CHECK est_status est_example_parser_create(const est_feature_spec *specs, size_t n_specs,
                                                             est_example_parser **out);
 
-/* Parses n serialized Examples into batch[n_specs], which the caller clears. The bytes of strings are copied, so the
- * examples may go. An error names the example (from 0) and the feature, and leaves `batch` all zero. */
+/* Parses n serialized Examples into batch[n_specs], which the caller clears. Strings are copied, so the examples may be
+ * freed. An error names the example (from 0) and the feature, and leaves `batch` all zero. */
 EST_API EST_MUST_CHECK est_status est_example_parse(est_example_parser *parser, const est_str *examples, size_t n,
                                                     est_feature_batch *batch);
 

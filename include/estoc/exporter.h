@@ -2,14 +2,14 @@
  *
  * Exporting: trained models as SavedModels, by hand or by exporters after evaluations.
  *
- * An export is a directory <base>/<seconds since 1970> with saved_model.pb, variables/ and assets/, as TensorFlow Serving
- * and tf.saved_model.load read it. It appears under its name only when it is complete and was checked: the exported graph
- * is read back, run by this library on rows, and must give the model's own numbers. The rows are some of the batch that
- * the estimator trained or evaluated with last; a model that refuses them is not exported. Features that had none, and
- * estimators that did neither, get made up ones. A model that takes none of these goes out unchecked, with a warning. Outputs
- * that depend on random numbers are run, but not compared, with a line in the log.
+ * An export is a directory <base>/<seconds since 1970> with saved_model.pb, variables/ and assets/, as TensorFlow
+ * Serving and tf.saved_model.load read it. It appears under its name only when it is complete and was checked: the
+ * exported graph is read back, run by this library on rows, and must give the model's own numbers. The rows come from
+ * the batch that the estimator trained or evaluated with last; a model that fails on them is not exported. Without such
+ * rows the check generates values. A model that accepts no generated rows is exported unchecked, with a warning.
+ * Outputs that depend on random numbers are run but not compared, with a line in the log.
  *
- * A process that is killed leaves a directory temp-<seconds>-estoc, which no server looks at and the next export removes.
+ * A killed process leaves a directory temp-<seconds>-estoc, which servers ignore and the next export removes.
  *
  * Threading: one thread at a time. */
 #ifndef ESTOC_EXPORTER_H
@@ -21,17 +21,17 @@
 extern "C" {
 #endif
 
-/* Tensors that requests may feed in place of a receiver's own: features as model_fn sees them, behind the parsing. The
- * signatures that take them are called "<name>:<key>". */
+/* Tensors that requests may feed in place of the receiver's placeholders: features as model_fn sees them, after
+ * parsing. The signatures that take them are called "<name>:<key>". */
 typedef struct est_receiver_alternative {
     const char        *name;
     const char *const *features; /* [n_features], with their "<feature>/splits" or "/lengths"; NULL: all */
     int                n_features;
 } est_receiver_alternative;
 
-/* What an exported model is fed. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
- * placeholder a feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; a graph to
- * train or to evaluate with is fed its labels in the same way, among the features. */
+/* The input of an exported model. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
+ * placeholder per feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; graphs to
+ * train or evaluate get their labels in the same way, among the features. */
 typedef struct est_serving_input {
     const est_feature_spec *parse; /* [n_parse]: a parsing receiver; NULL: raw */
     int                     n_parse;
@@ -43,7 +43,7 @@ typedef struct est_serving_input {
     int                             n_alternatives;
 } est_serving_input;
 
-/* How to export. An export has a graph for every input that is given, one at least: to serve, to train, to evaluate. */
+/* How to export. An export has a graph for every given input, at least one of: serving, training, evaluation. */
 typedef struct est_export_options {
     size_t             struct_size;     /* filled by EST_EXPORT */
     est_serving_input  input;           /* tag "serve" */
@@ -56,57 +56,59 @@ typedef struct est_export_options {
 } est_export_options;
 #define EST_EXPORT(...) (&(const est_export_options){ .struct_size = EST_STRUCT_SIZE(est_export_options), __VA_ARGS__ })
 
-/* Exports into a new directory below `base`, whose path goes into `path` (NULL: not wanted). The checkpoint is the one
- * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none;
- * EST_FAILED_PRECONDITION: a variable of it is NaN, or the model has one that it lacks. A failure leaves the exports that
- * are there as they were; EST_DATA_LOSS: the check found that the export answers otherwise than the model.
+/* Exports into a new directory below `base` and writes its path into `path` (may be NULL). The checkpoint is the given
+ * one, the latest, or that of the warm start; EST_NOT_FOUND: there is none; EST_FAILED_PRECONDITION: it has a NaN or
+ * lacks a variable of the model. EST_DATA_LOSS: the check found that the outputs of the export differ from the model's.
+ * A failure leaves existing exports unchanged.
  *
- * Signatures to serve: what model_fn gave by est_model_export_..., else all predictions as "serving_default". Those that
- * classify and regress need a parsing receiver (or one raw string) and are left out with any other, with a line in the log.
- * Graphs to train and to evaluate have one, "train" and "eval": the loss, "predictions/<key>", and for every metric
- * "metrics/<name>/value" and "/update_op".
+ * Serving signatures: the outputs that model_fn registered with est_model_export_..., else all predictions as
+ * "serving_default". Classify and regress signatures need a parsing receiver (or one raw string); with any other they
+ * are excluded, with a line in the log. Graphs to train and to evaluate have one signature each, "train" and "eval":
+ * the loss, "predictions/<key>", and for every metric "metrics/<name>/value" and "/update_op".
  *
- * The variables are those of the first graph of train, eval and serve, so that slots of optimizers are only there with the
- * first. */
+ * The exported variables are those of the first graph in the order train, eval, serve, so that only a train graph
+ * brings the optimizer's slots. */
 EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimator, const char *base,
                                                          const est_export_options *options,
                                                          char                      path[EST_CHECKPOINT_PATH_MAX]);
 
-/* Finds before a training what est_export_saved_model would refuse after it: builds the same graphs and writes nothing. Called
- * by the check of an exporter, it also finds variables that the training does not have, or with other shapes. */
+/* Checks before training whether est_export_saved_model would succeed: builds the same graphs and writes nothing.
+ * Called by the check of an exporter, it also finds variables that the training does not have, or with other shapes. */
 EST_API EST_MUST_CHECK est_status est_export_check_model(est_estimator *estimator, const est_export_options *options);
 
-/* --- exporters ------------------------------------------------------------------------------------------------------- */
+/* --- exporters ---------------------------------------------------------------------------------------------------- */
 
-/* Who decides after an evaluation whether to export. One of your own is a struct that has this one in it, found again by
- * EST_CONTAINER_OF:
+/* An exporter decides after an evaluation whether to export. To write your own, embed this struct in yours and find it
+ * again with EST_CONTAINER_OF:
  *
  *     static est_status after_a_good_one(est_exporter *exporter, est_estimator *estimator, const char *export_path,
  *                                        const char *checkpoint_path, const est_metrics *metrics,
  *                                        bool is_the_final_export, char path[EST_CHECKPOINT_PATH_MAX])
  *     {
  *         if (est_metrics_get(metrics, "accuracy") < 0.9) return EST_OK;
- *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path), path);
+ *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path),
+ *                                       path);
  *     }
  *
- * The checkpoint has the values that were evaluated, and stays until the call returns, whatever the trainer removes: an
- * evaluator gives a path of links to its files. Where the file system has none it may vanish; an export that fails then
- * is skipped, with a warning. `path` is empty when it is called, and gets the directory of the export if there is one.
+ * The checkpoint has the evaluated values and exists until the call returns, even if the trainer removes it: an
+ * evaluator passes a path of hard links to its files. Where the file system has no hard links it may vanish; an export
+ * that fails then is skipped, with a warning. `path` is empty at the call and receives the directory of the export, if
+ * any.
  *
- * The last two members are for what can be known before the first step of est_train_and_evaluate; zero leaves it out. */
+ * The last two members are for checks before the first step of est_train_and_evaluate; zero skips them. */
 struct est_exporter {
     const char *name; /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
     est_status (*export_model)(est_exporter *exporter, est_estimator *estimator, const char *export_path,
                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
                                char path[EST_CHECKPOINT_PATH_MAX]);
     void (*free)(est_exporter *exporter); /* NULL: nothing to free */
-    const char *metric; /* that it compares: evaluations must have it; NULL: none, or whichever; borrowed as the name */
-    est_status (*check)(est_exporter  *exporter,
-                        est_estimator *estimator); /* whether it could; NULL: nothing to check */
+    /* the metric that it compares, which evaluations must have; NULL: no check; borrowed like the name */
+    const char *metric;
+    est_status (*check)(est_exporter *exporter, est_estimator *estimator); /* whether it could export; NULL: no check */
 };
 
-/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the export_path. `path` gets the
- * directory of the export, "" when there is none; NULL: not wanted. */
+/* Calls an exporter, as est_train_and_evaluate does after an evaluation with <model_dir>/export/<name> as export_path.
+ * `path` (may be NULL) receives the directory of the export, "" when there is none. */
 EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
                                                       const char *export_path, const char *checkpoint_path,
                                                       const est_metrics *metrics, bool is_the_final_export,
@@ -114,41 +116,40 @@ EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, es
 
 /* Its name, borrowed until it is freed. */
 EST_API const char *est_exporter_name(const est_exporter *exporter);
-/* The directory that a latest, final or best exporter wrote last in this process, "" when there is none: of the best one
- * the best model, also when the last evaluation was not. Borrowed until the exporter is freed, and good until its next
- * export. One of your own has "". */
+/* The last directory that a latest, final or best exporter wrote in this process, "" when there is none; for the best
+ * exporter that of the best model, even if the last evaluation was not the best. Borrowed until the exporter is freed,
+ * valid until its next export. "" for your own exporters. */
 EST_API const char *est_exporter_last_path(const est_exporter *exporter);
 EST_API void        est_exporter_free(est_exporter *exporter); /* NULL is fine */
 
-/* current is better than best. */
+/* Returns whether current is better than best. */
 typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_metrics *current);
 
-/* What Latest, Final and Best need to know. */
+/* Options of the latest, final and best exporter. */
 typedef struct est_exporter_options {
     size_t             struct_size; /* filled by EST_EXPORTER */
-    est_export_options saved_model; /* checkpoint_path and struct_size are not looked at; copied */
+    est_export_options saved_model; /* checkpoint_path and struct_size are ignored; copied */
 
-    /* 0: 5; EST_OFF: all. The newest count by name, of those with names of 10 digits; the one just made always stays. */
+    /* 0: 5; EST_OFF: all. The newest by name are kept, among names of 10 digits; the one just written always stays. */
     int            exports_to_keep;
     est_compare_fn compare; /* best: NULL: by `metric` */
     void          *compare_user;
 
-    /* best: event files below model_dir, looked at when none of the exports there says what its evaluation was, because something
-     * else made them: the best result among them is taken to be that of an export. NULL: "eval/" "*.tfevents.*". "": what earlier
-     * processes exported does not count, whatever it says. */
+    /* best: event files below model_dir, read when no existing export has a record of its evaluation, because another
+     * program made them: the best result in the files is assumed to be that of an export. NULL: "eval/" "*.tfevents.*".
+     * "": exports of earlier processes are ignored. */
     const char *event_file_pattern;
 
-    const char
-        *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only that there is such a metric */
-    bool larger_is_better; /* best: of `metric`, its larger value */
+    const char *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only checked for existence */
+    bool        larger_is_better; /* best: the larger value of `metric` is better */
 } est_exporter_options;
 #define EST_EXPORTER(...)                                                                                              \
     (&(const est_exporter_options){ .struct_size = EST_STRUCT_SIZE(est_exporter_options), __VA_ARGS__ })
 
-/* After every evaluation; at the end only; when the evaluation is better than those of all exports that are there. An export
- * of the best exporter holds its evaluation in assets.extra/estoc_evaluation.txt, a line "<value> <name>" for each metric, so that
- * the next process knows it; evaluations that were not exported do not count. TensorFlow's exports once in every process.
- * Made on the heap; NULL and an error when an argument is wrong or memory is out. */
+/* Export after every evaluation; only at the end; when the evaluation is better than those of all existing exports. The
+ * best exporter writes the evaluation to assets.extra/estoc_evaluation.txt, a line "<value> <name>" for each metric, so
+ * that a later process knows it; evaluations without an export do not count. (TensorFlow's exports once in every
+ * process.) Allocated on the heap; NULL and an error for a wrong argument or when out of memory. */
 EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);

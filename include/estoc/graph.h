@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs and nodes: what a model is made of.
+ * Graphs and nodes: the operations of a model.
  *
  * A graph is built once by calling the functions of <estoc/ops.h> and run many times by a session. An est_node is a
  * small value that names one output of one operation, so calls nest. Builders never fail visibly: the first bad
  * operation poisons the graph, later ones pass the poison on, and est_graph_status() reports what went wrong with the
  * operation, the shapes and the line of your program that built it.
  *
- * Threading: one thread at a time while it grows; any thread may run sessions over it meanwhile it does not. A graph may
- * grow between runs; new variables need est_session_init() again. */
+ * Threading: one thread at a time while it grows; otherwise any thread may run sessions over it. A graph may grow
+ * between runs; new variables need est_session_init() again. */
 #ifndef ESTOC_GRAPH_H
 #define ESTOC_GRAPH_H
 
@@ -40,10 +40,10 @@ typedef struct est_nodes {
     ((est_nodes){ (const est_node[]){ __VA_ARGS__ },                                                                   \
                   (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
 
-/* No nodes, where a list is asked for. */
+/* An empty list of nodes. */
 #define EST_NO_NODES ((est_nodes){ 0 })
 
-/* A new empty graph. `seed` 0 leaves random operations without a seed of their own to draw one per session. */
+/* A new empty graph. `seed` 0: random operations without a seed of their own get one drawn per session. */
 EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);
 
 /* Frees the graph and every node of it. Sessions that run it must be freed first. NULL is fine. */
@@ -65,11 +65,11 @@ EST_API est_node est_named(est_node node, const char *name);
 /* Makes the operation of `node` run only after that of `before`; returns `node`. */
 EST_API est_node est_after(est_node node, est_node before);
 
-/* The device string operations made until the next call are pinned to, parts of
- * "/job:worker/replica:0/task:0/device:CPU:0"; NULL or "": free. Copied. */
+/* Pins the operations created until the next call to a device, parts of "/job:worker/replica:0/task:0/device:CPU:0";
+ * NULL or "": any device. Copied. */
 EST_API void est_graph_device(est_graph *graph, const char *device);
 
-/* What is known about a node. Names are borrowed until the graph goes. */
+/* Static properties of a node. Names are borrowed until the graph is freed. */
 EST_API const char      *est_node_name(est_node node);
 EST_API est_dtype        est_node_dtype(est_node node);
 EST_API const est_shape *est_node_shape(est_node node);
@@ -88,8 +88,8 @@ typedef struct est_gradient {
  * handle (est_variable). Errors poison the graph. */
 EST_API void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out);
 
-/* Tells the next builder calls of this thread which source line to blame, until it is called again or a graph is made;
- * <estoc/locate.h> calls it for you. `file` is borrowed until then; NULL: none. */
+/* Sets the source line that errors of the next builder calls of this thread name, until it is called again or a graph
+ * is created; <estoc/locate.h> calls it for you. `file` is borrowed until then; NULL: none. */
 EST_API void est_here(const char *file, int line);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Initializers and regularizers: small values that say how a variable starts and what it costs.
+ * Initializers and regularizers: small values that define the initial value and the regularization loss of a variable.
  *
- * Both are plain structs, passed by value and needing no graph, so that they can stand in options. Formulas and
- * defaults are TensorFlow's. Your own is a struct with your function in it.
+ * Both are plain structs, passed by value and needing no graph, so that they can be used in options. Formulas and
+ * defaults are TensorFlow's. For your own, fill the struct with your function.
  *
  * Threading: any thread; building a value with them is one thread at a time per graph. */
 #ifndef ESTOC_INITIALIZERS_H
@@ -23,7 +23,7 @@ typedef enum est_distribution { EST_DRAW_TRUNCATED_NORMAL = 0, EST_DRAW_NORMAL, 
 
 typedef struct est_initializer est_initializer;
 struct est_initializer {
-    /* The node that makes the first value; NULL: whatever the layer's default is. */
+    /* Builds the initial value; NULL: the layer's default. */
     est_node (*make)(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape);
     double           a, b; /* value; low and high; mean and deviation; scale */
     est_fan          fan;
@@ -47,7 +47,7 @@ EST_API est_initializer est_init_truncated_normal(double mean, double deviation,
 EST_API est_initializer est_init_variance_scaling(double scale, est_fan fan, est_distribution distribution,
                                                   uint64_t seed);
 
-/* Usual cases of it: Glorot 1 / mean of the fans, He 2 / fan_in, LeCun 1 / fan_in. */
+/* Common cases: Glorot 1 / mean of the fans, He 2 / fan_in, LeCun 1 / fan_in. */
 EST_API est_initializer est_init_glorot_uniform(uint64_t seed);
 EST_API est_initializer est_init_glorot_normal(uint64_t seed);
 EST_API est_initializer est_init_he_uniform(uint64_t seed);
@@ -55,14 +55,14 @@ EST_API est_initializer est_init_he_normal(uint64_t seed);
 EST_API est_initializer est_init_lecun_uniform(uint64_t seed);
 EST_API est_initializer est_init_lecun_normal(uint64_t seed);
 
-/* The first value of a variable of that shape as a node. */
+/* The initial value of a variable of that shape as a node. */
 EST_API est_node est_initial_value(est_initializer initializer, est_graph *graph, est_dtype dtype, est_shape shape);
 
 /* --- regularizers ----------------------------------------------------------------------------------------------- */
 
 typedef struct est_regularizer est_regularizer;
 struct est_regularizer {
-    /* A scalar cost of the weights; NULL: none. */
+    /* The scalar regularization loss of the weights; NULL: none. */
     est_node (*cost)(const est_regularizer *self, est_node weights);
     double      l1, l2;
     const void *user; /* for your own; borrowed until the variable is made */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers: functions that take a node, make the variables they need in its graph, and return a node.
+ * Layers: functions that take a node, create their variables in its graph, and return a node.
  *
  * A layer opens a scope of its name, made unique ("dense", "dense_1"), and names its variables in it as TensorFlow does
  * ("dense/kernel"). Variables are float32 unless the input is float64. Options may be NULL: all defaults; in a struct
@@ -22,8 +22,8 @@ typedef struct est_weight_options {
     size_t          struct_size; /* filled by EST_WEIGHT */
     est_dtype       dtype;       /* 0: float32 */
     est_initializer initializer; /* make NULL: Glorot uniform for floats, zeros for others */
-    est_regularizer regularizer; /* cost NULL: none; else its cost joins est_losses() */
-    bool            frozen;      /* true: optimizers leave it alone */
+    est_regularizer regularizer; /* cost NULL: none; else its loss is added to est_losses() */
+    bool            frozen;      /* true: not trained */
 } est_weight_options;
 
 #define EST_WEIGHT(...) (&(const est_weight_options){ .struct_size = EST_STRUCT_SIZE(est_weight_options), __VA_ARGS__ })
@@ -31,17 +31,17 @@ typedef struct est_weight_options {
 /* A variable named within the current scope, with its initializer, known to optimizers; returns its handle. */
 EST_API est_node est_weight(est_graph *graph, const char *name, est_shape shape, const est_weight_options *options);
 
-/* What a graph has collected so far. Spans are borrowed until the graph grows. */
+/* The collections of a graph. Spans are borrowed until the graph grows. */
 EST_API est_nodes est_trainable_variables(const est_graph *graph);
-EST_API est_nodes est_global_variables(const est_graph *graph); /* all that a checkpoint keeps */
-EST_API est_nodes est_local_variables(const est_graph *graph);  /* state of metrics: not kept */
+EST_API est_nodes est_global_variables(const est_graph *graph); /* saved in checkpoints */
+EST_API est_nodes est_local_variables(const est_graph *graph);  /* state of metrics, not in checkpoints */
 EST_API est_nodes est_update_ops(const est_graph *graph);       /* run with every training step (batch norm) */
-EST_API est_nodes est_losses(const est_graph *graph);           /* costs of regularizers */
+EST_API est_nodes est_losses(const est_graph *graph);           /* regularization losses */
 
 /* The sum of est_losses(), 0 when there are none. */
 EST_API est_node est_regularization_loss(est_graph *graph);
 
-/* The variable that counts training steps, int64 "global_step", made when first asked for. */
+/* The variable that counts training steps, int64 "global_step", created on first use. */
 EST_API est_node est_global_step(est_graph *graph);
 
 /* --- dense and convolution --------------------------------------------------------------------------------------- */

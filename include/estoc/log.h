@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The log: what the library tells a human while it runs.
+ * The log: messages of the library for humans.
  *
  * By default lines go to standard error, down to info. The environment variable ESTOC_LOG (error, warn, info, debug,
  * trace or off) sets the level of a program that does not set its own; "info,json" makes the lines JSON objects.
@@ -37,8 +37,8 @@ EST_API const char *est_log_level_name(est_log_level level);
  * once. */
 typedef void (*est_log_sink_fn)(void *user, est_log_level level, int64_t wall_ns, const char *line);
 
-/* Sends lines to `sink` instead of standard error; NULL: standard error again. `user` is borrowed until the sink has
- * been replaced and no thread of the library logs any more. */
+/* Sends lines to `sink` instead of standard error; NULL: standard error again. `user` is borrowed until the sink is
+ * replaced and no thread of the library is still logging. */
 EST_API void est_log_set_sink(est_log_sink_fn sink, void *user);
 
 /* A ready-made sink: every line as {"time": ..., "level": ..., "message": ...}, to the FILE that `user` is; NULL: to

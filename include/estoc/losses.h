@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 typedef enum est_reduction {
-    EST_LOSS_DEFAULT = 0,             /* that of who reduces: here EST_LOSS_SUM_OVER_BATCH_SIZE */
+    EST_LOSS_DEFAULT = 0,             /* the default of the function: here EST_LOSS_SUM_OVER_BATCH_SIZE */
     EST_LOSS_SUM_OVER_BATCH_SIZE,     /* sum(w l) / number of elements of l */
     EST_LOSS_SUM,                     /* sum(w l) */
     EST_LOSS_MEAN,                    /* sum(w l) / sum(w); 0 when sum(w) is */
@@ -62,7 +62,7 @@ EST_API est_node est_loss_poisson(est_node labels, est_node predictions, const e
 /* exp(x) - l x for x the logarithm of the prediction. */
 EST_API est_node est_loss_log_poisson(est_node labels, est_node log_predictions, const est_loss_options *options);
 
-/* What the above end with: weights and reduces l, for a loss of your own. */
+/* Weights and reduces l, for a loss of your own. */
 EST_API est_node est_loss_reduce(est_node l, const est_loss_options *options);
 
 #ifdef __cplusplus

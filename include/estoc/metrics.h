@@ -19,8 +19,8 @@ extern "C" {
 
 typedef struct est_metric {
     est_node value;
-    est_node update; /* to be run as a target with every batch */
-    est_node reset;  /* to be run as a target before the first */
+    est_node update; /* run as a target with every batch */
+    est_node reset;  /* run as a target before the first batch */
 } est_metric;
 
 typedef enum est_curve { EST_ROC = 0, EST_PR } est_curve;
@@ -87,13 +87,13 @@ EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const e
 
 /* --- metrics of your own ------------------------------------------------------------------------------------------ */
 
-/* The state of a metric: a local variable called `name` in the current scope, of float32, float64 or int64, that starts at 0.
- * It belongs to one evaluation: each starts at 0 again, no checkpoint keeps it and none must have it. Gives the handle, for
+/* The state of a metric: a local variable called `name` in the current scope, of float32, float64 or int64, that starts
+ * at 0. It belongs to one evaluation: each starts at 0, and checkpoints do not hold it. Returns the handle, for
  * est_assign_add(), est_scatter_add() and est_read_variable(). */
 EST_API est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
 
-/* A metric of such states, for est_model_metric() or a loop of your own: `updates` change them with every batch, `value`, one
- * number, is computed from what est_read_variable() gives of them.
+/* A metric of such states, for est_model_metric() or a loop of your own: `updates` change them with every batch,
+ * `value`, one number, is computed from them with est_read_variable().
  *
  *     est_node hits  = est_metric_state(graph, "top3/hits", EST_F64, EST_SHAPE_SCALAR);
  *     est_node count = est_metric_state(graph, "top3/count", EST_F64, EST_SHAPE_SCALAR);
@@ -103,23 +103,24 @@ EST_API est_node est_metric_state(est_graph *graph, const char *name, est_dtype 
  *         EST_NODES(est_assign_add(hits, batch_hits), est_assign_add(count, batch_count)),
  *         est_div_no_nan(est_read_variable(hits), est_read_variable(count))));
  *
- * Replicas and workers that evaluate together sum their states, as tf.distribute does (VariableAggregation.SUM). So the state of
- * all examples must be the sum of those of their parts: each update an est_assign_add(), est_assign_sub(), est_scatter_add() or
- * est_scatter_sub(). With any other update the metric works where one replica evaluates, and is refused elsewhere. */
+ * Replicas and workers of a distributed evaluation sum their states, as in tf.distribute (VariableAggregation.SUM). So
+ * the state over all examples must be the sum of the states over parts of them: each update an est_assign_add(),
+ * est_assign_sub(), est_scatter_add() or est_scatter_sub(). With any other update the metric works only with one
+ * replica, and is an error with several. */
 EST_API est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value);
 
 /* --- without a graph ---------------------------------------------------------------------------------------------- */
 
-/* What a model says of a row, and what is true of it. */
+/* The score and the label of a row. */
 typedef struct est_scored {
     float score;
-    float weight; /* how much the row counts; usually 1 */
+    float weight; /* weight of the row; usually 1 */
     bool  positive;
 } est_scored;
 
-/* The area under the ROC curve without thresholds: how likely a positive row has a higher score than a negative one, over all
- * pairs, those of equal scores by half. Sorts the rows. NaN: there are not both kinds of rows. est_metric_auc, which keeps no
- * rows, comes near it. */
+/* The area under the ROC curve without thresholds: the probability that a positive row has a higher score than a
+ * negative one, over all pairs; pairs of equal scores count half. Sorts the rows. NaN: only one kind of rows.
+ * est_metric_auc, which stores no rows, approximates it. */
 EST_API double est_exact_auc(est_scored *rows, size_t n);
 
 /* est_metric_accuracy without options. */

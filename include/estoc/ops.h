@@ -33,7 +33,7 @@ EST_API est_node est_placeholder(est_graph *graph, const char *name, est_dtype d
 EST_API est_node est_identity(est_node x);
 /* y = x, but no gradient flows back. */
 EST_API est_node est_stop_gradient(est_node x);
-/* Runs all of `nodes`, gives nothing: one target for many updates. */
+/* Runs all of `nodes` and has no output: one target for many updates. */
 EST_API est_node est_group(est_graph *graph, est_nodes nodes);
 /* x as another dtype; numbers to bool as x != 0. */
 EST_API est_node est_cast(est_node x, est_dtype dtype);
@@ -88,7 +88,7 @@ EST_API est_node est_pad(est_node x, est_i64s paddings, double value);
 EST_API est_node est_gather(est_node params, est_node indices, int axis);
 /* out[id[i], ...] += x[i, ...]; negative ids are dropped. n: int32 scalar or a count known now. */
 EST_API est_node est_unsorted_segment_sum(est_node x, est_node ids, est_node n_segments);
-/* Distinct values of a vector in order of first sight; *index (may be NULL) maps every element to its place. */
+/* Distinct values of a vector in order of first occurrence; *index (may be NULL) maps every element to one of them. */
 EST_API est_node est_unique(est_node x, est_node *index);
 /* Coordinates of the true elements, int64 [n, rank]. */
 EST_API est_node est_where(est_node condition);
@@ -234,33 +234,33 @@ EST_API est_node est_dropout(est_node x, double rate, uint64_t seed);
 
 /* --- lookup tables ---------------------------------------------------------------------------------------------- */
 
-/* What a vocabulary does; a zeroed struct is a valid one. */
+/* Options of a vocabulary; a zeroed struct is valid. */
 typedef struct est_table_options {
     size_t      struct_size;     /* filled by EST_TABLE */
     const char *name;            /* NULL: "vocabulary"; a name that is taken gets _1 and so on */
     int64_t     size;            /* of a file: how many lines are used, of which it must have as many; 0: all */
-    int64_t     num_oov_buckets; /* ids behind the last one that keys which are not there share, by their hash */
+    int64_t     num_oov_buckets; /* additional ids for unknown keys, which share them by hash */
     int64_t     default_id;      /* with has_default: the id of keys which are not there */
     bool        has_default;     /* false: -1, or num_oov_buckets; not both */
 } est_table_options;
 #define EST_TABLE(...) (&(const est_table_options){ .struct_size = EST_STRUCT_SIZE(est_table_options), __VA_ARGS__ })
 
-/* A vocabulary: the table from keys, strings or int64, to their numbers from 0. A file has a key a line, which ends with
- * LF or CRLF; empty lines and lines that are there twice are errors, as is a file without lines. It is read once a
- * session, before the first step that looks into the table, and errors come then. Exports take it along as an asset. A
- * list is a vector of keys, shared; none may be there twice. */
+/* A vocabulary: the table from keys, strings or int64, to their numbers from 0. A file has one key per line, which ends
+ * with LF or CRLF; empty lines, duplicate lines and an empty file are errors. Each session reads it once, before the
+ * first step that uses the table, and reports errors then. Exports include it as an asset. A list is a vector of
+ * distinct keys, shared. */
 EST_API est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key,
                                      const est_table_options *options);
 EST_API est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options);
-/* How many keys a vocabulary file has: the rows that an embedding of its ids needs, plus num_oov_buckets. Empty lines and
- * a file without lines are errors, as above; a key that is there twice is counted twice, and an error later. */
+/* How many keys a vocabulary file has: the rows that an embedding of its ids needs, plus num_oov_buckets. Empty lines
+ * and a file without lines are errors, as above; a key that is there twice is counted twice, and an error later. */
 EST_API EST_MUST_CHECK est_status est_vocabulary_count(const char *path, int64_t *out);
-/* The ids of keys of any shape, int64. Among strings int64 keys are looked up as printed in decimal. With num_oov_buckets
- * a key that is not there gets the size of the vocabulary + Fingerprint64 of it, an integer printed in decimal, modulo
- * num_oov_buckets. */
+/* The ids of keys of any shape, int64. Among strings int64 keys are looked up as printed in decimal. With
+ * num_oov_buckets a key that is not there gets the size of the vocabulary + Fingerprint64 of it, an integer printed in
+ * decimal, modulo num_oov_buckets. */
 EST_API est_node est_lookup(est_node table, est_node keys);
-/* The other way, for a vocabulary of strings: what stands at these int64 ids; `unknown` (NULL: "UNK") where nothing does.
- * Every call makes a table of its own. */
+/* The reverse lookup for a vocabulary of strings: the strings of int64 ids; `unknown` (NULL: "UNK") for invalid ids.
+ * Every call creates its own table. */
 EST_API est_node est_lookup_entry(est_node table, est_node ids, const char *unknown);
 
 /* --- variables -------------------------------------------------------------------------------------------------- */
@@ -268,7 +268,7 @@ EST_API est_node est_lookup_entry(est_node table, est_node ids, const char *unkn
 /* The handle of a variable. The shape must be fully known. A name that is taken gets _1 and so on; to share a
  * variable pass its handle. */
 EST_API est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
-/* What makes its first value, run by est_session_init(). */
+/* Sets the initial value of a variable, which est_session_init() assigns. */
 EST_API void     est_variable_initializer(est_node variable, est_node value);
 EST_API est_node est_read_variable(est_node variable);
 /* These return the update, to be run as a target. */
@@ -289,8 +289,8 @@ EST_API est_gradient est_dedup(est_gradient slices);
 EST_API est_node est_string_to_hash_bucket(est_node strings, int64_t n_buckets);
 /* Numbers as TensorFlow prints them: integers in decimal, floats as "%f", booleans as "true" and "false". */
 EST_API est_node est_as_string(est_node x);
-/* How many of the n boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not descend.
- * Integers are compared as float32. */
+/* How many of the n boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not
+ * descend. Integers are compared as float32. */
 EST_API est_node est_bucketize(est_node x, const float *boundaries, int n);
 
 /* A list of values for each row of a batch: row r has values[splits[r] .. splits[r + 1]). splits: int64 [batch + 1]. */
@@ -315,8 +315,8 @@ EST_API est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, i
  * [batch, depth]. As in TensorFlow's indicator_column, ids that are not in [0, depth) are not counted. */
 EST_API est_node est_multi_hot(est_ragged_node ids, est_node weights, int64_t depth);
 
-/* How the embeddings of one row become one: Σ w e, divided by Σ w, by 1, or by sqrt(Σ w²). The default is the mean, and the
- * sum in linear models. */
+/* How the embeddings of one row become one: Σ w e, divided by Σ w, by 1, or by sqrt(Σ w²). The default is the mean, and
+ * the sum in linear models. */
 typedef enum est_combiner {
     EST_COMBINE_DEFAULT = 0,
     EST_COMBINE_MEAN,
@@ -334,7 +334,7 @@ EST_API est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node
 /* --- serialized examples ---------------------------------------------------------------------------------------- */
 
 /* One feature of a batch of n examples: fixed ones [n, shape...]; padded ones [n, longest, shape...] and lengths [n];
- * ragged ones values and splits [n + 1]. What there is not is EST_NO_NODE. */
+ * ragged ones values and splits [n + 1]. Unused members are EST_NO_NODE. */
 typedef struct est_parsed {
     est_node values, splits, lengths;
 } est_parsed;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers: how gradients move variables.
+ * Optimizers: how gradients update variables.
  *
- * An optimizer is a plain value, made before there is a graph, so that it can stand in the options of an estimator.
+ * An optimizer is a plain value, created without a graph, so that it can be used in the options of an estimator.
  * est_minimize() turns it into operations. Formulas and defaults are those of TensorFlow's tf.compat.v1.train, or with
  * .keras those of the legacy Keras optimizers where the two differ; slots are variables named as there:
- * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m". Keras keeps numbers such as
- * "training/Adam/learning_rate" in variables too: what a restored checkpoint has counts, not what the program says.
+ * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m". Keras also keeps hyperparameters
+ * such as "training/Adam/learning_rate" in variables: the values of a restored checkpoint override those of the
+ * program.
  *
  * A learning rate of 0 is the documented default; EST_OFF stands for 0 where a field's 0 means something else. Sparse
  * gradients touch only their rows, duplicates summed first, except where noted.
@@ -68,7 +69,7 @@ typedef struct est_adam_options {
     double beta2;       /* 0: 0.999; EST_OFF: 0 */
     double epsilon;     /* 0: 1e-8, keras 1e-7; EST_OFF: 0 */
     bool   nesterov;
-    bool   lazy;  /* a sparse gradient moves its rows only; otherwise, as in TensorFlow, every row of w, m and v */
+    bool   lazy;  /* a sparse gradient updates only its rows; otherwise, as in TensorFlow, every row of w, m and v */
     bool   keras; /* powers of the betas from the global step, in place of variables of their own */
 } est_adam_options;
 #define EST_ADAM(...) (&(const est_adam_options){ .struct_size = EST_STRUCT_SIZE(est_adam_options), __VA_ARGS__ })
@@ -119,32 +120,34 @@ EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_opti
 EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
                                                         est_optimizer *out);
 
-/* --- training ------------------------------------------------------------------------------------------------------ */
+/* --- training ----------------------------------------------------------------------------------------------------- */
 
 typedef struct est_minimize_options {
-    size_t      struct_size;      /* filled by EST_MINIMIZE */
-    const char *name;             /* of the training operation; NULL: the optimizer's */
-    est_nodes   variables;        /* empty: every trainable one */
-    est_node    global_step;      /* EST_NO_NODE: est_global_step(); its handle otherwise */
-    bool        no_global_step;   /* true: not moved (another optimizer does); .keras: a counter "iter" instead */
-    bool        no_update_ops;    /* true: est_update_ops() do not run with the step */
-    double      clip_value;       /* 0: off; each element of a gradient to [-clip_value, clip_value] */
-    double      clip_norm;        /* 0: off; each gradient to that norm */
-    double      clip_global_norm; /* 0: off; all gradients together */
-    const char *slot_scope;       /* between the names of a variable and of its slot; NULL: nothing. Of .keras: before
-                                   * the names of all its variables; NULL: "training" */
+    size_t      struct_size; /* filled by EST_MINIMIZE */
+    const char *name;        /* of the training operation; NULL: the optimizer's */
+    est_nodes   variables;   /* empty: every trainable one */
+    est_node    global_step; /* EST_NO_NODE: est_global_step(); its handle otherwise */
+    /* true: not incremented (another optimizer does it); .keras: a counter "iter" instead */
+    bool   no_global_step;
+    bool   no_update_ops;    /* true: est_update_ops() do not run with the step */
+    double clip_value;       /* 0: off; each element of a gradient to [-clip_value, clip_value] */
+    double clip_norm;        /* 0: off; each gradient to that norm */
+    double clip_global_norm; /* 0: off; all gradients together */
+    /* between the names of a variable and of its slot; NULL: nothing. Of .keras: before the names of all its variables;
+     * NULL: "training" */
+    const char *slot_scope;
 } est_minimize_options;
 #define EST_MINIMIZE(...)                                                                                              \
     (&(const est_minimize_options){ .struct_size = EST_STRUCT_SIZE(est_minimize_options), __VA_ARGS__ })
 
-/* Gradients of the loss (a scalar; of anything else the sum), applied: one operation to run as a target for a training
- * step. */
+/* Computes the gradients of the loss (a scalar; anything else is summed) and applies them: returns one operation to run
+ * as a target for a training step. */
 EST_API est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options);
 
 /* Its two halves. gradients has one entry per variable; a variable that the loss does not depend on has none, and is
- * left alone. Clipping is part of the first, counting steps of the second. In a replica (estoc/strategy.h) the first is the
- * replica's own, clipping included; in the second the gradients of all replicas meet, and all get the same operation, which
- * changes each variable once. */
+ * not updated. Clipping is part of the first, counting steps of the second. In a replica (estoc/strategy.h) the first
+ * is the replica's own, clipping included; the second reduces the gradients across replicas and returns the same
+ * operation to all, which updates each variable once. */
 EST_API void     est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gradients,
                                        const est_minimize_options *options);
 EST_API est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,

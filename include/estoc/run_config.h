@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RunConfig: where a run keeps its state, how often it saves and tells, and which task of which cluster it is.
+ * RunConfig: where a run keeps its state, how often it saves and logs, and its task in a cluster.
  *
  * A zeroed struct is a valid one; every comment says what 0 means.
  *
- * In place of RunConfig.replace: copy what est_estimator_config gives, set fields, and pass the copy on. There every
- * default is filled in and what is off is EST_OFF, so it means the same the second time. Who changes how checkpoints are
- * timed sets the other of the two to EST_OFF.
+ * In place of RunConfig.replace: copy what est_estimator_config gives, set fields, and pass the copy on. In that copy
+ * all defaults are filled in and disabled settings are EST_OFF. To change the timing of checkpoints, set one of
+ * save_checkpoints_steps and save_checkpoints_secs and set the other to EST_OFF.
  *
  * In place of a session_config (ConfigProto):
  *
@@ -17,7 +17,8 @@
  *     graph_options                     none: the passes over a graph are always on
  *     device_filters, cluster_def       none: a task talks to parameter servers only
  *
- * What is read-only in TensorFlow's (cluster_spec, task_type, is_chief, master, ...) is in est_estimator_task.
+ * est_estimator_task has the read-only properties of TensorFlow's RunConfig (cluster_spec, task_type, is_chief, master,
+ * ...).
  *
  * Threading: plain values. */
 #ifndef ESTOC_RUN_CONFIG_H
@@ -31,9 +32,8 @@
 extern "C" {
 #endif
 
-/* The device that an operation is to run on, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is
- * its output 0, `op` its kind as TensorFlow calls it ("VarHandleOp"), `device` what est_graph_device said before. The
- * answer is copied. */
+/* Returns the device of an operation, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is its
+ * output 0, `op` its TensorFlow op name ("VarHandleOp"), `device` that of est_graph_device. The result is copied. */
 typedef const char *(*est_device_fn)(est_node node, const char *op, const char *device, void *user);
 
 /* Strategies in one place, as DistributeConfig. */
@@ -56,34 +56,37 @@ typedef struct est_run_config {
     int32_t     keep_checkpoint_max;           /* 0: 5; EST_OFF: keep all */
     double      keep_checkpoint_every_n_hours; /* 0: 10000 */
     int64_t     log_step_count_steps;          /* 0: 100; EST_OFF: none */
-    double      session_creation_timeout_secs; /* 0: 7200; how long a task waits for others of its cluster */
-    double      peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
-    int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: none; how late a worker starts at the most */
+    double      session_creation_timeout_secs; /* 0: 7200; how long a task waits for the others of its cluster */
+    double      peer_silence_secs;             /* 0: 10; a task that is silent for so long counts as lost */
+    int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: none; the longest delay of a worker's start */
     bool        no_graph_def;                  /* true: no .meta beside checkpoints */
     int         threads;                       /* of the session; 0: ESTOC_NUM_THREADS, else the cores it may use */
-    bool        check_numerics;                /* true: the node that first makes a NaN or infinity is named */
-    bool        no_input_position;             /* true: a resumed run starts its input anew, as TensorFlow does */
-    bool        no_signals;                    /* true: SIGINT and SIGTERM are left to the program */
-    bool        quiet; /* true: no progress line; est_log_set_level(EST_LOG_WARN) hides news, too */
+    bool        check_numerics;                /* true: fail at the first NaN or infinity, naming the node */
+    /* true: a resumed run starts its input from the beginning, as TensorFlow does */
+    bool no_input_position;
+    bool no_signals; /* true: the program handles SIGINT and SIGTERM */
+    bool quiet;      /* true: no progress line; est_log_set_level(EST_LOG_WARN) also hides informational messages */
 
-    /* How tasks and replicas train together (estoc/strategy.h). NULL: with ps tasks if there are any, each worker by itself; else on
-     * one device. Batches are those of a replica: a step takes one for each. Borrowed until the run ends, as the next. */
+    /* The strategy of training (estoc/strategy.h). NULL: asynchronous with parameter servers if the cluster has ps
+     * tasks, else one device. Batches are per replica: a step takes one for each. Borrowed until the run ends. */
     const est_strategy *train_distribute;
 
-    /* multi_worker_mirrored: every worker evaluates its part of the input (est_input_context.n_pipelines), and all have the metrics of all
-     * examples; est_evaluate is to be called by all. NULL and other strategies: one device. */
+    /* multi_worker_mirrored: every worker evaluates its part of the input (est_input_context.n_pipelines), and all get
+     * the metrics over all examples; all workers must call est_evaluate. NULL and other strategies: one device. */
     const est_strategy *eval_distribute;
 
-    const char   *cluster_json; /* NULL: the TF_CONFIG variable, if set; "{}": none */
-    const char   *protocol;     /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
-                                * "grpc": ESTOC_PROTOCOL, else "tls" */
-    est_device_fn device_fn;    /* asked about every operation that model_fn made, in training, evaluation and
-                                * prediction; not in exports, which run elsewhere. What it says is in graph.pbtxt and
-                                * .meta files; a ps task that it names has the variable. NULL: est_graph_device's */
-    void         *device_user;  /* handed to device_fn */
+    const char *cluster_json; /* NULL: the TF_CONFIG variable, if set; "{}": none */
+    /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or "grpc": ESTOC_PROTOCOL,
+     * else "tls" */
+    const char *protocol;
+    /* called for every operation of model_fn, in training, evaluation and prediction, not in exports. The devices are
+     * written to graph.pbtxt and .meta files; a ps task that it names holds the variable. NULL: est_graph_device */
+    est_device_fn                device_fn;
+    void                        *device_user;             /* passed to device_fn */
     const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
-    const est_resolver          *resolver; /* the task, from Slurm or from the program (estoc/cluster.h), in place of
-                                            * cluster_json and TF_CONFIG; copied. NULL: one of these */
+    /* the task, from Slurm or from the program (estoc/cluster.h), in place of cluster_json and TF_CONFIG; copied. NULL:
+     * one of these */
+    const est_resolver *resolver;
 } est_run_config;
 
 #define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = EST_STRUCT_SIZE(est_run_config), __VA_ARGS__ })

@@ -2,8 +2,8 @@
  *
  * Learning-rate schedules: the rate as a function of the global step, with TensorFlow's formulas.
  *
- * A schedule is a plain value, made before there is a graph and turned into a node by est_learning_rate(). Your own is
- * a struct with your function in it. p stands for step / decay_steps below.
+ * A schedule is a plain value without a graph; est_learning_rate() turns it into a node. For your own, fill the struct
+ * with your function. p stands for step / decay_steps below.
  *
  * Threading: any thread; building with them is one thread at a time per graph. */
 #ifndef ESTOC_SCHEDULES_H
@@ -26,7 +26,7 @@ struct est_schedule {
     double        alpha;        /* cosine: the smallest rate, as a part of the initial one */
     double        t_mul, m_mul; /* restarts: how periods grow and peaks shrink */
     bool          staircase;    /* p is rounded down */
-    bool          cycle;        /* polynomial: starts anew with a longer decay */
+    bool          cycle;        /* polynomial: restarts with a longer decay */
     est_i64s      boundaries;   /* piecewise; both borrowed until the node is made */
     const double *values;
     double        warmup_steps, warmup_start;
@@ -47,10 +47,10 @@ EST_API est_schedule est_polynomial_decay(double initial, int64_t decay_steps, d
 EST_API est_schedule est_piecewise_constant(est_i64s boundaries, const double *values);
 /* initial ((1 - alpha) (1 + cos(pi p)) / 2 + alpha) with p at most 1. */
 EST_API est_schedule est_cosine_decay(double initial, int64_t decay_steps, double alpha);
-/* The same again and again: periods grow by t_mul, peaks are multiplied by m_mul. 0: 2 and 1. */
+/* The same with restarts: periods grow by t_mul, peaks are multiplied by m_mul. 0: 2 and 1. */
 EST_API est_schedule est_cosine_decay_restarts(double initial, int64_t first_decay_steps, double t_mul, double m_mul,
                                                double alpha);
-/* Rises from `start` in a line to what `schedule` gives at `steps`, then follows it. */
+/* Rises linearly from `start` to the rate of `schedule` at `steps`, then follows it. */
 EST_API est_schedule est_linear_warmup(est_schedule schedule, int64_t steps, double start);
 
 /* The rate as a float32 scalar of the step, a variable's handle or an int64 scalar. */

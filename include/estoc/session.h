@@ -28,11 +28,12 @@ typedef struct est_session_options {
     bool     check_numerics; /* true: a NaN or infinity in any result ends the run, naming the node that made it */
     bool     no_passes;      /* true: run the graph exactly as built (no folding, merging, fusing) */
 
-    struct est_remote *remote; /* the tasks of a cluster that hold variables and run parts of steps (estoc/server.h);
-                                  borrowed until the session is freed. NULL: all is done here */
-    struct est_communicator
-        *communicator; /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise.
-                                  NULL: there are none, and what would meet their values stays as it is */
+    /* the tasks of a cluster that hold variables and run segments of steps (estoc/server.h); borrowed until the session
+     * is freed. NULL: everything runs in this process */
+    struct est_remote *remote;
+    /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise. NULL: there are none, and what
+     * would meet their values stays as it is */
+    struct est_communicator *communicator;
 } est_session_options;
 
 #define EST_SESSION(...)                                                                                               \
@@ -65,10 +66,10 @@ typedef struct est_feeds {
                   (int)(sizeof((const est_feed[]){ __VA_ARGS__ }) / sizeof(est_feed)) })
 #define EST_NO_FEEDS ((est_feeds){ 0 })
 
-/* Runs what `fetches` and `targets` need with feeds[i] given value[i], and puts one new tensor per fetch into out
- * (owned by the caller). Feeds are borrowed during the call. Variables are read before this run's updates, so a loss
- * fetched with a training operation is the loss before the step; est_after() orders otherwise. Plans are kept, so calling it again with the same nodes is
- * cheap; the prepared form below is cheaper still. */
+/* Runs everything that `fetches` and `targets` depend on, with the given feeds, and puts one new tensor per fetch into
+ * out (owned by the caller). Feeds are borrowed during the call. Variables are read before this run's updates, so a
+ * loss fetched with a training operation is the loss before the step; est_after() orders otherwise. Plans are kept, so
+ * calling it again with the same nodes is cheap; the prepared form below is cheaper still. */
 EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches,
                                                   est_nodes targets, est_tensor **out);
 
@@ -76,7 +77,8 @@ EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feed
 EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches,
                                                       est_nodes targets, est_step **out);
 
-/* Runs a prepared step with one value per feed, in order (NULL when there are none); allocates nothing once shapes have been seen. */
+/* Runs a prepared step with one value per feed, in order (NULL: no feeds); allocates nothing for shapes that were run
+ * before. */
 EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
 
 /* Frees a step and its plan before its session goes; variables stay. NULL is fine. */
@@ -92,7 +94,7 @@ EST_API double           est_step_scalar(const est_step *step, int i);
 EST_API EST_MUST_CHECK est_status est_session_read(est_session *session, const char *variable, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_session_write(est_session *session, const char *variable,
                                                     const est_tensor *value);
-/* How many variables the graph has, and the name of one (borrowed until the session goes). */
+/* How many variables the graph has, and the name of one (borrowed until the session is freed). */
 EST_API int         est_session_variables(const est_session *session);
 EST_API const char *est_session_variable(const est_session *session, int i);
 
@@ -115,7 +117,7 @@ EST_API EST_MUST_CHECK est_status est_step_write_timeline(est_step *step, const 
                                                           const est_timeline_options *options);
 EST_API void                      est_step_report(est_step *step, FILE *out);
 
-/* What a step costs in memory: the plan's slab, and how many times it was laid out (1 unless shapes grew). */
+/* The memory of a step: the bytes of the plan's slab, and how many times it was laid out (1 unless shapes grew). */
 EST_API size_t est_step_slab_bytes(const est_step *step);
 EST_API int    est_step_layouts(const est_step *step);
 

@@ -7,13 +7,13 @@
  * use, because retry logic keys on them: EST_ABORTED and EST_UNAVAILABLE mean "recover and continue", everything else
  * ends the run.
  *
- * A wrong argument is an error, never a crash: NULL where no comment allows it, an index that is out of range, an unknown
- * key, options of another kind (estoc/options.h). A function that returns est_status returns EST_INVALID_ARGUMENT. One that
- * looks something up (est_metrics_get, est_checkpoint_at) returns NULL for a pointer, NaN for a double, 0 for a count or a size,
- * -1 for an index or a step, false for a bool. One that returns nothing does nothing. A builder of nodes, datasets or columns
- * keeps the error for the call that ends the chain (est_graph_status, est_dataset_finish, est_columns_status); of no graph at
- * all it returns EST_NO_NODE, and est_error_message says why. A pointer to an object that was freed, or of another type, is
- * nothing that can be found out.
+ * A wrong argument is an error, never a crash: NULL where no comment allows it, an index that is out of range, an
+ * unknown key, options of another kind (estoc/options.h). A function that returns est_status returns
+ * EST_INVALID_ARGUMENT. One that looks something up (est_metrics_get, est_checkpoint_at) returns NULL for a pointer,
+ * NaN for a double, 0 for a count or a size, -1 for an index or a step, false for a bool. One that returns nothing does
+ * nothing. A builder of nodes, datasets or columns keeps the error for the call that ends the chain (est_graph_status,
+ * est_dataset_finish, est_columns_status); of no graph at all it returns EST_NO_NODE, and est_error_message says why.
+ * Pointers to freed objects, or to objects of another type, cannot be detected.
  *
  * Threading: any thread; error text belongs to the thread that saw the failure. */
 #ifndef ESTOC_STATUS_H
@@ -69,10 +69,10 @@ typedef enum est_status {
 /* The name of a code, as "INVALID_ARGUMENT"; never NULL. */
 EST_API const char *est_status_name(est_status status);
 
-/* What went wrong last in this thread; "" when nothing did. Borrowed until the thread's next failure. */
+/* The text of this thread's last failure; "" if there was none. Borrowed until the thread's next failure. */
 EST_API const char *est_error_message(void);
 
-/* Where the failure was decided, as "file.c:123"; "" when nothing failed. Borrowed until the thread's next failure. */
+/* The source location of that failure, as "file.c:123"; "" if there was none. Borrowed likewise. */
 EST_API const char *est_error_where(void);
 
 /* Records a failure for this thread and returns `status`, so that one can write `return est_fail(...)`. */
@@ -86,7 +86,7 @@ EST_API est_status est_fail_context(est_status status, const char *fmt, ...) EST
 /* Forgets this thread's last failure: est_error_message is "" again. */
 EST_API void est_error_clear(void);
 
-/* A failure as a value: how a worker thread hands its error to the thread that waits for it. */
+/* A failure as a value: how a worker thread passes its error to the waiting thread. */
 typedef struct est_error {
     est_status status;
     char       where[64];

@@ -74,8 +74,8 @@ EST_API EST_MUST_CHECK est_status est_tensor_create(est_dtype dtype, est_shape s
 EST_API EST_MUST_CHECK est_status est_tensor_create_from(est_dtype dtype, est_shape shape, const void *data,
                                                          est_tensor **out);
 
-/* A tensor over memory of the caller, borrowed until `release(user)` is called (NULL: until the tensor's last
- * reference goes). Not for strings. */
+/* A tensor over memory of the caller, borrowed until `release(user)` is called (NULL: until the tensor's last reference
+ * is dropped). Not for strings. */
 EST_API EST_MUST_CHECK est_status est_tensor_wrap(est_dtype dtype, est_shape shape, void *data,
                                                   void (*release)(void *user), void *user, est_tensor **out);
 
@@ -85,17 +85,17 @@ EST_API est_tensor *est_tensor_ref(est_tensor *tensor);
 /* Gives one reference back; the last one frees. NULL is fine. */
 EST_API void est_tensor_free(est_tensor *tensor);
 
-/* What a tensor holds. */
+/* Properties of a tensor. */
 EST_API est_dtype        est_tensor_dtype(const est_tensor *tensor);
-EST_API const est_shape *est_tensor_shape(const est_tensor *tensor); /* borrowed until the tensor goes */
+EST_API const est_shape *est_tensor_shape(const est_tensor *tensor); /* borrowed until the tensor is freed */
 EST_API int64_t          est_tensor_count(const est_tensor *tensor); /* elements */
 EST_API size_t           est_tensor_bytes(const est_tensor *tensor); /* of data; est_str elements count 16 each */
 
-/* The elements, row-major. Write only while you hold the only reference. Borrowed until the tensor goes. */
+/* The elements, row-major. Write only while you hold the only reference. Borrowed until the tensor is freed. */
 EST_API void *est_tensor_data(const est_tensor *tensor);
 
-/* Copies bytes into element i of a string tensor that only the caller holds. The bytes that were there stay until the
- * tensor goes. */
+/* Copies bytes into element i of a string tensor that only the caller holds. The previous bytes are kept until the
+ * tensor is freed. */
 EST_API EST_MUST_CHECK est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *bytes, size_t size);
 
 /* A shorter view of rows [first, first + n) of axis 0, sharing the memory. */
@@ -104,12 +104,13 @@ EST_API EST_MUST_CHECK est_status est_tensor_rows(est_tensor *tensor, int64_t fi
 /* A view of row i of axis 0, without that axis. */
 EST_API EST_MUST_CHECK est_status est_tensor_row(est_tensor *tensor, int64_t i, est_tensor **out);
 
-/* Scalars and vectors without ceremony. */
+/* Shortcuts for scalars and vectors. */
 EST_API EST_MUST_CHECK est_status est_tensor_f32(est_shape shape, const float *data, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out); /* a scalar */
 
-/* Tensors with names, and a list of them as one argument: EST_NAMED_TENSORS({ "image", images }, { "digit", digits }). */
+/* Tensors with names, and a list of them as one argument: EST_NAMED_TENSORS({ "image", images }, { "digit", digits
+ * }). */
 typedef struct est_named_tensor {
     const char *name;
     est_tensor *tensor;
@@ -128,7 +129,7 @@ typedef struct est_named_tensors {
  * starts: row r is values[splits[r]] .. values[splits[r + 1] - 1]. Both tensors are shared. */
 typedef struct est_ragged {
     est_tensor *values; /* [n_values] or [n_values, ...] */
-    est_tensor *splits; /* int64 [n_rows + 1], first 0, never falling, last n_values */
+    est_tensor *splits; /* int64 [n_rows + 1], first 0, non-decreasing, last n_values */
 } est_ragged;
 
 /* Checks splits against values; an error names the row. */

@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 typedef enum est_compression {
-    EST_COMPRESSION_DEFAULT = 0, /* reading: found out from the first bytes; writing: none */
+    EST_COMPRESSION_DEFAULT = 0, /* reading: detected from the first bytes; writing: none */
     EST_COMPRESSION_NONE    = 1,
     EST_COMPRESSION_ZLIB    = 2,
     EST_COMPRESSION_GZIP    = 3
@@ -38,7 +38,7 @@ typedef enum est_compression {
 
 typedef struct est_tfrecord_read_options {
     size_t          struct_size;      /* filled by EST_TFRECORD_READ */
-    est_compression compression;      /* 0: found out */
+    est_compression compression;      /* 0: detected */
     size_t          record_bytes_max; /* 0: 1 GiB; a longer record is EST_RESOURCE_EXHAUSTED */
     size_t          buffer_bytes;     /* 0: 1 MiB; read at a time */
 } est_tfrecord_read_options;
@@ -58,15 +58,15 @@ typedef struct est_tfrecord_reader est_tfrecord_reader;
 EST_API EST_MUST_CHECK est_status est_tfrecord_open(const char *path, const est_tfrecord_read_options *options,
                                                     est_tfrecord_reader **out);
 
-/* The next record, borrowed until the next call with this reader; EST_OUT_OF_RANGE (without a message) at the end. After
- * a failure the reader stays before the record that failed, and a further call tries it again: how a file that is still
- * being written is followed. */
+/* The next record, borrowed until the next call with this reader; EST_OUT_OF_RANGE (without a message) at the end.
+ * After a failure the reader stays before the failed record, and a further call tries it again; use this to follow a
+ * file that is still being written. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_next(est_tfrecord_reader *reader, est_str *record);
 
-/* Where the reader is: before the record that est_tfrecord_next would return. */
+/* The position of the reader: before the record that est_tfrecord_next would return. */
 EST_API est_tfrecord_position est_tfrecord_tell(const est_tfrecord_reader *reader);
 
-/* Goes to a place that est_tfrecord_tell gave, of this file. In a compressed file this reads what lies before it. */
+/* Seeks to a position of est_tfrecord_tell in this file. In a compressed file this reads everything before it. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_seek(est_tfrecord_reader *reader, est_tfrecord_position position);
 
 /* Closes the file and frees the reader. NULL is fine. */
@@ -86,17 +86,17 @@ typedef struct est_tfrecord_write_options {
 
 typedef struct est_tfrecord_writer est_tfrecord_writer;
 
-/* Makes an empty file, or empties the one that is there. `options` may be NULL. */
+/* Creates an empty file, or truncates an existing one. `options` may be NULL. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_create(const char *path, const est_tfrecord_write_options *options,
                                                       est_tfrecord_writer **out);
 
-/* Appends a record. After a failure the file is of no use; later calls fail too. */
+/* Appends a record. After a failure the file is unusable, and later calls also fail. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_write(est_tfrecord_writer *writer, const void *bytes, size_t size);
 
-/* Hands all records to the system, so that a reader of the file sees them. Costs some compression. */
+/* Writes all buffered records to the file, so that readers see them. Reduces the compression ratio. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_flush(est_tfrecord_writer *writer);
 
-/* Completes the file and closes it. The writer is freed whatever is returned. */
+/* Completes the file and closes it. The writer is freed in any case. */
 EST_API EST_MUST_CHECK est_status est_tfrecord_finish(est_tfrecord_writer *writer);
 
 /* Frees the writer without completing the file, for after an error. NULL is fine. */

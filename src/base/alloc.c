@@ -18,7 +18,7 @@
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static atomic_uint_least64_t alloc_count;
-static _Thread_local size_t  failed_bytes; /* of the last allocation that failed; 0: of none since it was told */
+static _Thread_local size_t  failed_bytes; /* of the last failed allocation; 0: none since the last report */
 
 static void *noted(void *p, size_t bytes)
 {
@@ -36,7 +36,7 @@ void est_no_memory_at(const char *file, int line)
     failed_bytes = 0;
 }
 
-/* Counts one allocation; false when it has to fail: a test asked for it, or no block can be that large. */
+/* Counts one allocation; false when it must fail: a test injected the failure, or no block can be that large. */
 static bool alloc_begin(size_t bytes)
 {
     atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
@@ -120,7 +120,7 @@ void est_unreserve(void *p, size_t bytes)
 }
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* of Linux 6.1; others refuse it, and a thread of the kernel does the same in its own time */
+#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels reject it, and a kernel thread does the same later */
 #endif
 
 /* Only pages that are all within. */

@@ -2,8 +2,8 @@
  *
  * Memory: plain allocation that tests can count and fail, aligned blocks for tensor data, and arenas.
  *
- * Everything in the library allocates through these calls. They return NULL when memory is out and note the size; the caller
- * returns est_no_memory(). Any thread. */
+ * Everything in the library allocates through these calls. They return NULL when memory is out and note the size; the
+ * caller returns est_no_memory(). Any thread. */
 #ifndef EST_BASE_ALLOC_H
 #define EST_BASE_ALLOC_H
 
@@ -26,22 +26,22 @@ void  est_free(void *p); /* NULL is fine */
 void  est_free_aligned(void *p);
 char *est_strdup(const char *s);
 
-/* EST_RESOURCE_EXHAUSTED, with a message that tells the size of the last allocation that failed in this thread, and this place. */
+/* EST_RESOURCE_EXHAUSTED, with the size of the last failed allocation of this thread and the source location. */
 #define est_no_memory() (est_no_memory_at(__FILE__, __LINE__), EST_RESOURCE_EXHAUSTED)
 void est_no_memory_at(const char *file, int line);
 
-/* Gives memory that was freed, and that the C library keeps for later, back to the system. Takes milliseconds: for after a peak
- * that is not expected to come again. */
+/* Gives memory that was freed, and that the C library keeps for later, back to the system. Takes milliseconds: for
+ * after a peak that is not expected to come again. */
 void est_alloc_trim(void);
 
-/* Zeroed memory of which only what is touched costs anything, for arrays whose size is a limit; freed with est_unreserve
- * and the same size. */
+/* Reserves zeroed memory whose pages are allocated when they are first touched, for arrays whose size is a limit; freed
+ * with est_unreserve and the same size. */
 void *est_reserve(size_t bytes);
 void  est_unreserve(void *p, size_t bytes); /* NULL is fine */
 
-/* Whether memory of est_zalloc_aligned or est_reserve is to come in large pages, which are easier to find, or in small ones,
- * which cost less where little of it is touched. Wishes. What is there in small pages moves to large ones; what was never
- * touched still takes no memory. */
+/* Advises the kernel to use large pages for memory of est_zalloc_aligned or est_reserve, which need fewer TLB entries,
+ * or small ones, which use less memory where little is touched. Existing small pages move to large ones; untouched
+ * memory is still not allocated. */
 void est_pages_large(void *p, size_t bytes);
 void est_pages_small(void *p, size_t bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of public functions. What a wrong one does is said once, in estoc/status.h. */
+ * Checks of arguments of public functions; estoc/status.h has the rules for wrong arguments. */
 #ifndef EST_BASE_ARGUMENT_H
 #define EST_BASE_ARGUMENT_H
 
@@ -12,7 +12,7 @@
         if ((argument) == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);          \
     } while (0)
 
-/* Whether a list { data, n } (est_nodes, est_i64s, ...) has what its n says. */
+/* Whether a list { data, n } (est_nodes, est_i64s, ...) is valid: n is 0, or n is above 0 and data is set. */
 #define EST_LIST_OK(list) ((list).n >= 0 && ((list).n == 0 || (list).data != NULL))
 
 #endif

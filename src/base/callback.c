@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a function of the user's returned. */
+ * Checks the status that a user's callback returned (see callback.h). */
 #include "base/callback.h"
 
 #include <stdarg.h>

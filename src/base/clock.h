@@ -14,8 +14,8 @@
 /* Nanoseconds since some fixed moment; never goes back. */
 int64_t est_now_ns(void);
 
-/* A duration that may be set by a user: below 0, or no number, is 0; what a clock will not live to see is a moment far away, which can
- * still be added to now. */
+/* A user-defined duration in nanoseconds: negative values and NaN become 0; huge values are clamped so that they can be
+ * added to the current time. */
 int64_t est_secs_to_ns(double secs);
 
 /* Nanoseconds since 1970-01-01 UTC. */
@@ -36,7 +36,7 @@ typedef struct est_clock {
 /* Uses `clock` from now on, borrowed until replaced; NULL: the system's. */
 void est_clock_set(const est_clock *clock);
 
-/* A clock that moves only when told to, or when someone sleeps on it: est_clock_set(&manual.clock). Any thread. */
+/* A manual clock, which advances by calls or when a thread sleeps on it: est_clock_set(&manual.clock). Any thread. */
 typedef struct est_manual_clock {
     est_clock            clock;
     atomic_int_least64_t now_ns;

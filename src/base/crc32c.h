@@ -32,7 +32,7 @@ static inline uint32_t est_crc32c_unmask(uint32_t masked)
     return rotated << 15 | rotated >> 17;
 }
 
-/* est_crc32c_extend without special instructions: what it uses where there are none. */
+/* The portable implementation of est_crc32c_extend, without special instructions. */
 uint32_t est_crc32c_extend_portable(uint32_t crc, const void *bytes, size_t size);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * File descriptors. */
+ * The limit of open files: raises it once, and tells when descriptors run out. */
 #include "base/descriptors.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
-#define RAISE_MAX                                                                                                      \
-    16384 /* enough for the links and files of any task; a limit of a million makes closing all of them slow */
+/* Enough for the links and files of any task; with a limit of a million, closing all of them would be slow. */
+#define RAISE_MAX   16384
 #define RESERVE_MIN 16
 #define RESERVE_MAX 256
 

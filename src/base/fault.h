@@ -38,7 +38,7 @@ bool est_fault_fired(void);
 /* The name of the fault point that failed last; "" when none did. */
 const char *est_fault_name(void);
 
-/* What EST_FAULT_POINT and the allocator ask: true when this one has to fail. `name` is a string literal. */
+/* Called by EST_FAULT_POINT and the allocator: true when this point must fail. `name` is a string literal. */
 bool est_fault_hit(const char *name);
 bool est_fault_hit_alloc(void);
 

@@ -58,18 +58,18 @@ est_status est_status_from_errno(int error)
     }
 }
 
-/* Fails with what the last system call said about `path`. Not est_fail: errno must be read only once. */
+/* Fails with the error of the last system call on `path`. Not est_fail: errno must be read only once. */
 #define fail_errno(what, path)                                                                                         \
     est_fail_at(__FILE__, __LINE__, est_status_from_errno(errno), "cannot %s %s: %s", (what), (path), strerror(errno))
 
-/* In a build with fault points, makes the call at hand look failed as if the disk had broken. */
+/* In a build with fault points, makes the current call look as if the disk had failed. */
 static bool fault(bool hit)
 {
     if (hit) errno = EIO;
     return hit;
 }
 
-/* Reads from fd to its end. `guess` is what the size should be. */
+/* Reads from fd to its end. `guess` is the expected size. */
 static est_status read_to_end(int fd, const char *path, size_t guess, char **bytes, size_t *size)
 {
     size_t capacity = guess + 1, n = 0;

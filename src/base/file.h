@@ -29,8 +29,8 @@ EST_MUST_CHECK est_status est_file_write_all(int fd, const char *path, const voi
 /* Makes `path` hold these bytes, keeping F1 to F3. */
 EST_MUST_CHECK est_status est_file_replace(const char *path, const void *bytes, size_t size);
 
-/* The steps of a replacement, for files written in pieces. Sync the descriptor that wrote (F1): another one may not be
- * told of bytes that did not reach the disk. rename makes `temp` be `path` (F2) and syncs the directory (F3); on failure
+/* The steps of a replacement, for files written in pieces. Sync the descriptor that wrote (F1): the kernel may not
+ * report write errors on another one. rename makes `temp` be `path` (F2) and syncs the directory (F3); on failure
  * `temp` is left to the caller. */
 EST_MUST_CHECK est_status est_file_sync(int fd, const char *path);
 EST_MUST_CHECK est_status est_file_rename(const char *temp, const char *path);
@@ -38,10 +38,11 @@ EST_MUST_CHECK est_status est_file_rename(const char *temp, const char *path);
 /* Both, for a file that another wrote: it is opened and synced, then renamed. */
 EST_MUST_CHECK est_status est_file_commit(const char *temp, const char *path);
 
-/* A new file with these bytes, which are on disk when the call returns; its name may not be. On failure there is none. */
+/* A new file with these bytes, which are durable when the call returns; its name may not be. A failure leaves no
+ * file. */
 EST_MUST_CHECK est_status est_file_create(const char *path, const void *bytes, size_t size);
 
-/* A name beside `path` that no other thread or process uses, to be freed with est_free: "<path>.tmp-<pid>-<bits>-<n>". */
+/* A unique temporary name in the directory of `path`, freed with est_free: "<path>.tmp-<pid>-<bits>-<n>". */
 EST_MUST_CHECK est_status est_file_temp_name(const char *path, char **out);
 
 /* Removes a file; one that is not there is fine. */

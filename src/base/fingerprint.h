@@ -15,9 +15,9 @@ uint64_t est_fingerprint64(const void *bytes, size_t size);
 /* Not commutative. */
 uint64_t est_fingerprint_cat64(uint64_t a, uint64_t b);
 
-/* The id of a feature cross, TensorFlow's crossed_column: 0 .. n_buckets - 1, or 0 .. INT64_MAX - 1 when n_buckets is 0.
- * A value is the est_fingerprint64 of a string, or an integer itself; the order of the values counts. hash_key 0 stands
- * for EST_CROSS_HASH_KEY. */
+/* The id of a feature cross, TensorFlow's crossed_column: 0 .. n_buckets - 1, or 0 .. INT64_MAX - 1 when n_buckets is
+ * 0. A value is the est_fingerprint64 of a string, or an integer itself; the order of the values counts. hash_key 0
+ * stands for EST_CROSS_HASH_KEY. */
 #define EST_CROSS_HASH_KEY UINT64_C(0xDECAFCAFFE)
 int64_t est_fingerprint_cross(const uint64_t *values, size_t n, uint64_t hash_key, uint64_t n_buckets);
 

@@ -38,7 +38,7 @@ const char *est_log_level_name(est_log_level level)
     return (int)level >= EST_LOG_OFF && (int)level <= EST_LOG_TRACE ? level_names[level] : "unknown";
 }
 
-/* What ESTOC_LOG says; info when it says nothing or no level's name. */
+/* The level of ESTOC_LOG; info when it is unset or invalid. */
 static int limit_from_environment(void)
 {
     const char *text  = getenv("ESTOC_LOG");
@@ -98,7 +98,7 @@ static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
     time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
     char       stamp[32];
     struct tm  t;
-    char       room[ESCAPED_MAX * LINE_MAX_BYTES]; /* lack of memory is logged, too */
+    char       room[ESCAPED_MAX * LINE_MAX_BYTES]; /* no allocation: out of memory must also be loggable */
     est_strbuf shown = est_strbuf_in(room, sizeof room);
 
     localtime_r(&secs, &t);

@@ -14,7 +14,7 @@
 /* The level in force, or above all levels until the environment has been read. */
 extern atomic_int est_log_limit;
 
-/* Whether lines of this level may be wanted: for code that prepares more than arguments. */
+/* Whether lines of this level are logged: for code that prepares more than arguments. */
 static inline bool est_log_on(est_log_level level)
 {
     return (int)level <= atomic_load_explicit(&est_log_limit, memory_order_relaxed);
@@ -26,8 +26,8 @@ void est_log_write(est_log_level level, const char *fmt, ...) EST_PRINTF(2, 3);
 bool est_log_plain(void);
 
 /* The status line: one line that stays below all others on the terminal, in one colour, dim, unless NO_COLOR is set. It
- * is cut at the width of the terminal and replaced by the next one; NULL or "" takes it away. Only when it is shown:
- * lines go to standard error, and that is a terminal. It is no line of the log: levels do not matter. */
+ * is truncated at the width of the terminal and replaced by the next one; NULL or "" removes it. It is shown only if
+ * lines go to standard error and that is a terminal. It is not part of the log, so the log level does not apply. */
 bool est_log_status_shown(void);
 void est_log_status(const char *line);
 

@@ -39,8 +39,8 @@ EST_MUST_CHECK est_status est_map_put_bytes(est_map *map, const void *key, size_
 /* Takes `key` out and returns its value; NULL when it was not in the map. */
 void *est_map_remove(est_map *map, const char *key);
 
-/* Walks the entries in order: start with *at = 0; false at the end. The map must not change meanwhile, but for removing
- * the entry just visited. */
+/* Walks the entries in order: start with *at = 0; false at the end. During the walk the map must not change, except for
+ * removing the entry just visited. */
 bool est_map_next(const est_map *map, uint32_t *at, const char **key, void **value);
 
 /* Frees the memory, not the values; the map is empty again. */
@@ -66,7 +66,7 @@ typedef struct est_i64_map {
 EST_MUST_CHECK est_status est_i64_map_reserve(est_i64_map *map, int64_t n);
 
 /* The slot of `key`, inserted with `value` if it was not in the map; map->slots[slot].value is its value either way. -1
- * when memory is out. Slots are good until the next insertion beyond what was reserved. */
+ * when out of memory. Slots are valid until an insertion beyond the reserved capacity. */
 int64_t est_i64_map_find_or_insert(est_i64_map *map, int64_t key, int64_t value);
 
 /* The slot of `key`; -1 when it is not in the map. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Marks that are set once and stay: which parts of something are done. Any thread may look and set. Who finds a mark set sees
- * everything that was written before it was set. */
+ * A bit set of completed parts: marks are set once and never cleared. Any thread may read and set them. A thread that
+ * sees a mark also sees everything that was written before it was set. */
 #ifndef EST_BASE_MARKS_H
 #define EST_BASE_MARKS_H
 
@@ -13,7 +13,7 @@
 
 /* Zeroed: there is nothing to mark. */
 typedef struct est_marks {
-    atomic_int_least64_t   left;  /* not set yet; 0: all count as set, whatever the words say */
+    atomic_int_least64_t   left;  /* marks not set yet; 0: all are set, and the words are not read */
     atomic_uint_least64_t *words; /* EST_MARKS_OF_WORD marks each */
 } est_marks;
 

@@ -13,7 +13,7 @@
 /* How many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into b. */
 size_t est_edit_distance(const char *a, const char *b);
 
-/* The one of n names that looks most like `word`, or that begins with it; NULL: none is near. */
+/* The one of n names most similar to `word`, or beginning with it; NULL: none is similar. */
 const char *est_nearest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct poller {
 } poller;
 
 struct est_pool {
-    /* What an idle worker reads, in one cache line. */
+    /* Read by idle workers; one cache line. */
     _Alignas(64) atomic_uint_least64_t ticket;
     est_task_fn _Atomic   fn;
     void *_Atomic         arg;
@@ -74,16 +74,16 @@ struct est_pool {
     atomic_int            caller_cpu;
     atomic_bool           stop;
 
-    /* What threads write at the end of a loop. */
+    /* Written by threads at the end of a loop. */
     _Alignas(64) atomic_uint_least32_t pending;
     atomic_uint_least32_t caller_sleeps;
 
-    /* What threads write around sleep. */
+    /* Written by threads around sleep. */
     _Alignas(64) atomic_uint_least32_t signal; /* futex word: changes with every wake-up */
     atomic_uint_least32_t sleepers;
-    atomic_int_least64_t  wake_ns; /* what a wake-up costs the caller, smoothed */
+    atomic_int_least64_t  wake_ns; /* cost of a wake-up for the caller, smoothed */
 
-    /* What only the caller writes, and what is fixed after creation. */
+    /* Written only by the caller, or fixed after creation. */
     _Alignas(64) atomic_bool busy;
     uint32_t loop; /* number of the last published loop */
     poller   caller;
@@ -113,7 +113,7 @@ static uint32_t ticket_left(uint64_t ticket)
     return (uint32_t)ticket;
 }
 
-/* Takes tasks until none are left, running them as thread `index`; adds up in `pending` what it did. */
+/* Takes and runs tasks as thread `index` until none are left; subtracts the tasks done from `pending`. */
 static void pool_work(est_pool *pool, int index)
 {
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
@@ -154,8 +154,8 @@ static bool loop_is_done(est_pool *pool)
     return atomic_load_explicit(&pool->pending, memory_order_acquire) == 0;
 }
 
-/* The clock jumped while this thread polled. When another thread of this machine was the reason, polling stands in its
- * way; when the host took the core away, there was no context switch and polling goes on. */
+/* The clock jumped while this thread polled. If another thread of this machine was the reason, polling would delay it;
+ * if the host took the core away, there was no context switch and polling continues. */
 static void poller_note_jump(poller *self, int64_t now)
 {
     struct rusage usage;
@@ -184,7 +184,7 @@ static bool core_is_workers(est_pool *pool)
 
 typedef bool (*pool_condition)(est_pool *pool);
 
-/* Polls until `ready`; false when it did not come true in time, the core is wanted, or polling is off for now. */
+/* Polls until `ready`; false on timeout, when another thread needs the core, or while polling is off. */
 static bool poll_for(est_pool *pool, pool_condition ready, pool_condition core_wanted, int64_t limit_ns, poller *self)
 {
     int64_t start, before, now;
@@ -273,7 +273,7 @@ static void pool_finish(est_pool *pool)
 /* Runs tasks first .. first + n - 1 on all threads. */
 static void pool_run(est_pool *pool, int64_t first, uint32_t n, est_task_fn fn, void *arg)
 {
-    /* Release: who reads one of these values also sees that the previous ticket is used up (TP2). */
+    /* Release: a thread that reads one of these values also sees that the previous ticket is used up (TP2). */
     atomic_store_explicit(&pool->fn, fn, memory_order_release);
     atomic_store_explicit(&pool->arg, arg, memory_order_release);
     atomic_store_explicit(&pool->first, first, memory_order_release);
@@ -322,7 +322,7 @@ int est_pool_threads(const est_pool *pool)
     return pool != NULL ? pool->n_threads : 1;
 }
 
-/* What ESTOC_NUM_THREADS says; `fallback` when it is not set. */
+/* The value of ESTOC_NUM_THREADS; `fallback` when it is unset. */
 static est_status threads_from_environment(int fallback, int *out)
 {
     const char *text = getenv("ESTOC_NUM_THREADS");

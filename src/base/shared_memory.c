@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A memfd, sealed so that its size stays what it is: memory that another process can make smaller would end us with SIGBUS. */
+ * Shared memory as a memfd, sealed against changes of its size: if a process could shrink it, others would get
+ * SIGBUS. */
 #include "base/shared_memory.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ est_status est_shared_memory_open(const est_shared_memory_name *name, est_shared
     est_status        status;
 
     if (name->cookie == 0 || name->bytes < EST_SHARED_MEMORY_FIRST)
-        return est_fail(EST_UNAVAILABLE, "there is no shared memory");
+        return est_fail(EST_UNAVAILABLE, "shared memory is not available");
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)name->pid, (int)name->fd);
     fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return est_fail(EST_UNAVAILABLE, "%s: %s", path, strerror(errno));
@@ -84,7 +85,7 @@ est_status est_shared_memory_open(const est_shared_memory_name *name, est_shared
     if (status != EST_OK) return status;
     if (memcmp(memory.data, &name->cookie, sizeof name->cookie) != 0) {
         est_shared_memory_close(&memory);
-        return est_fail(EST_UNAVAILABLE, "%s is the memory of others", path);
+        return est_fail(EST_UNAVAILABLE, "the shared memory %s belongs to another user or job", path);
     }
     *out = memory;
     return EST_OK;
@@ -136,7 +137,7 @@ void est_copy_across(void *to, const void *from, size_t bytes)
 bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_ns)
 {
     int     looks = crowded ? 1 : POLL_LOOKS;
-    int64_t until = 0; /* not asked for before it is needed: what comes soon comes without */
+    int64_t until = 0; /* set when polling fails, so that a short wait does not read the clock */
 
     for (;;) {
         for (int i = 0; i < looks; i++) {

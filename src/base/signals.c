@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Caught signals. The handler stores the number, in an atomic that any thread may read, gives the signals back, and
- * answers: all of it with what is allowed in a handler. */
+ * Caught signals. The handler stores the number in an atomic that any thread may read, restores the default handlers,
+ * and acknowledges the signal on standard error, using only async-signal-safe functions. */
 #include "base/signals.h"
 
 #include <assert.h>
@@ -71,8 +71,8 @@ static void remember(int number)
     errno = error;
 }
 
-/* SA_RESTART: a read that waits for input goes on; what waits for time looks at est_stop_signal. With a signal kept from the call
- * before the defaults stay, so that the second one ends the process. */
+/* SA_RESTART: a read that waits for input continues; timed waits check est_stop_signal. With a signal pending from the
+ * previous call the default handlers stay, so that the second signal ends the process. */
 void est_signals_catch(void)
 {
     pthread_mutex_lock(&lock);
@@ -94,7 +94,7 @@ static const char *name(int number)
     return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "";
 }
 
-/* Whether the program has a handler of its own for the signal. */
+/* Whether the program has its own handler for the signal. */
 static bool has_handler(int number)
 {
     void (*handler)(int number) = before[number == SIGINT ? 0 : 1].sa_handler;
@@ -111,7 +111,7 @@ void est_signals_release(est_status status)
     assert(depth > 0);
     if (--depth == 0) {
         for (int i = 0; i < 2; i++) sigaction(numbers[i], &before[i], NULL);
-        number = atomic_exchange(&caught, 0); /* after that: a signal that comes now is no longer ours */
+        number = atomic_exchange(&caught, 0); /* after restoring the handlers: a later signal goes to the program */
         atomic_store(&told, number != 0 && status == EST_CANCELLED);
         if (status == EST_CANCELLED) number = 0;
         own = number != 0 && has_handler(number);

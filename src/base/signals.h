@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SIGINT and SIGTERM as a request to stop in good order: the first one is remembered, and loops look at it between two
- * runs; a second one, of either kind, ends the process as if nothing had caught it. As what runs may take its time, the
- * first one is answered at once with a line on standard error, where the log goes there as plain text.
+ * SIGINT and SIGTERM as requests for a clean stop: the first one is recorded, and loops check it between two runs; a
+ * second one, of either kind, has its default effect. Because a run may take long, the first one is acknowledged at
+ * once with a line on standard error, if the log goes there as plain text.
  *
  * Any thread. */
 #ifndef EST_BASE_SIGNALS_H
@@ -12,25 +12,27 @@
 
 #include "estoc/status.h"
 
-/* Catches both signals until the matching release; calls nest, and the last release restores the handlers of the program. A signal
- * that the program ignores stays ignored. `status` is what the call returns: EST_CANCELLED tells its caller of the signal.
+/* Catches both signals until the matching release; calls nest, and the last release restores the handlers of the
+ * program. A signal that the program ignores stays ignored. `status` is what the call returns: EST_CANCELLED tells its
+ * caller of the signal.
  *
- * A signal that ended no call, because it came after the last look, is not lost: the last release raises it again where the program
- * has a handler of its own; otherwise it is kept, with a line in the log, and the next call begins with it. So a program whose last
- * call succeeded ends with exit code 0, and one with more to do ends with the next call. It is kept without a limit in time: whoever
- * sent it wanted the process to end and was told that it stops, so a next call that runs would be wrong however late it comes. Raised
- * again, it would turn the success of the last call into a death by signal; forgotten, a job of several calls would go on.
+ * A signal that ended no call, because it came after the last check, is not lost: if the program has its own handler,
+ * the last release raises it again; otherwise it stays pending, with a line in the log, and stops the next call. So a
+ * program whose last call succeeded ends with exit code 0, and one with more to do ends with the next call. It stays
+ * pending without a time limit: the sender asked the process to end and got an acknowledgement, so a later call must
+ * not run. Raised again, it would turn the success of the last call into a death by signal; forgotten, a job of several
+ * calls would go on.
  *
- * Release last, when nothing is left to be closed. Before a signal is raised an error is logged, since the handler may not
- * return. */
+ * Release last, when nothing is left to be closed. Before a signal is raised an error is logged, since the handler may
+ * not return. */
 void est_signals_catch(void);
 void est_signals_release(est_status status);
 
-/* Whether the last call that caught signals was stopped by one and has told its caller so with EST_CANCELLED. */
+/* Whether a signal stopped the last call that caught signals, so that it returned EST_CANCELLED. */
 bool est_signals_told(void);
 
-/* The signal that was caught since the outermost est_signals_catch, or kept from the call before; 0: none. Forgotten by its release, so that a loop of
- * later runs: look before. */
+/* The signal that was caught since the outermost est_signals_catch, or kept from the call before; 0: none. Forgotten by
+ * its release, so that a loop of later runs: look before. */
 int         est_stop_signal(void);
 const char *est_stop_signal_name(void); /* "SIGTERM"; "" */
 

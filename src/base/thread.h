@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads of our own: named, without signals, always joined; and what waiting for each other needs. Any thread. */
+ * Threads of the library (named, signals blocked, always joined), and condition variables. Any thread. */
 #ifndef EST_BASE_THREAD_H
 #define EST_BASE_THREAD_H
 
@@ -36,17 +36,17 @@ static inline void est_cpu_pause(void)
 /* Cores this process may run on; at least 1. */
 int est_cores_allowed(void);
 
-/* Nanoseconds of the machine's monotonic clock. Not est_now_ns: polling and pacing are about the machine, whatever clock
- * a test has injected. */
+/* Nanoseconds of the machine's monotonic clock. Not est_now_ns: polling and pacing are about the machine, whatever
+ * clock a test has injected. */
 int64_t est_machine_ns(void);
 
 /* Makes a mutex for sections of a few instructions: it tries a few times before it sleeps. */
 EST_MUST_CHECK est_status est_lock_init(pthread_mutex_t *lock);
 
-/* Makes a condition variable whose timed waits go by the monotonic clock. */
+/* Initializes a condition variable whose timed waits use the monotonic clock. */
 EST_MUST_CHECK est_status est_cond_init(pthread_cond_t *cond);
 
-/* Waits for at most that long. As ever with condition variables, look again at what was waited for. */
+/* Waits for at most that long. As with all condition variables, check the condition again afterwards. */
 void est_cond_wait_ns(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elements made ahead. The saved state: 1 (repeated) for each job not handed out {1 the element, if there is one, 2
- * (repeated) a row left out, as an error, 3 rows that the input left out for it}, 2 the number of rows left out before, 3
- * the error that waits behind the jobs, if there is one, 4 rows that the input left out behind them. */
+ * (repeated) a row left out, as an error, 3 rows that the input left out for it}, 2 the number of rows left out before,
+ * 3 the error that waits behind the jobs, if there is one, 4 rows that the input left out behind them. */
 #include "data/ahead.h"
 
 #include "data/state.h"
@@ -10,7 +10,7 @@
 enum { STATE_JOB = 1, STATE_BAD_ROWS, STATE_BELOW };
 enum { JOB_ELEMENT = 1, JOB_BAD, JOB_BELOW };
 
-/* --- jobs ----------------------------------------------------------------------------------------------------------- */
+/* --- jobs --------------------------------------------------------------------------------------------------------- */
 
 /* The job's element lies behind the stage's part of it. */
 static est_ahead_job *job_init(const est_ahead *it, void *job)
@@ -79,7 +79,7 @@ void est_ahead_close(est_iter *it)
     own->parallel = NULL;
 }
 
-/* --- rows left out -------------------------------------------------------------------------------------------------- */
+/* --- rows left out ------------------------------------------------------------------------------------------------ */
 
 static est_status bad_add(est_ahead_job *job, const est_error *error)
 {
@@ -138,7 +138,7 @@ est_status est_ahead_next(est_iter *it, est_element *out)
     return status;
 }
 
-/* --- the saved position --------------------------------------------------------------------------------------------- */
+/* --- the saved position ------------------------------------------------------------------------------------------- */
 
 void est_ahead_pause(est_iter *it)
 {
@@ -156,8 +156,8 @@ typedef struct saving {
     int64_t          below; /* rows that are in no job */
 } saving;
 
-/* The end needs no saving: the input is saved as ended. An error is not saved but returned: what it is about may be
- * mended before the position is restored, and must then be read again. */
+/* The end needs no saving: the input is saved as ended. An error is not saved but returned: its cause may be fixed
+ * before the position is restored, and the row must then be read again. */
 static est_status save_job(void *arg, void *to, est_status status)
 {
     saving              *s   = arg;
@@ -192,7 +192,7 @@ static est_status restore_bad(est_str bytes, est_ahead_job *job)
 
     EST_TRY(est_state_parse_error(bytes, &error));
     if (error.status != EST_INVALID_ARGUMENT && error.status != EST_DATA_LOSS) {
-        return est_fail(EST_DATA_LOSS, "saved position: a row left out with the status %d", (int)error.status);
+        return est_fail(EST_DATA_LOSS, "saved position: a skipped row has the invalid status %d", (int)error.status);
     }
     return bad_add(job, &error);
 }

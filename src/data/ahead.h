@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stage whose elements are made ahead: what prefetch, map and the decoders have in common. They give a pull and a
- * work, as in data/parallel_jobs.h; the rest of a stage's functions are here: handing out in order, rows that are left out,
+ * A stage whose elements are computed ahead: the common part of prefetch, map and the decoders. They provide pull and
+ * work functions, as in data/parallel_jobs.h; this file has the other functions of a stage: delivery in order, skipped rows,
  * the saved position, pausing.
  *
- * Bad rows are kept with the job in which they were found, and counted when that job comes out. So what is left out, and
- * where the limit is reached, does not depend on the number of workers (unless unordered). */
+ * Bad rows are kept with the job in which they were found, and counted when that job is delivered. So the skipped rows,
+ * and the row at which the limit is reached, do not depend on the number of workers (unless unordered). */
 #ifndef EST_DATA_AHEAD_H
 #define EST_DATA_AHEAD_H
 
@@ -17,7 +17,7 @@ typedef struct est_ahead est_ahead;
 /* The first member of a stage's job. */
 typedef struct est_ahead_job {
     est_element *out;    /* where the result goes: room for the dataset's components, holding nothing before */
-    bool         filled; /* there is a result; set by who fills `out` */
+    bool         filled; /* there is a result; set by the function that fills `out` */
     int          n_bad;
     est_error   *bad;     /* [n_bad] rows left out, in order */
     int64_t      n_below; /* rows that the input left out for it */
@@ -43,14 +43,14 @@ struct est_ahead {
     est_parallel  *parallel;
     int64_t        bad_rows; /* left out so far */
     int64_t        below;    /* counts what the input leaves out, when it is read */
-    int64_t        told;     /* of those: counted in base.bad_rows */
+    int64_t        told;     /* of those: already counted in base.bad_rows */
 };
 
 /* Opens input 0 with the iterator's turn and makes the rest ready; the spec is copied. */
 EST_MUST_CHECK est_status est_ahead_open(est_ahead *it, const est_ahead_spec *spec);
 
-/* For work: the thread's last error, `status`, is about a row. Keeps it with the job and returns EST_OK, so that work can
- * go on without the row; returns `status` when no rows may be left out, or it is no status that rows have. */
+/* For work: the thread's last error, `status`, is about a row. Keeps it with the job and returns EST_OK, so that work
+ * can go on without the row; returns `status` when no rows may be skipped, or the status is not about a row. */
 EST_MUST_CHECK est_status est_ahead_leave_out(const est_ahead *it, est_ahead_job *job, est_status status);
 
 /* Of est_stage. A stage with more to close calls est_ahead_close first. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autoshard: the chain of a dataset rebuilt so that it yields the part of one of several workers. The stages from the end
- * down to the place where the parts are dealt are copied over the new input; what is before that place is shared.
+ * autoshard: rebuilds the chain of a dataset so that it yields the part of one of several workers. The stages from the
+ * end down to the point of division are copied over the new input; the stages before it are shared.
  *
- * Parts fit together only when every worker deals the same elements in the same order, so a stage before that place must
- * not have an order of its own in every process. Stages behind it may. */
+ * The parts are consistent only when every worker divides the same elements in the same order, so a stage before the
+ * point of division must have the same order in every process. Stages after it need not. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -15,13 +15,13 @@
 
 typedef struct part {
     int64_t n, index;
-    char    suffix[64]; /* of files that a stage behind the dealing writes */
+    char    suffix[64]; /* of files that a stage after the division writes */
 } part;
 
 /* est_dataset_shard, or that of files. */
 typedef est_dataset *(*deal_fn)(est_dataset *dataset, int64_t n, int64_t index);
 
-/* The first stage whose order is another one in every process; NULL: there is none. */
+/* The first stage whose order differs between processes; NULL: none. */
 static const est_dataset *find_varying(const est_dataset *dataset)
 {
     if (dataset->varies) return dataset;
@@ -39,11 +39,10 @@ static est_status deal(const part *p, const est_dataset *dataset, deal_fn fn, es
     const est_dataset *varying = p->n > 1 ? find_varying(dataset) : NULL;
 
     if (varying != NULL) {
-        return est_fail(
-            EST_INVALID_ARGUMENT,
-            "stage %s has another order on every worker, so that some would read what others have read: give "
-            "a shuffle a seed, the same on all workers, and leave out .unordered",
-            varying->stage->name);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "stage %s has a different order on every worker, so that the parts would overlap: give "
+                        "a shuffle a seed, the same on all workers, and leave out .unordered",
+                        varying->stage->name);
     }
     return est_dataset_finish(fn(est_dataset_ref(dataset), p->n, p->index), out);
 }
@@ -54,7 +53,7 @@ static est_status copy_over(const part *p, const est_dataset *dataset, est_datas
     return est_dataset_finish(est_dataset_copy(dataset, input, NULL, p->suffix), out);
 }
 
-/* Deals before the stages at the end that only change the order: each worker then orders its own part, with whatever
+/* Divides before the stages at the end that only change the order: each worker then orders its own part, with any
  * seed. */
 static est_status deal_before_order(const part *p, const est_dataset *dataset, deal_fn fn, est_dataset **out)
 {
@@ -65,10 +64,10 @@ static est_status deal_before_order(const part *p, const est_dataset *dataset, d
     return copy_over(p, dataset, input, out);
 }
 
-/* --- files ----------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* Deals the files of the nearest stages that read or list some. EST_NOT_FOUND when the rows do not come from files, or when
- * rows of some of the files would not be a part of all. */
+/* Deals the files of the nearest stages that read or list some. EST_NOT_FOUND when the rows do not come from files, or
+ * when rows of some of the files would not be a part of all. */
 static est_status shard_files(const part *p, const est_dataset *dataset, est_dataset **out)
 {
     const est_stage *stage                       = dataset->stage;
@@ -85,7 +84,8 @@ static est_status shard_files(const part *p, const est_dataset *dataset, est_dat
     }
     if (stage->counts) {
         return est_fail(EST_NOT_FOUND,
-                        "stage %s counts elements, and would with some of the files not yield a part of what it yields "
+                        "stage %s counts elements, so that with some of the files it would not yield a part of what "
+                        "it yields "
                         "with all; use EST_AUTO_SHARD_DATA",
                         stage->name);
     }
@@ -99,10 +99,10 @@ static est_status shard_files(const part *p, const est_dataset *dataset, est_dat
     return est_dataset_finish(est_dataset_copy(dataset, input[0], input[1], p->suffix), out);
 }
 
-/* --- elements -------------------------------------------------------------------------------------------------------- */
+/* --- elements ----------------------------------------------------------------------------------------------------- */
 
-/* Each batch in a part for every replica of all workers, and of the parts those of one worker: so the workers see the rows
- * of the same batch at the same step. */
+/* Each batch in a part for every replica of all workers, and of the parts those of one worker: so the workers see the
+ * rows of the same batch at the same step. */
 static est_status shard_parts(const part *p, const est_dataset *dataset, est_dataset **out)
 {
     int64_t      n = est_rebatch_parts(dataset);
@@ -121,8 +121,8 @@ static est_status shard_parts(const part *p, const est_dataset *dataset, est_dat
     return status;
 }
 
-/* Deals before the last stage that makes batches, or the parts of them. EST_NOT_FOUND when there is none behind which a
- * part is still a part. */
+/* Divides before the last stage that makes batches, or divides the parts of batches. EST_NOT_FOUND when there is no
+ * point where this gives a consistent part. */
 static est_status shard_batches(const part *p, const est_dataset *dataset, est_dataset **out)
 {
     const est_stage *stage = dataset->stage;
@@ -145,7 +145,7 @@ static est_status shard_data(const part *p, const est_dataset *dataset, est_data
     return status == EST_NOT_FOUND ? deal_before_order(p, dataset, est_dataset_shard, out) : status;
 }
 
-/* --- the function ---------------------------------------------------------------------------------------------------- */
+/* --- the function ------------------------------------------------------------------------------------------------- */
 
 static est_status autoshard(const est_dataset *dataset, const part *p, est_auto_shard_policy policy, est_dataset **out)
 {
@@ -153,7 +153,7 @@ static est_status autoshard(const est_dataset *dataset, const part *p, est_auto_
 
     if (p->n < 1 || p->index < 0 || p->index >= p->n) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "worker %" PRId64 " of %" PRId64 "; workers are numbered from 0 to below their number",
+                        "worker %" PRId64 " of %" PRId64 "; expected a number from 0 to below the number of workers",
                         p->index, p->n);
     }
     switch (policy) {
@@ -161,7 +161,7 @@ static est_status autoshard(const est_dataset *dataset, const part *p, est_auto_
     case EST_AUTO_SHARD_FILE: return shard_files(p, dataset, out);
     case EST_AUTO_SHARD_DATA: return shard_data(p, dataset, out);
     case EST_AUTO_SHARD_AUTO: break;
-    default: return est_fail(EST_INVALID_ARGUMENT, "there is no est_auto_shard_policy %d", (int)policy);
+    default: return est_fail(EST_INVALID_ARGUMENT, "%d is not an est_auto_shard_policy", (int)policy);
     }
     status = shard_files(p, dataset, out);
     if (status != EST_NOT_FOUND) return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch: n elements become one. The elements are collected first, because only then the number of rows and the largest of
- * them are known, and copied once. Between two calls nothing is held, so a position needs nothing of this stage. */
+ * batch: n elements become one. The elements are collected first, because only then the number of rows and the largest
+ * of them are known, and copied once. Between two calls nothing is held, so a position needs nothing of this stage. */
 #include "data/batch.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ typedef struct batch_iter {
     est_element_list rows;
 } batch_iter;
 
-/* --- joining rows --------------------------------------------------------------------------------------------------- */
+/* --- joining rows ------------------------------------------------------------------------------------------------- */
 
 void est_batch_copy(est_tensor *to, int64_t to_first, const est_tensor *from, int64_t from_first, int64_t n)
 {
@@ -66,7 +66,9 @@ est_status est_batch_stack(const est_batch_column *column, const est_element_lis
     est_shape        shape = { .rank = row->rank + 1, .dim = { rows->n } };
 
     if (row->rank == EST_RANK_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "batch: component %s has %d dimensions already, there may be no more",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "batch: component %s has %d dimensions, the maximum; it cannot be "
+                        "batched",
                         column->component->name, row->rank);
     }
     for (int i = 0; i < row->rank; i++) shape.dim[i + 1] = row->dim[i];
@@ -84,7 +86,7 @@ est_status est_batch_stack(const est_batch_column *column, const est_element_lis
     return est_batch_own(tensor, &out->values);
 }
 
-/* --- the stage ------------------------------------------------------------------------------------------------------ */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
 static est_status batch_open(est_iter *it)
 {
@@ -138,13 +140,13 @@ static const est_stage batch_stage = {
     .batch_size = batch_size,
 };
 
-/* --- making it ------------------------------------------------------------------------------------------------------ */
+/* --- making it ---------------------------------------------------------------------------------------------------- */
 
 static est_status read_options(const est_batch_options *given, est_batch_options *out)
 {
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_batch_options), given, out));
     if ((unsigned)out->rows > EST_ROWS_RAGGED) {
-        return est_fail(EST_INVALID_ARGUMENT, ".rows is %d, which is no est_feature_rows", (int)out->rows);
+        return est_fail(EST_INVALID_ARGUMENT, ".rows is %d, which is not an est_feature_rows", (int)out->rows);
     }
     if (out->rows != EST_ROWS_PADDED && (out->padded_shapes != NULL || out->pad_number != 0)) {
         return est_fail(EST_INVALID_ARGUMENT, "%s needs .rows = EST_ROWS_PADDED",
@@ -157,8 +159,8 @@ static est_status read_options(const est_batch_options *given, est_batch_options
 static est_status add_dimension(est_component *c, const est_shape *element, int64_t n)
 {
     if (element->rank == EST_RANK_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "component %s has %d dimensions already, there may be no more", c->name,
-                        element->rank);
+        return est_fail(EST_INVALID_ARGUMENT, "component %s has %d dimensions, the maximum; it cannot be batched",
+                        c->name, element->rank);
     }
     if (element->rank < 0) {
         c->shape = EST_SHAPE_UNKNOWN;

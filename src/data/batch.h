@@ -37,8 +37,8 @@ static inline est_tensor *est_batch_value(const est_batch_column *column, const 
 /* Copies n elements of one tensor to another of the same dtype. Strings still share their bytes: est_batch_own. */
 void est_batch_copy(est_tensor *to, int64_t to_first, const est_tensor *from, int64_t from_first, int64_t n);
 
-/* Takes a tensor that was filled by est_batch_copy, gives it bytes of its own if it is one of strings, and puts it into
- * *out; frees it on failure. */
+/* Takes a tensor that est_batch_copy filled, copies the bytes of strings into it, and sets *out; frees it on
+ * failure. */
 EST_MUST_CHECK est_status est_batch_own(est_tensor *tensor, est_tensor **out);
 
 /* The error for a row whose shape does not go with that of the first: "component x: ... " with both, `why`, and where

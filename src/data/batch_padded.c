@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of rows of unequal shape, filled up: every row becomes a block of the same shape, with the row in the corner of
- * the lowest indices and padding everywhere else. */
+ * Batches of rows of unequal shape, filled up: every row becomes a block of the same shape, with the row in the corner
+ * of the lowest indices and padding everywhere else. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "data/batch.h"
 #include "tensor/shape.h"
 
-/* --- when the dataset is made -------------------------------------------------------------------------------------- */
+/* --- when the dataset is made ------------------------------------------------------------------------------------- */
 
 /* `number` as an element of the dtype; false when the dtype cannot hold it. */
 static bool number_cast(double number, est_dtype dtype, uint8_t out[8])
@@ -70,13 +70,13 @@ est_status est_batch_pad_init(est_batch_column *column, const est_shape *padded,
     *shape = filled;
     if (est_shape_is_known(&filled) && est_shape_equal(&filled, &c->shape)) return EST_OK; /* nothing to fill up */
     if (!number_cast(number, c->dtype, column->pad)) {
-        return est_fail(EST_INVALID_ARGUMENT, ".pad_number %g is no %s, which component %s is filled up with", number,
-                        est_dtype_name(c->dtype), c->name);
+        return est_fail(EST_INVALID_ARGUMENT, ".pad_number %g cannot be represented as %s, the type of component %s",
+                        number, est_dtype_name(c->dtype), c->name);
     }
     return EST_OK;
 }
 
-/* --- batches -------------------------------------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------------------------------ */
 
 /* Makes `block` large enough for row i. */
 static est_status block_cover(const est_batch_column *column, const est_element_list *rows, int64_t i, est_shape *block)
@@ -168,7 +168,9 @@ est_status est_batch_pad(const est_batch_column *column, const est_element_list 
     est_tensor *tensor;
 
     if (block.rank == EST_RANK_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "batch: component %s has %d dimensions already, there may be no more",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "batch: component %s has %d dimensions, the maximum; it cannot be "
+                        "batched",
                         column->component->name, block.rank);
     }
     for (int64_t i = 0; i < rows->n; i++) EST_TRY(block_cover(column, rows, i, &block));

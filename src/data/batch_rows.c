@@ -30,7 +30,7 @@ est_status est_batch_rows_count(const est_iter *it, const est_element *element, 
     return EST_OK;
 }
 
-/* --- cutting --------------------------------------------------------------------------------------------------------- */
+/* --- cutting ------------------------------------------------------------------------------------------------------ */
 
 static est_status ragged_slice(const est_field *field, int64_t first, int64_t n, est_field *out)
 {
@@ -60,7 +60,7 @@ est_status est_batch_rows_slice(const est_element *element, int n_fields, int64_
     return EST_OK;
 }
 
-/* --- joining --------------------------------------------------------------------------------------------------------- */
+/* --- joining ------------------------------------------------------------------------------------------------------ */
 
 /* The shape of the values of component i of all pieces together. */
 static est_status joined_shape(const est_iter *it, const est_element_list *pieces, int i, est_shape *out)

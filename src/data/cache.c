@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cache: what its two kinds share. */
+ * cache: the common part of the caches in memory and in a file. */
 #include "data/cache.h"
 
 #include <inttypes.h>

@@ -31,7 +31,7 @@ typedef struct file_iter {
     est_wire_writer      message;
 } file_iter;
 
-/* --- writing -------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Writes iter->message as a record and empties it. */
 static est_status write_message(file_iter *iter)
@@ -86,7 +86,7 @@ static est_status next_of_input(file_iter *iter, const cache_file *own, est_elem
     return est_fail_context(status, "making the cache %s", own->path);
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct record {
     est_str  magic, components, element;
@@ -181,7 +181,7 @@ static est_status next_of_file(file_iter *iter, const cache_file *own, est_eleme
     return est_fail_context(status, "%s: element %" PRId64 " of the cache; " REMEDY, own->path, iter->base.at);
 }
 
-/* --- the stage ------------------------------------------------------------------------------------------------------ */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
 static est_status file_open(est_iter *it)
 {

@@ -24,7 +24,7 @@ typedef struct cache_memory {
 typedef struct memory_iter {
     est_cache_iter base;
     const kept    *whole;   /* to hand out; NULL: */
-    kept          *filling; /* what the input has given */
+    kept          *filling; /* elements read from the input so far */
     const char    *path;    /* of the last element's origin, */
     const char    *copy;    /* and in the other pass */
 } memory_iter;
@@ -56,7 +56,7 @@ static est_status kept_create(int n_fields, kept **out)
 static est_status memory_open(est_iter *it)
 {
     memory_iter  *iter = (memory_iter *)it;
-    cache_memory *own  = (cache_memory *)(uintptr_t)it->dataset; /* only the lock and what it guards change */
+    cache_memory *own  = (cache_memory *)(uintptr_t)it->dataset; /* only the lock and the data it guards change */
 
     pthread_mutex_lock(&own->lock);
     iter->whole = own->whole;
@@ -101,7 +101,7 @@ static est_status keep(memory_iter *iter, const est_element *element)
     return EST_OK;
 }
 
-/* The pass is complete: gives what it had to the dataset, unless another iterator was first. */
+/* The pass is complete: gives its elements to the dataset, unless another iterator was first. */
 static void hand_over(memory_iter *iter)
 {
     cache_memory *own = (cache_memory *)(uintptr_t)iter->base.base.dataset;

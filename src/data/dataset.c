@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all datasets share: the chain of stages with its first error, the components, references. */
+ * The common part of all datasets: the chain of stages with its first error, the components, references. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/argument.h"
 #include "data/stage.h"
 
-/* What a constructor gives when there is no memory even for saying so. Never freed. */
+/* Returned by a constructor that is out of memory even for the error. Never freed. */
 static est_error   no_memory_error = { EST_RESOURCE_EXHAUSTED, "dataset.c", "no memory for a stage of a dataset" };
 static est_dataset no_memory       = { .error = &no_memory_error };
 
@@ -16,7 +16,7 @@ bool est_dataset_sound(const est_dataset *dataset)
     return dataset->stage != NULL;
 }
 
-/* Frees a dataset to which there is no reference left. What the struct of a copy holds is the original's. */
+/* Frees a dataset without references. The original owns the contents of a copy's struct. */
 static void dataset_destroy(est_dataset *dataset)
 {
     bool owns = dataset->stage != NULL && dataset->original == NULL;
@@ -127,7 +127,7 @@ est_status est_dataset_finish(est_dataset *dataset, est_dataset **out)
     return status;
 }
 
-/* --- components ---------------------------------------------------------------------------------------------------- */
+/* --- components --------------------------------------------------------------------------------------------------- */
 
 static est_status copy_components(est_dataset *dataset, const est_component *components, int n)
 {
@@ -173,7 +173,7 @@ est_status est_dataset_need_strings(const est_dataset *dataset, const char *what
     char                 text[EST_SHAPE_TEXT_MAX];
 
     if (first->dtype == EST_STRING && first->shape.rank == 0 && !first->ragged) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "it takes %s, one string an element; component %s is %s %s", what,
+    return est_fail(EST_INVALID_ARGUMENT, "it needs %s, one string per element, but component %s is %s %s", what,
                     first->name, est_dtype_name(first->dtype), est_shape_text(&first->shape, text));
 }
 

@@ -20,7 +20,7 @@ typedef struct decode_job {
     size_t          capacity;
 } decode_job;
 
-/* --- pulling rows ---------------------------------------------------------------------------------------------------- */
+/* --- pulling rows ------------------------------------------------------------------------------------------------- */
 
 static est_status job_grow(decode_job *job, int64_t batch)
 {
@@ -104,10 +104,9 @@ static void decode_clear(est_ahead *it, est_ahead_job *to)
     job->capacity = 0;
 }
 
-/* --- decoding them --------------------------------------------------------------------------------------------------- */
+/* --- decoding them ------------------------------------------------------------------------------------------------ */
 
-/* Rows out of a shuffle are in no cache, and which they are is known only now: the first lines of those to come are asked
- * for ahead. */
+/* Rows out of a shuffle are not in the CPU caches, and are known only now: their first cache lines are prefetched. */
 static void rows_read(decode_job *job)
 {
     for (size_t i = 0; i < job->n; i++) {
@@ -121,7 +120,7 @@ static void rows_read(decode_job *job)
     }
 }
 
-/* Decodes rows, and asks the caller what he thinks of them. */
+/* Decodes rows and calls the user's check on them. */
 static est_status rows_check(est_decode_iter *it, int worker, const est_decode_rows *rows, est_field *out)
 {
     const est_decode *own = (const est_decode *)it->base.base.dataset;
@@ -158,7 +157,7 @@ static est_status row_blame(const est_decode_format *format, const est_origin *o
     return est_origin_blame(origin, status);
 }
 
-/* Decodes every row alone and takes the bad ones out of the job; fails when they may not be left out. */
+/* Decodes every row alone and removes the bad ones from the job; fails when they may not be skipped. */
 static est_status bad_rows_drop(est_decode_iter *it, int worker, decode_job *job)
 {
     const est_decode *own    = (const est_decode *)it->base.base.dataset;
@@ -207,7 +206,7 @@ static est_status decode_work(est_ahead *ahead, int worker, est_ahead_job *to)
     return status;
 }
 
-/* --- the first row alone --------------------------------------------------------------------------------------------- */
+/* --- the first row alone ------------------------------------------------------------------------------------------ */
 
 bool est_is_decoder(const est_dataset *dataset)
 {
@@ -255,7 +254,7 @@ est_status est_decode_peek(const est_dataset *decoder, const est_dataset *rows, 
     return status;
 }
 
-/* --- the stage ------------------------------------------------------------------------------------------------------- */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
 est_status est_decode_open(est_iter *it)
 {
@@ -307,7 +306,7 @@ est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_option
 {
     est_parse_options *to = &own->options;
 
-    if (batch < 1) return est_fail(EST_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; it takes 1 or more", batch);
+    if (batch < 1) return est_fail(EST_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; expected 1 or more", batch);
     own->batch = batch;
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_parse_options), options, to));
     EST_TRY(est_parallel_check_workers(to->workers));

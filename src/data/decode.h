@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding whole batches of rows: what parse_examples, decode_csv and decode_libsvm have in common. A format gives a
- * function that decodes some rows; pulling them, the workers, and finding the bad ones are here.
+ * Decoding batches of rows: the common part of parse_examples, decode_csv and decode_libsvm. A format provides a
+ * function that decodes some rows; this file pulls rows, runs the workers and finds the bad rows.
  *
  * A batch that cannot be decoded is decoded again row by row: that finds the first bad row, and all others. Rows are
  * kept as references to the tensors they came in. */
@@ -17,7 +17,7 @@ typedef struct est_decode_iter est_decode_iter;
 typedef struct est_decode_row {
     est_tensor *tensor; /* holds its text */
     est_origin  origin;
-    const void *note; /* the format's own: what `look` found */
+    const void *note; /* the format's own: the result of `look` */
 } est_decode_row;
 
 /* Rows to decode. */
@@ -28,16 +28,17 @@ typedef struct est_decode_rows {
 } est_decode_rows;
 
 typedef struct est_decode_format {
-    const char *takes; /* what the input must be, in errors: "lines of CSV" */
+    const char *takes; /* the expected input, for errors: "lines of CSV" */
 
     /* How the decoder's errors name the only row of a batch, with a 0 in it. Taken out of them where the origin says it
      * better; else its place in the batch is put there. */
     const char *row_name[2];
 
-    /* Whether a row holds nothing and is passed over. May be NULL. */
+    /* Whether a row is empty and is skipped. May be NULL. */
     bool (*is_blank)(const est_decode *own, est_str row);
 
-    /* Makes what decoding needs, in it->own, for `workers` at a time. Frees it, also when open failed. May be NULL. */
+    /* Creates and frees the decoder's state, it->own, for `workers` at a time; a failed open is also closed. May be
+     * NULL. */
     est_status (*open)(est_decode_iter *it, int workers);
     void (*close)(est_decode_iter *it);
 
@@ -63,20 +64,20 @@ struct est_decode_iter {
     void        *own; /* the format's */
 };
 
-/* What a constructor begins with: est_dataset_new, and the rest checked and copied. */
+/* The start of a constructor: est_dataset_new, then checks and copies the options. */
 void *est_decode_new(const est_stage *stage, size_t size, const est_decode_format *format, est_dataset *input);
 
 /* Checks and copies the rest; for a sound dataset. */
 EST_MUST_CHECK est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_options *options);
 
-/* The first dimension of what comes out: the batch, or -1 where some may be smaller. */
+/* The first dimension of the output: the batch size, or -1 if batches may be smaller. */
 int64_t est_decode_dim(const est_decode *own);
 
 /* Whether it is one of these stages. */
 bool est_is_decoder(const est_dataset *dataset);
 
-/* Decodes the first of `rows`, which stand in place of the decoder's own input; *found false: there is none. Where bad rows
- * may be left out, it is no error when that is one. */
+/* Decodes the first of `rows`, which replace the decoder's input; *found false: no row. A bad row is not an error if
+ * bad rows may be skipped. */
 EST_MUST_CHECK est_status est_decode_peek(const est_dataset *decoder, const est_dataset *rows, bool *found);
 
 /* Of est_stage. */

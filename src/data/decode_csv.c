@@ -2,9 +2,9 @@
  *
  * decode_csv: batches of CSV rows.
  *
- * Without a header one decoder serves all iterators and threads. With one, the first line of the file that a row is from
- * says where the columns are: there is a decoder for every header line that differs, found when a row is pulled. Rows of
- * files with different headers may be in one batch; they are then decoded apart and put together. */
+ * Without a header one decoder serves all iterators and threads. With one, the first line of the file that a row is
+ * from says where the columns are: there is a decoder for every header line that differs, found when a row is pulled.
+ * Rows of files with different headers may be in one batch; they are then decoded apart and put together. */
 #include <string.h>
 
 #include "base/map.h"
@@ -33,7 +33,7 @@ typedef struct headers {
     const est_csv_decoder *decoder;
 } headers;
 
-/* --- headers --------------------------------------------------------------------------------------------------------- */
+/* --- headers ------------------------------------------------------------------------------------------------------ */
 
 static est_status csv_open(est_decode_iter *it, int workers)
 {
@@ -117,7 +117,7 @@ static est_status csv_look(est_decode_iter *it, est_decode_row *row)
     return EST_OK;
 }
 
-/* --- decoding -------------------------------------------------------------------------------------------------------- */
+/* --- decoding ----------------------------------------------------------------------------------------------------- */
 
 /* Rows of several decoders: what is needed to put their columns together. */
 typedef struct mixed {
@@ -218,7 +218,7 @@ static est_status csv_decode(est_decode_iter *it, int worker, const est_decode_r
     return status;
 }
 
-/* --- the stage ------------------------------------------------------------------------------------------------------- */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
 static void csv_free(est_dataset *dataset)
 {

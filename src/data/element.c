@@ -60,7 +60,7 @@ est_status est_origin_blame(const est_origin *origin, est_status status)
     return est_fail_context(status, "%s, record %" PRId64, origin->path, origin->at);
 }
 
-/* --- checking ------------------------------------------------------------------------------------------------------ */
+/* --- checking ----------------------------------------------------------------------------------------------------- */
 
 static bool shape_fits(const est_shape *shape, const est_shape *wanted)
 {
@@ -108,7 +108,7 @@ est_status est_element_check(const est_element *element, const est_dataset *data
     return EST_OK;
 }
 
-/* --- bytes --------------------------------------------------------------------------------------------------------- */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 static void put_tensor(est_wire_writer *w, uint32_t number, const est_tensor *tensor)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list of elements of one dataset, one after the other in memory: what stages that hold many elements keep them in, so
- * that an element costs no allocation of its own. One thread at a time. */
+ * A contiguous list of elements of one dataset, for stages that hold many elements: an element needs no allocation of
+ * its own. One thread at a time. */
 #ifndef EST_DATA_ELEMENT_LIST_H
 #define EST_DATA_ELEMENT_LIST_H
 
@@ -39,7 +39,7 @@ EST_MUST_CHECK est_status est_element_list_pull(est_element_list *list, est_iter
 /* Moves element i out and the last one into its place. */
 void est_element_list_take(est_element_list *list, int64_t i, est_element *out);
 
-/* Gives back what the elements hold, and keeps the room for as many. */
+/* Frees the contents of the elements, and keeps the capacity. */
 void est_element_list_reset(est_element_list *list);
 
 /* Gives back everything. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * filter: the elements that the user's function wants. */
+ * filter: keeps the elements for which the user's function sets *keep. */
 #include "base/callback.h"
 #include "data/stage.h"
 

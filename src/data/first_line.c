@@ -20,7 +20,7 @@ est_status est_first_line_read(const char *path, const est_lines_read_options *o
     }
     EST_TRY(est_lines_open(path, options, &lines));
     status = est_lines_next(lines, &line);
-    if (status == EST_OUT_OF_RANGE) status = est_fail(EST_DATA_LOSS, "%s is empty, its first line is wanted", path);
+    if (status == EST_OUT_OF_RANGE) status = est_fail(EST_DATA_LOSS, "%s is empty, expected a header line", path);
     if (status == EST_OK) {
         est_strbuf_append_bytes(out, line.data, line.size);
         status = est_strbuf_status(out);

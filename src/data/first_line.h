@@ -7,8 +7,8 @@
 #include "base/strbuf.h"
 #include "format/lines.h"
 
-/* Appends the first line of a file, without its end, to `out`. A file without a line is an error, and so is what is no
- * regular file: it cannot be read twice. */
+/* Appends the first line of a file, without its end, to `out`. An empty file is an error, and so is one that is not a
+ * regular file, since it cannot be read twice. */
 EST_MUST_CHECK est_status est_first_line_read(const char *path, const est_lines_read_options *options, est_strbuf *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * generator: elements that the user's code makes.
+ * generator: elements from the user's callbacks.
  *
- * The state: 1 elements made so far, 2 what the user's code saved (a TensorProto), if it can. */
+ * The state: 1 number of elements so far, 2 the tensor of the user's `save` (a TensorProto), if set. */
 #include <inttypes.h>
 
 #include "base/callback.h"

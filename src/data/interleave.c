@@ -27,14 +27,15 @@ enum { STATE_SLOT = 1, STATE_CURRENT, STATE_TAKEN, STATE_INPUTS, STATE_BAD_ROWS,
 enum { SLOT_NUMBER = 1, SLOT_INPUT, SLOT_POSITION, SLOT_AHEAD };
 
 struct est_interleave_slot {
-    est_interleaved           *owner;
-    bool                       open;  /* there is something to take, perhaps */
-    bool                       busy;  /* unordered: a thread reads it */
-    est_element               *input; /* what the dataset was made of; NULL: none is left, only elements read ahead */
+    est_interleaved *owner;
+    bool             open; /* there is something to take, perhaps */
+    bool             busy; /* unordered: a thread reads it */
+    /* the input element of the dataset; NULL: the dataset has ended, only elements read ahead are left */
+    est_element               *input;
     uint64_t                   number;
     est_iter                  *it;     /* of the dataset */
     int64_t                    below;  /* rows that it left out, not yet in an est_interleave_item */
-    bool                       failed; /* nothing more is to be read: the error is in an est_interleave_item */
+    bool                       failed; /* stop reading: the error is in an est_interleave_item */
     est_interleave_item_block *held;   /* items of a restored position, to be taken before all others; NULL: none */
     est_parallel              *ahead;  /* its thread; NULL: none */
     est_interleave_item_block *block;  /* of the thread, being handed out */
@@ -50,9 +51,9 @@ static int n_fields(const est_interleaved *it)
     return it->base.dataset->n_components;
 }
 
-/* --- items ---------------------------------------------------------------------------------------------------------- */
+/* --- items -------------------------------------------------------------------------------------------------------- */
 
-/* Counts what was left out, and takes the element if there is one: *got. */
+/* Counts skipped rows, and takes the element if there is one: *got. */
 static est_status item_take(est_interleaved *it, est_interleave_item *from, est_element *out, bool *got)
 {
     est_status status = EST_OK;
@@ -78,7 +79,7 @@ static void slot_drop_held(est_interleave_slot *slot)
     slot->held = NULL;
 }
 
-/* Whether reading goes on behind this error. */
+/* Whether reading continues after this error. */
 static bool may_leave_out(const est_interleaved *it, est_status status)
 {
     return own_of(it)->goes_on && own_of(it)->options.bad_rows_max != 0 &&
@@ -126,7 +127,7 @@ static est_status block_read(est_interleave_slot *slot, est_interleave_item_bloc
     return EST_OK;
 }
 
-/* --- slots ---------------------------------------------------------------------------------------------------------- */
+/* --- slots -------------------------------------------------------------------------------------------------------- */
 
 static est_status slot_pull(void *user, void *job)
 {
@@ -213,7 +214,7 @@ static est_status slot_take_input(est_interleave_slot *slot)
     status = est_iter_next(it->base.input[0], input);
     if (status != EST_OK) {
         est_element_free(input, n_fields);
-        it->inputs_ended = true; /* after a failure too: it is not asked again */
+        it->inputs_ended = true; /* also after a failure: the input is not read again */
         return status;
     }
     slot->input  = input;
@@ -275,7 +276,7 @@ static est_status slot_next(est_interleave_slot *slot, est_element *out, bool *g
     return status;
 }
 
-/* --- in order ------------------------------------------------------------------------------------------------------- */
+/* --- in order ----------------------------------------------------------------------------------------------------- */
 
 static void visit_next(est_interleaved *it)
 {
@@ -319,10 +320,10 @@ static est_status next_in_order(est_interleaved *it, est_element *out)
     }
 }
 
-/* --- whichever is ready --------------------------------------------------------------------------------------------- */
+/* --- whichever is ready ------------------------------------------------------------------------------------------- */
 
-/* A slot that nobody reads, filled if it was empty, for this thread alone; waits for one if need be. EST_OUT_OF_RANGE
- * when nothing is left. With the lock. */
+/* Claims a slot that no thread is reading, and fills it if it was empty; waits for one if necessary. EST_OUT_OF_RANGE
+ * when nothing is left. The lock is held. */
 static est_status claim_slot(est_interleaved *it, est_interleave_slot **out)
 {
     int cycle = own_of(it)->options.cycle;
@@ -350,7 +351,7 @@ static est_status claim_slot(est_interleaved *it, est_interleave_slot **out)
             return EST_OK;
         }
         if (n_busy == 0) return EST_OUT_OF_RANGE;
-        pthread_cond_wait(&it->freed, &it->lock); /* who reads a slot waits for nobody here */
+        pthread_cond_wait(&it->freed, &it->lock); /* a thread that reads a slot does not wait here, so this ends */
     }
 }
 
@@ -438,7 +439,7 @@ static est_status unordered_start(est_interleaved *it)
     return est_parallel_create(&spec, &it->ahead);
 }
 
-/* The end: what the input left out behind its last element is still to be counted. */
+/* The end: counts the rows that the input skipped after its last element. */
 static void count_rest(est_interleaved *it)
 {
     pthread_mutex_lock(&it->lock);
@@ -468,7 +469,7 @@ static est_status next_ready(est_interleaved *it, est_element *out)
     }
 }
 
-/* --- the iterator --------------------------------------------------------------------------------------------------- */
+/* --- the iterator ------------------------------------------------------------------------------------------------- */
 
 est_status est_interleaved_open(est_iter *it)
 {
@@ -526,7 +527,7 @@ void est_interleaved_resume(est_iter *it)
     for_all_threads((est_interleaved *)it, est_parallel_resume);
 }
 
-/* --- positions ------------------------------------------------------------------------------------------------------ */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     est_interleaved *it;
@@ -587,7 +588,7 @@ est_status est_interleaved_save(est_iter *it, est_wire_writer *w)
     return EST_OK;
 }
 
-/* What a message of a slot has. */
+/* The fields of a slot's message. */
 typedef struct saved_slot {
     uint64_t number;
     est_str  input, position; /* data NULL: none */
@@ -693,7 +694,7 @@ est_status est_interleaved_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-/* --- the dataset ---------------------------------------------------------------------------------------------------- */
+/* --- the dataset -------------------------------------------------------------------------------------------------- */
 
 static est_status check_options(const est_interleave_options *options, est_interleave_options *out)
 {
@@ -707,7 +708,9 @@ static est_status check_options(const est_interleave_options *options, est_inter
         return est_fail(EST_INVALID_ARGUMENT, "cycle %d: it is at most %d", out->cycle, CYCLE_MAX);
     }
     if (out->workers != 0 && out->cycle > EST_PARALLEL_WORKERS_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "cycle %d: with workers, which is a thread for each, it is at most %d",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "cycle is %d; with workers, which use a thread each, it can be at most "
+                        "%d",
                         out->cycle, EST_PARALLEL_WORKERS_MAX);
     }
     if (out->bad_rows_max < 0 && out->bad_rows_max != EST_FOREVER) {
@@ -788,7 +791,7 @@ est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn, 
     if (fn == NULL) return est_dataset_fail(&own->base.base, est_fail(EST_INVALID_ARGUMENT, "it has no function"));
     if (own->base.options.components == NULL) {
         return est_dataset_fail(&own->base.base,
-                                est_fail(EST_INVALID_ARGUMENT, "it cannot know what its datasets will yield: set "
+                                est_fail(EST_INVALID_ARGUMENT, "it cannot know the components of its datasets: set "
                                                                ".components and .n_components"));
     }
     return est_dataset_with(&own->base.base, own->base.options.components, own->base.options.n_components);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading several datasets at a time: what est_dataset_interleave and the stages that read files have in common.
+ * Reading several datasets at a time: the common part of est_dataset_interleave and the stages that read files.
  *
  * Such a stage makes a dataset of every element of its input (for a path: one that yields the rows of that file). The
  * datasets are read through `cycle` slots. The slots are visited in turn, and `block` elements are taken at a visit. A
@@ -30,7 +30,7 @@ struct est_interleave {
     est_dataset            base;
     est_interleave_options options; /* checked; cycle and block are at least 1 */
     est_interleave_make    make;
-    bool goes_on; /* what it makes can be read on behind a row that failed; bad_rows_max counts them */
+    bool                   goes_on; /* its datasets can continue after a failed row; bad_rows_max limits them */
 };
 
 /* The iterator. */
@@ -71,12 +71,12 @@ void       est_interleaved_resume(est_iter *it);
         .reads_files = (paths)                                                                                         \
     }
 
-/* What a constructor begins with: est_dataset_new, and the options (NULL: all zero) checked and copied. */
+/* The start of a constructor: est_dataset_new, then checks and copies the options (NULL: all zero). */
 void *est_interleave_new(const est_stage *stage, size_t size, est_dataset *input, const est_interleave_options *options,
                          est_interleave_make make);
 
-/* What the constructor of a stage that reads files ends with: its input must be paths, its elements are one string that
- * is called `component`. Returns the dataset, failed or not. */
+/* The end of the constructor of a stage that reads files: its input must be paths, its elements have one string
+ * component called `component`. Returns the dataset, failed or not. */
 est_dataset *est_interleave_files(est_interleave *own, const char *component);
 
 /* One file of such a stage: a dataset that never leaves it. */

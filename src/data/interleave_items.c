@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Items that were read ahead. As a message: 1 the element, 2 the error of a row that may be left out, 3 rows left out before. */
+ * Items that were read ahead. As a message: 1 the element, 2 the error of a row that may be skipped, 3 rows skipped
+ * before. */
 #include "data/interleave_items.h"
 
 #include <string.h>

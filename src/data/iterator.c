@@ -3,9 +3,9 @@
  * Iterators: opening and closing a chain of them, its position as bytes, what they share (est_pass), and the public
  * est_iterator.
  *
- * A position is a message for each iterator: 1 name of the stage, 2 what the stage wrote, 3 (repeated) {1 which input, 2
- * its message} for the inputs that are open, 4 whether it has ended. Around it, in the public tensor: 1 a version, 2 the
- * last iterator's message, 3 the elements handed out, 4 bad rows. */
+ * A position is a message for each iterator: 1 name of the stage, 2 what the stage wrote, 3 (repeated) {1 which input,
+ * 2 its message} for the inputs that are open, 4 whether it has ended. Around it, in the public tensor: 1 a version, 2
+ * the last iterator's message, 3 the elements handed out, 4 bad rows. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum { STAGE_NAME = 1, STAGE_STATE, STAGE_INPUT, STAGE_ENDED };
 enum { INPUT_NUMBER = 1, INPUT_POSITION };
 enum { ROOT_VERSION = 1, ROOT_POSITION, ROOT_ELEMENTS, ROOT_BAD_ROWS };
 
-/* --- what a pass shares -------------------------------------------------------------------------------------------- */
+/* --- what a pass shares ------------------------------------------------------------------------------------------- */
 
 est_status est_pass_create(est_pass **out)
 {
@@ -83,7 +83,7 @@ est_status est_iter_bad_row(est_iter *it, int64_t *seen, int64_t max, est_status
     }
     ++*seen;
     ++*it->bad_rows;
-    est_log_warn("left out a bad row: %s", est_error_message());
+    est_log_warn("skipped a bad row: %s", est_error_message());
     return EST_OK;
 }
 
@@ -97,7 +97,7 @@ uint64_t est_turn_mix(uint64_t turn, uint64_t i)
     return mixed ^ mixed >> 31;
 }
 
-/* --- opening and closing ------------------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 static est_status open_all_inputs(est_iter *it)
 {
@@ -154,7 +154,7 @@ est_status est_iter_next(est_iter *it, est_element *out)
     return status;
 }
 
-/* --- positions ----------------------------------------------------------------------------------------------------- */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static est_status save_parts(est_iter *it, est_wire_writer *w)
 {
@@ -268,14 +268,14 @@ est_status est_iter_restore(est_iter *it, est_str bytes)
     return EST_OK;
 }
 
-/* --- the public iterator ------------------------------------------------------------------------------------------- */
+/* --- the public iterator ------------------------------------------------------------------------------------------ */
 
 struct est_iterator {
     est_pass    *pass;
     est_iter    *last;    /* of the chain */
     est_element *element; /* scratch: what next() hands out */
     est_error    error;   /* the failure that ended it; EST_OK: none */
-    bool         started; /* it is no longer new */
+    bool         started; /* next was called or a position restored */
     int64_t      elements;
     int64_t      bad_rows;
     int64_t      wait_ns;

@@ -101,7 +101,7 @@ static est_status check_options(const est_lines_options *options, est_lines_opti
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");
     }
     if (out->compression < EST_COMPRESSION_DEFAULT || out->compression > EST_COMPRESSION_GZIP) {
-        return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)out->compression);
+        return est_fail(EST_INVALID_ARGUMENT, "%d is not an est_compression", (int)out->compression);
     }
     return EST_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * map: what the user's function makes of every element, by several threads at once. */
+ * map: applies the user's function to every element, in several threads at once. */
 #include <inttypes.h>
 #include <string.h>
 

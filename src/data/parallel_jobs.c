@@ -66,7 +66,7 @@ struct est_parallel {
 
     void  **jobs; /* [n_slots]: the first n_jobs exist */
     int64_t n_jobs;
-    void  **free_jobs; /* [n_slots]: the first n_free are nobody's */
+    void  **free_jobs; /* [n_slots]: the first n_free are free */
     int64_t n_free;
 
     est_error error;       /* of error_place: the first in order */
@@ -98,7 +98,7 @@ static slot *slot_of(est_parallel *p, int64_t place)
     return &p->slots[place % p->n_slots];
 }
 
-/* --- making one ---------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 est_status est_parallel_check_workers(int workers)
 {
@@ -212,14 +212,14 @@ int est_parallel_workers(const est_parallel *p)
     return p->n_workers > 0 ? p->n_workers : 1;
 }
 
-/* --- what a worker does, all with the lock held but for pull and work ------------------------------------------------ */
+/* --- what a worker does, all with the lock held but for pull and work --------------------------------------------- */
 
 static bool may_pull(const est_parallel *p)
 {
     return !p->stop && !p->paused && !p->closed && p->pulled - p->returned < p->window;
 }
 
-/* A job that nobody uses; NULL when memory is out. DP1 says that there are never more than slots. */
+/* A free job; NULL when out of memory. By DP1 there are never more jobs than slots. */
 static void *job_take(est_parallel *p)
 {
     void *job;
@@ -306,7 +306,7 @@ static bool worker_wait(est_parallel *p)
     return !p->stop;
 }
 
-/* Pulls the next job. False when there was nothing to do after all, or nothing is left to do with what was pulled. */
+/* Pulls the next job. False when there was nothing to pull, or the pulled job needs no work. */
 static bool worker_pull(est_parallel *p, void **job, int64_t *number, int64_t *ns)
 {
     est_status status;
@@ -395,10 +395,10 @@ static est_status threads_start(est_parallel *p)
     return EST_OK;
 }
 
-/* --- what the consumer does ------------------------------------------------------------------------------------------ */
+/* --- what the consumer does --------------------------------------------------------------------------------------- */
 
-/* Counts what was given back as returned and wakes a worker when half of the window is free, or with `all` for any room.
- * The lock is held. */
+/* Counts jobs that were given back as returned, and wakes a worker when half of the window is free, or with `all` for
+ * any room. The lock is held. */
 static void spent_return(est_parallel *p, bool all)
 {
     int64_t room;
@@ -484,7 +484,7 @@ void est_parallel_done(est_parallel *p, void *job)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* --- saving and restoring --------------------------------------------------------------------------------------------- */
+/* --- saving and restoring ----------------------------------------------------------------------------------------- */
 
 void est_parallel_pause(est_parallel *p)
 {

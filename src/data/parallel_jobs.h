@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs done ahead of the one who wants their results: what prefetch, parallel map, and decoding of batches share.
+ * Jobs that are done ahead of the consumer: the common part of prefetch, parallel map, and decoding of batches.
  *
- * A job is a struct of the stage's own. Each goes through three hands: `pull` fills it (from the input of the stage, one
- * call at a time and in order), `work` does what takes time (by several threads at once), and the consumer takes the
- * finished jobs, in the order they were pulled unless `unordered`. At most `capacity` jobs are between pull and the
+ * A job is a struct of the stage's own. Each goes through three steps: `pull` fills it (from the input of the stage,
+ * one call at a time and in order), `work` does what takes time (by several threads at once), and the consumer takes
+ * the finished jobs, in the order they were pulled unless `unordered`. At most `capacity` jobs are between pull and the
  * consumer. Without workers everything happens in the consumer's call.
  *
- * Threads sleep and are woken rarely: a worker pulls on as long as there is room, the others help it only when jobs take
- * long enough to be worth a wake-up, a full ring is filled again when half of it is empty, and a waiting consumer may
- * have to wait for some short jobs instead of one. A job is finished before its worker pulls the next, so a pull that
- * blocks holds nothing back.
+ * Threads sleep and are woken rarely: a worker pulls on as long as there is room, the others help it only when jobs
+ * take long enough to be worth a wake-up, a full ring is filled again when half of it is empty, and a waiting consumer
+ * may have to wait for some short jobs instead of one. A job is finished before its worker pulls the next, so a pull
+ * that blocks holds nothing back.
  *
  * An error of pull or work comes out in the place of its job, and again at every further call; an end (EST_OUT_OF_RANGE
  * of pull) after all jobs pulled before it. After either nothing more is pulled.
@@ -38,7 +38,7 @@ typedef struct est_parallel_spec {
     est_status (*pull)(void *user, void *job);
     est_status (*work)(void *user, int worker, void *job); /* worker: 0 .. max(workers, 1) - 1; NULL: nothing to do */
 
-    /* Frees what the job holds and makes it fit for the next pull; by any thread, also on a job that holds nothing. */
+    /* Frees the contents of the job and prepares it for the next pull; called by any thread, also on an empty job. */
     void (*clear)(void *user, void *job);
 } est_parallel_spec;
 
@@ -57,7 +57,7 @@ void est_parallel_free(est_parallel *parallel);
  * jobs than the capacity when it asks. */
 EST_MUST_CHECK est_status est_parallel_next(est_parallel *parallel, void **job);
 
-/* Gives the job back; the consumer has taken what it wants of it, and `clear` frees the rest. */
+/* Gives the job back; the consumer has taken its results, and `clear` frees the rest. */
 void est_parallel_done(est_parallel *parallel, void *job);
 
 /* Returns when every job pulled is finished and no thread is in pull or work; none starts again until resume. */

@@ -78,7 +78,7 @@ static const est_decode_format examples_format = {
 
 static const est_stage examples_stage = { .name = "parse_examples", .free = examples_free, EST_DECODE_FUNCTIONS };
 
-/* --- making one ------------------------------------------------------------------------------------------------------ */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static est_status spec_copy(est_arena *arena, const est_feature_spec *from, est_feature_spec *to)
 {

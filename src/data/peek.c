@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * peek: what the first batch of a pass would find wrong with its files, by their first row alone.
+ * peek: finds errors that the first batch of a pass would have because of its files, by reading only their first row.
  *
- * The stages that read and decode files are copied over one path; the others are looked through and never run. So no
- * generator, map or filter of the user is called, no cache is written, no buffer is filled. Where a stage in between could
- * make something else of a row, or a file can be read once only, as a pipe, nothing is known and nothing is wrong. */
+ * The stages that read and decode files are copied over one path; the others are skipped and never run. So no
+ * generator, map or filter of the user is called, no cache is written, no buffer is filled. If a stage in between may
+ * change rows, or a file can be read only once, such as a pipe, there is no check and no error. */
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -19,13 +19,13 @@ typedef struct finding {
     char path[PATH_MAX]; /* of the last of them */
 } finding;
 
-/* Whether the elements behind a stage are those before it, and none is left out. */
+/* Whether a stage yields exactly the elements of its input. */
 static bool keeps_all(const est_stage *stage)
 {
     return stage->reorders || (stage->passes && stage->n_inputs == 2 && !stage->counts);
 }
 
-/* A cache in a file may be there instead of what it is made of. */
+/* An existing cache file may replace the input files. */
 static bool is_cached(const est_stage *stage)
 {
     return stage->n_inputs > 0 && stage->check != NULL;
@@ -44,7 +44,7 @@ static bool lists_paths(const est_dataset *dataset)
     return true;
 }
 
-/* --- one file -------------------------------------------------------------------------------------------------------- */
+/* --- one file ----------------------------------------------------------------------------------------------------- */
 
 /* The stage `reader` over one file. */
 static est_status open_file(const est_dataset *reader, const est_tensor *path, est_dataset **out)
@@ -82,7 +82,7 @@ static est_status read_row(const est_dataset *rows, bool *found)
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 
-/* The first row of a file, decoded where it is known with what. */
+/* Reads the first row of a file, and decodes it if the decoder is known. */
 static est_status look_at_file(const est_dataset *reader, const est_dataset *decoder, const est_tensor *path,
                                finding *f)
 {
@@ -103,7 +103,7 @@ static est_status look_at_file(const est_dataset *reader, const est_dataset *dec
     return status;
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------------------- */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 static est_status look_at_files(const est_dataset *reader, const est_dataset *decoder, finding *f)
 {

@@ -47,7 +47,7 @@ est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n)
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (n < 1 || n > PREFETCH_MAX) {
         return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT,
-                                                     "%" PRId64 " elements ahead; it takes 1 to %d", n, PREFETCH_MAX));
+                                                     "%" PRId64 " elements ahead; expected 1 to %d", n, PREFETCH_MAX));
     }
     own->n = n;
     return est_dataset_like(&own->base, dataset);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rebatch: the batches of all replicas become those of one. Where the global batch is known, the rows of all batches, one
- * after the other, are cut into batches of sizes that repeat (size_at); else every batch is cut for itself, evenly.
+ * rebatch: the batches of all replicas become those of one. Where the global batch is known, the rows of all batches,
+ * one after the other, are cut into batches of sizes that repeat (size_at); else every batch is cut for itself, evenly.
  *
- * A size may be 0, and its batch is then empty. So the last batch of the input is kept even when it is used up: it says
- * what an empty one looks like.
+ * A size may be 0, and its batch is then empty. So the last batch of the input is kept even when it is used up: it has
+ * the shapes of an empty batch.
  *
  * The state: 1 the size or part that is next, 2 rows of a part, 3 the row that is next, 4 the batch that it is of. */
 #include "data/rebatch.h"
@@ -34,8 +34,8 @@ typedef struct rebatch_iter {
     int64_t          size;        /* rows of a part, where the global batch is not known */
 } rebatch_iter;
 
-/* The sizes of a step over all workers are the larger ones, then those smaller by one. Every worker goes through the same
- * cycle, and begins where its own replicas are, so that the sizes of a step add up to the global batch. */
+/* The sizes of a step over all workers are the larger ones, then those smaller by one. Every worker goes through the
+ * same cycle, and begins where its own replicas are, so that the sizes of a step add up to the global batch. */
 static int64_t size_at(const rebatch *own, int64_t at)
 {
     return own->global / own->n + ((at + own->offset) % own->n < own->global % own->n);
@@ -198,7 +198,7 @@ static const est_stage rebatch_stage = {
     .restore   = rebatch_restore,
 };
 
-/* --- the global batch ------------------------------------------------------------------------------------------------ */
+/* --- the global batch --------------------------------------------------------------------------------------------- */
 
 /* The first dimension of all components; -1: it is not known, or they do not agree. */
 static int64_t rows_of_shapes(const est_dataset *dataset)
@@ -231,7 +231,7 @@ static int64_t rows_of_stages(const est_dataset *dataset)
     return n;
 }
 
-/* --- making it ------------------------------------------------------------------------------------------------------- */
+/* --- making it ---------------------------------------------------------------------------------------------------- */
 
 /* The components, with the rows that a part always has. */
 static est_status set_components(rebatch *own, int64_t rows)
@@ -284,8 +284,8 @@ static est_status set_workers(rebatch *own, int64_t n_workers, int64_t worker, i
 {
     if (n_workers < 1 || worker < 0 || worker >= n_workers) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "worker %" PRId64 " of %" PRId64 "; workers are numbered from 0 to below their number", worker,
-                        n_workers);
+                        "worker %" PRId64 " of %" PRId64 "; expected a number from 0 to below the number of workers",
+                        worker, n_workers);
     }
     if (replicas < 1)
         return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " replicas; a worker has at least one", replicas);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * repeat: the input opened anew for every pass, each with a turn of its own. */
+ * repeat: opens the input again for every pass, each with its own turn. */
 #include <inttypes.h>
 
 #include "data/state.h"

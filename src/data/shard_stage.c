@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shard: the elements whose number modulo the number of shards is the shard's. One of files has a file for every shard. */
+ * shard: the elements whose number modulo the number of shards is the shard's. Files: at least one for every shard. */
 #include "data/shard_stage.h"
 
 #include <inttypes.h>
@@ -63,12 +63,12 @@ static const est_stage shard_stage = {
     .counts    = true,
 };
 
-/* Looks whether there are as many elements as shards, and begins anew. */
+/* Checks that there are at least as many elements as shards, and restarts the input. */
 static est_status shard_files_open(est_iter *it)
 {
     const shard *all      = (const shard *)it->dataset;
     int          n_fields = it->dataset->n_components;
-    int64_t      bad_rows = *it->bad_rows, n = 0; /* those left out come again */
+    int64_t      bad_rows = *it->bad_rows, n = 0; /* skipped rows are read again */
     est_status   status = EST_OK;
     est_element *path   = est_element_new(n_fields);
 
@@ -84,8 +84,8 @@ static est_status shard_files_open(est_iter *it)
     if (status == EST_OUT_OF_RANGE) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "%" PRId64 " files for %" PRId64
-                        " workers, and each is to read files of its own: make at least %" PRId64
-                        " files, or deal out the rows with EST_AUTO_SHARD_DATA",
+                        " workers, and each must read its own files: provide at least %" PRId64
+                        " files, or divide the rows with EST_AUTO_SHARD_DATA",
                         n, all->n, all->n);
     }
     return status == EST_OK ? est_iter_open_input(it, 0, it->turn) : status;

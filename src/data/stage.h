@@ -14,9 +14,9 @@
  * Saving: est_iter_save stops the stage's threads (`pause`), lets the stage write what it holds, saves its open inputs,
  * and lets the threads go on (`resume`). So whatever is in no buffer is still in an input, and no element is in both.
  *
- * Bad rows are counted when the element behind them is handed out, never when it is read ahead: a stage that reads ahead
- * has its inputs count apart, and keeps with every element how many rows were left out before it. So a count, and where
- * a limit is reached, does not depend on threads, and a saved position has the count that belongs to it.
+ * Bad rows are counted when the element behind them is handed out, never when it is read ahead: a stage that reads
+ * ahead has its inputs count apart, and keeps with every element how many rows were left out before it. So a count, and
+ * where a limit is reached, does not depend on threads, and a saved position has the count that belongs to it.
  *
  * Threading: an est_iter belongs to one thread at a time. A stage with threads hands its input to them, and takes it
  * back in pause(). Lock order: a stage's own lock, then the est_pass's. No callback of the user is called with a lock
@@ -52,7 +52,7 @@ typedef struct est_element {
 est_element *est_element_new(int n);
 void         est_element_free(est_element *element, int n); /* NULL is fine */
 
-/* Moves what `from` holds into `to`, which holds nothing. */
+/* Moves the contents of `from` into the empty `to`. */
 void est_element_move(est_element *to, est_element *from, int n);
 
 /* Further references to the same tensors, into `to`, which holds nothing. */
@@ -61,18 +61,18 @@ void est_element_share(est_element *to, const est_element *from, int n);
 /* Puts "file:line: " or "file, record n: " in front of the thread's error, if the origin is known. Returns status. */
 est_status est_origin_blame(const est_origin *origin, est_status status);
 
-/* Writes an element as field `number` of a message; reads one back from the bytes of such a field into `out`, which holds
- * nothing and does so again after a failure. `pass` may be NULL: the origin is then forgotten. */
+/* Writes an element as field `number` of a message; reads one back from the bytes of such a field into `out`, which
+ * holds nothing and does so again after a failure. `pass` may be NULL: the origin is then forgotten. */
 typedef struct est_pass est_pass;
 
 void                      est_element_put(est_wire_writer *w, uint32_t number, const est_element *element, int n);
 EST_MUST_CHECK est_status est_element_parse(est_str bytes, est_pass *pass, const est_dataset *dataset,
                                             est_element *out);
 
-/* Checks that what the user's code filled in fits the components of the dataset; the error names the component. */
+/* Checks that the values of the user's code fit the components of the dataset; the error names the component. */
 EST_MUST_CHECK est_status est_element_check(const est_element *element, const est_dataset *dataset);
 
-/* --- datasets ------------------------------------------------------------------------------------------------------ */
+/* --- datasets ----------------------------------------------------------------------------------------------------- */
 
 typedef struct est_iter  est_iter;
 typedef struct est_stage est_stage;
@@ -83,17 +83,17 @@ struct est_stage {
     size_t      iter_size; /* of the stage's iterator struct, which starts with an est_iter */
 
     /* The iterator is zeroed but for its est_iter. It opens its inputs (est_iter_open_input) as it needs them. When it
-     * fails, close() is called on what is there. May be NULL: the inputs are opened with the same turn. */
+     * fails, close() is called. May be NULL: the inputs are opened with the same turn. */
     est_status (*open)(est_iter *it);
 
     /* The next element into `out`, which holds nothing before and after a failure. EST_OUT_OF_RANGE at the end; it is
      * not called again after that. */
     est_status (*next)(est_iter *it, est_element *out);
 
-    /* Frees what the iterator holds, its threads first; inputs are closed after it. May be NULL. */
+    /* Stops the threads and frees the contents of the iterator; inputs are closed after it. May be NULL. */
     void (*close)(est_iter *it);
 
-    /* Writes what a new iterator needs to go on from here, inputs aside. May be NULL: nothing. */
+    /* Writes the state for a new iterator to continue from here, without that of inputs. May be NULL: nothing. */
     est_status (*save)(est_iter *it, est_wire_writer *w);
 
     /* Takes such bytes into an iterator that was just opened, and opens again those inputs that have to be at another
@@ -104,20 +104,20 @@ struct est_stage {
     void (*pause)(est_iter *it);
     void (*resume)(est_iter *it);
 
-    /* Fails when what a pass would read is not there, without reading it. May be NULL: as its inputs. */
+    /* Fails when the files of a pass do not exist, without reading them. May be NULL: as its inputs. */
     est_status (*check)(const est_dataset *dataset);
 
-    /* Frees what the dataset's own struct holds; the arena and the inputs go after it. May be NULL. */
+    /* Frees the contents of the dataset's own struct; the arena and the inputs are freed after it. May be NULL. */
     void (*free)(est_dataset *dataset);
 
-    /* Makes the same stage over another input, for est_dataset_copy. May be NULL: the struct is copied. For stages whose
-     * struct must not be shared; files that they write get `suffix`. */
+    /* Creates the same stage over another input, for est_dataset_copy. May be NULL: the struct is copied. For stages
+     * whose struct must not be shared; files that they write get `suffix`. */
     est_dataset *(*copy)(const est_dataset *dataset, est_dataset *input, const char *suffix);
 
-    /* What a chain that is rebuilt for one of several workers (autoshard.c, rebatch.c) needs to know. */
-    bool passes;   /* hands on elements of its inputs as they are, all or some */
-    bool reorders; /* hands on all of them, in some order: a part may as well be taken before it */
-    bool counts;   /* what it does with an element depends on those before: a part of its input makes no part of it */
+    /* Properties for rebuilding a chain for one of several workers (autoshard.c, rebatch.c). */
+    bool passes;      /* yields unchanged elements of its inputs, all or some */
+    bool reorders;    /* yields all of them in some order: it can be divided before this stage */
+    bool counts;      /* its effect on an element depends on earlier ones: it must not be divided before this stage */
     bool reads_files; /* takes paths and reads the files */
     bool lists_files; /* a source of paths */
 
@@ -128,12 +128,12 @@ struct est_stage {
 struct est_dataset {
     const est_stage *stage; /* NULL: the chain failed, and `error` says how */
     est_refcount     refs;
-    est_arena       *arena;                       /* names, options and what else lives as long */
+    est_arena       *arena;                       /* names, options and other data of the same lifetime */
     est_dataset     *input[EST_STAGE_INPUTS_MAX]; /* taken; NULL: none */
     est_component   *components;                  /* [n_components], in the arena */
     int              n_components;
     size_t           size;     /* of the stage's own struct */
-    est_dataset     *original; /* of a copy: owns what the struct points to; NULL: it is none */
+    est_dataset     *original; /* of a copy: owns the data that the struct points to; NULL: not a copy */
     bool             endless;  /* as its inputs are, unless the stage's constructor says otherwise */
     bool             varies;   /* the stage's order, inputs aside, is another one in every process */
     est_error       *error;    /* in the arena */
@@ -166,11 +166,11 @@ est_dataset *est_dataset_fail(est_dataset *dataset, est_status status);
 est_dataset *est_dataset_like(est_dataset *dataset, const est_dataset *other);
 est_dataset *est_dataset_with(est_dataset *dataset, const est_component *components, int n);
 
-/* Fails unless component 0 is a string scalar, as `stage` needs; `what` says what it wants: "paths of files". */
+/* Fails unless component 0 is a string scalar, as `stage` needs; `what` is the expected input: "paths of files". */
 EST_MUST_CHECK est_status est_dataset_need_strings(const est_dataset *dataset, const char *what);
 
-/* The same stage over other inputs of the same components, which are taken; as constructors do. `suffix` goes behind the
- * name of a file that it writes: copies for several workers must not share one. */
+/* The same stage over other inputs of the same components, which are taken; as constructors do. `suffix` is appended to
+ * the name of a file that it writes: copies for several workers must not share one. */
 est_dataset *est_dataset_copy(const est_dataset *dataset, est_dataset *first, est_dataset *second, const char *suffix);
 
 /* One more reference. */
@@ -179,14 +179,14 @@ est_dataset *est_dataset_ref(const est_dataset *dataset);
 /* Fails as opening an iterator would when files are missing; calls no function of the user and starts nothing. */
 EST_MUST_CHECK est_status est_dataset_check(const est_dataset *dataset);
 
-/* Fails as the first batch of a pass would because of its files: none has a row, or the first row is not what a decoder
- * takes. Reads that row and calls no function of the user but the check of a decoder's rows; data/peek.c says what is
- * looked at. For datasets that passed est_dataset_check. */
+/* Fails as the first batch of a pass would because of its files: none has a row, or a decoder rejects the first row.
+ * Reads that row and calls no function of the user except the check of a decoder's rows (data/peek.c). For datasets
+ * that passed est_dataset_check. */
 EST_MUST_CHECK est_status est_dataset_peek(const est_dataset *dataset);
 
-/* --- iterators ------------------------------------------------------------------------------------------------------ */
+/* --- iterators ---------------------------------------------------------------------------------------------------- */
 
-/* What all iterators of one est_iterator share. Any thread. */
+/* State shared by all iterators of one est_iterator. Any thread. */
 struct est_pass {
     pthread_mutex_t lock; /* guards all below */
     est_arena      *arena;
@@ -203,11 +203,12 @@ struct est_iter {
     const est_stage   *stage;
     const est_dataset *dataset; /* a reference */
     est_pass          *pass;
-    int64_t           *bad_rows;       /* counts rows left out here and in the inputs; whoever reads this one owns it */
-    int64_t           *input_bad_rows; /* what the inputs count in: the same, unless they are read ahead */
-    uint64_t           turn;
-    est_iter          *input[EST_STAGE_INPUTS_MAX]; /* open ones */
-    bool               ended;
+    /* counts rows skipped here and in the inputs; owned by the reader of this iterator */
+    int64_t  *bad_rows;
+    int64_t  *input_bad_rows; /* counter of the inputs: the same, unless they are read ahead */
+    uint64_t  turn;
+    est_iter *input[EST_STAGE_INPUTS_MAX]; /* open ones */
+    bool      ended;
 };
 
 /* An iterator of a dataset that is not failed. Pass and counter outlive it. */
@@ -218,13 +219,12 @@ void                      est_iter_close(est_iter *it); /* NULL is fine */
 /* Opens input i of the stage's dataset, in place of the one that is open, if any. */
 EST_MUST_CHECK est_status est_iter_open_input(est_iter *it, int i, uint64_t turn);
 
-/* The next element, as est_stage.next; may be called again after the end. NULL is an error: an input that a damaged
- * position left out. */
+/* The next element, as est_stage.next; may be called again after the end. NULL (a damaged position) is an error. */
 EST_MUST_CHECK est_status est_iter_next(est_iter *it, est_element *out);
 
 /* A row was bad: counts it in *it->bad_rows and in *seen, and returns EST_OK with a warning that has the thread's error
- * text as long as *seen is within `max` (EST_FOREVER: always); else returns `status` with the error as it was, the limit
- * added. Only EST_INVALID_ARGUMENT and EST_DATA_LOSS are about rows: any other status is returned as it is. */
+ * text as long as *seen is within `max` (EST_FOREVER: always); else returns `status` with the error as it was, the
+ * limit added. Only EST_INVALID_ARGUMENT and EST_DATA_LOSS are about rows: any other status is returned as it is. */
 EST_MUST_CHECK est_status est_iter_bad_row(est_iter *it, int64_t *seen, int64_t max, est_status status);
 
 /* The position of an iterator as field `number` of a message; an iterator just opened is put there by its bytes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What many stages have in their saved positions: a few counts, as fields 1 to n of the message, and the errors of
- * rows that were left out and wait to be counted in their place. */
+ * Common parts of saved positions: a few counts, as fields 1 to n of the message, and the errors of skipped rows that
+ * are not counted yet. */
 #ifndef EST_DATA_STATE_H
 #define EST_DATA_STATE_H
 
@@ -9,13 +9,14 @@
 
 void est_state_put(est_wire_writer *w, const int64_t *counts, int n);
 
-/* Reads what est_state_put wrote; a count that is missing or negative is an error. */
+/* Reads the counts of est_state_put; a missing or negative count is an error. */
 EST_MUST_CHECK est_status est_state_parse(const est_iter *it, est_str state, int64_t *counts, int n);
 
 /* An error for a count that cannot be: "the saved position of <stage> has <what> <count>". */
 est_status est_state_fail(const est_iter *it, const char *what, int64_t count);
 
-/* Reads a number of bad rows. One that cannot be, of a damaged position, is 0: it must not overflow when others are added. */
+/* Reads a number of bad rows. One that cannot be, of a damaged position, is 0: it must not overflow when others are
+ * added. */
 int64_t est_state_bad_rows(est_wire_reader *r, const est_wire_field *field);
 
 /* An error as field `number` of a message; reads the bytes of such a field back. A status that no failure has is an

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take: the first n elements; skip: all but them. Both count what went by. */
+ * take: the first n elements; skip: all but them. Both count elements. */
 #include <inttypes.h>
 
 #include "data/state.h"
@@ -33,13 +33,13 @@ static est_dataset *counted_create(const est_stage *stage, est_dataset *dataset,
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (n < 0) {
         return est_dataset_fail(&own->base,
-                                est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " elements; the number is 0 or more", n));
+                                est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " elements; expected 0 or more", n));
     }
     own->n = n;
     return est_dataset_like(&own->base, dataset);
 }
 
-/* --- take ---------------------------------------------------------------------------------------------------------- */
+/* --- take --------------------------------------------------------------------------------------------------------- */
 
 static est_status take_next(est_iter *it, est_element *out)
 {
@@ -71,7 +71,7 @@ est_dataset *est_dataset_take(est_dataset *dataset, int64_t n)
     return taken;
 }
 
-/* --- skip ---------------------------------------------------------------------------------------------------------- */
+/* --- skip --------------------------------------------------------------------------------------------------------- */
 
 static est_status skip_next(est_iter *it, est_element *out)
 {

@@ -3,8 +3,8 @@
  * tfrecords: the records of TFRecord files. Each file is a dataset of its own, which never leaves this file; the order
  * of files and the reading ahead are those of interleave.
  *
- * A record whose bytes are damaged can be left out, because its length tells where the next one starts. A damaged length
- * or a cut file ends that file, and counts as one bad row. */
+ * A record whose bytes are damaged can be left out, because its length tells where the next one starts. A damaged
+ * length or a cut file ends that file, and counts as one bad row. */
 
 #include "data/interleave.h"
 #include "data/state.h"
@@ -21,7 +21,7 @@ static est_status file_open(est_iter *it)
     return est_tfrecord_open(((const est_interleave_file *)it->dataset)->path, NULL, &((file_iter *)it)->reader);
 }
 
-/* A bad record is stepped over, so that reading can go on behind it. */
+/* Skips a bad record, so that reading can continue after it. */
 static est_status file_next(est_iter *it, est_element *out)
 {
     file_iter *own = (file_iter *)it;

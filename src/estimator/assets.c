@@ -73,8 +73,7 @@ static bool name_taken(const est_saved_model *saved, const char *name)
     return false;
 }
 
-/* A file has the same name in all graphs of the export; another file of the same name gets the suffix _1, _2 and so
- * on. */
+/* A file has the same name in all graphs of the export; another file of that name gets the suffix _1, _2, ... */
 static est_status choose_name(const est_saved_model *saved, const char *path, const char **out)
 {
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;

@@ -89,8 +89,7 @@ void est_estimator_say_untrained(const est_estimator *estimator, const char *che
 EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
                                                 const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX]);
 
-/* Copies the variables, except local ones, from one session to another. `partial`: variables that the source lacks stay
- * as they are. */
+/* Copies the variables, except local ones, from one session to another. `partial`: the source may lack variables. */
 EST_MUST_CHECK est_status est_estimator_copy_variables(est_session *from, est_session *to, bool partial);
 
 /* Applies the warm start to variables that have their initial values. */
@@ -100,8 +99,7 @@ EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start,
 /* Settings that est_train_and_evaluate adds to a training; all but `spec` may be zero. */
 typedef struct est_train_call {
     const char *spec; /* name of the caller's options struct in errors about the input; "": none */
-    /* How the training is evaluated, here or elsewhere; checked before the first step. NULL: est_train, no
-     * evaluation. */
+    /* How the training is evaluated, here or elsewhere; checked before the first step. NULL: not (est_train). */
     const est_eval_spec *eval;
     const est_dir_lock  *held; /* the lock of the model directory if the caller holds it; NULL: training takes it */
 

@@ -150,8 +150,7 @@ static est_status choose_directory(job *x, const char *base)
     }
 }
 
-/* Keeps X1. If the rename cannot be made durable, the export is removed again, so that a failure is never a visible
- * export. */
+/* Keeps X1. If the rename cannot be made durable, the export is removed again: a failed export must not be visible. */
 static est_status publish(const job *x)
 {
     est_status status = est_file_commit(x->temp, x->final);

@@ -61,8 +61,7 @@ EST_MUST_CHECK est_status est_export_assets(const est_graph *graph, const est_sa
 EST_MUST_CHECK est_status est_export_copy_assets(const est_saved_model *saved, const char *dir);
 
 /* Adds the meta graph of one mode to `out`: the graph in TensorFlow's ops, the ops that save and restore its variables,
- * signatures and collections. `variables` receives the names that variables/ must hold; both live in the arena of
- * `out`. */
+ * signatures and collections. `variables` receives the names for variables/; both live in the arena of `out`. */
 EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out,
                                                 est_def_names *variables);
 

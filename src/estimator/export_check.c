@@ -344,8 +344,7 @@ static est_status run_theirs(check *c, const est_export_signature *s, est_tensor
     return est_session_run(c->session, (est_feeds){ feeds, n }, (est_nodes){ nodes, s->n_outputs }, EST_NO_NODES, out);
 }
 
-/* Whether an output depends on random numbers. Inputs have smaller ids than their nodes, so one backward walk
- * suffices. */
+/* Whether an output depends on random numbers. Inputs have smaller ids, so one backward walk suffices. */
 static est_status is_random(est_node node, bool *out)
 {
     const est_graph *graph  = node.graph;

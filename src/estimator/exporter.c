@@ -318,8 +318,8 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
-/* Keeps the better one of *best (NULL: none yet) and `candidate`, which is taken. A result without the metric is
- * ignored. */
+/* Keeps the better one of *best (NULL: none yet) and `candidate`, which is taken. Ignores a result without the
+ * metric. */
 static est_status keep_better(const made *x, est_metrics *candidate, est_metrics **best)
 {
     bool       better = x->compare != NULL || has_metric(candidate, x->exporter.metric);

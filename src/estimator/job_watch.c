@@ -26,8 +26,7 @@ static est_status start_client(est_job_watch *w, const est_estimator *estimator)
     return status;
 }
 
-/* The task is absent if nothing listens, or nothing answers within the silence limit. A slow handshake counts as
- * present. */
+/* A task is absent if nothing listens, or nothing answers within the silence limit. A slow handshake is no absence. */
 static est_status look(void *user, const char *why)
 {
     const int64_t *until_ns = user;

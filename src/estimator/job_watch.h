@@ -27,8 +27,7 @@ typedef struct est_job_watch {
  * long enough for a lost task to restart. */
 bool est_job_watch_is_gone(est_job_watch *watch, const est_estimator *estimator);
 
-/* Whether the last ps task that was present keeps its checkpoints in another directory than `folder`, as far as visible
- * from here. */
+/* Whether the last ps task that was present keeps its checkpoints outside of `folder`, as far as visible from here. */
 bool est_job_watch_is_elsewhere(const est_job_watch *watch, const char *folder);
 
 void est_job_watch_clear(est_job_watch *watch);

@@ -93,8 +93,7 @@ EST_MUST_CHECK est_status est_model_build_replicas(est_model *model, est_model_f
 /* The model of another replica in the same graph, with its own lists; free it before `first`. */
 EST_MUST_CHECK est_status est_model_create_replica(const est_model *first, int replica, est_model **out);
 
-/* Appends a zeroed element to a list of the model. Returns NULL when out of memory; the model then reports the
- * error. */
+/* Appends a zeroed element to a list of the model. NULL: out of memory; the model reports the error. */
 void *est_model_list_add(est_model *model, est_model_list *list);
 
 /* Calls the configuration's device_fn, if set, for the device of each operation. */

@@ -92,8 +92,7 @@ static bool is_of_wanted(const est_predictions *p, const char *splits)
     return false;
 }
 
-/* Collects the nodes of the requested predictions. Splits come with their values: as keys for batches, else after all
- * keys. */
+/* Collects the nodes of the requested predictions. Splits follow their values: as keys for batches, else at the end. */
 static est_status choose_keys(est_predictions *p, est_node *nodes)
 {
     const est_named_node *all   = p->model->predictions.data;

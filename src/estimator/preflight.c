@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preflight checks of inputs, graphs, variables and metric names. stop_check.c checks whether early stopping can
- * stop. */
+ * Preflight checks of inputs, graphs, variables and metric names. stop_check.c checks early stopping. */
 #include "estimator/preflight.h"
 
 #include <stdlib.h>

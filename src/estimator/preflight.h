@@ -4,8 +4,7 @@
  * variable is allocated, and one row of the input's files is read.
  *
  * Errors: an unreadable evaluation input, a model_fn that fails in mode EST_EVAL or for a receiver, variables that no
- * checkpoint of the training will have, unknown names of metrics. Warnings: early stopping that cannot stop this
- * run. */
+ * checkpoint of the training will have, unknown metrics. Warnings: early stopping that cannot stop this run. */
 #ifndef EST_ESTIMATOR_PREFLIGHT_H
 #define EST_ESTIMATOR_PREFLIGHT_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A few rows of input to check an exported model with: the last rows of an evaluation or training, or generated
- * ones. */
+ * A few rows of input to check an exported model with: from the last evaluation or training, or generated. */
 #ifndef EST_ESTIMATOR_SAMPLE_ROWS_H
 #define EST_ESTIMATOR_SAMPLE_ROWS_H
 

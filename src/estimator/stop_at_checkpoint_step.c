@@ -53,11 +53,6 @@ static est_status wait_and_stop(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void stop_free(est_hook *hook)
-{
-    est_free(EST_CONTAINER_OF(hook, stop_at_checkpoint, hook));
-}
-
 est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs)
 {
     stop_at_checkpoint *own;
@@ -80,7 +75,10 @@ est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t las
     own->last_step = last_step;
     own->wait_secs = wait_secs > 0 ? wait_secs : WAIT_DEFAULT_SECS;
     own->hook      = (est_hook){
-             .after_create_session = wait_and_stop, .after_run = wait_and_stop, .free = stop_free, .idle = true
+             .after_create_session = wait_and_stop,
+             .after_run            = wait_and_stop,
+             .free                 = est_hook_free_struct,
+             .idle                 = true,
     };
     return &own->hook;
 }

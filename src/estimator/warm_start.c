@@ -44,7 +44,7 @@ static est_status vocabulary_read(const char *path, int64_t size, vocabulary *ou
     est_lines_close(lines);
     if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
     if (size > 0 && out->n < size) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s has %" PRId64 " entries, %" PRId64 " were asked for", path, out->n,
+        return est_fail(EST_INVALID_ARGUMENT, "%s has %" PRId64 " entries, %" PRId64 " were requested", path, out->n,
                         size);
     }
     return EST_OK;
@@ -186,8 +186,7 @@ static est_status write_whole(est_session *session, const char *variable, const 
 }
 
 /* A value of the variable's dtype and shape by the backup initializer, computed in a separate graph, since the model's
- * graph already has sessions. Without a seed of its own the initializer uses the run's seed and the name of the
- * variable. */
+ * graph already has sessions. An initializer without a seed uses the run's seed and the variable's name. */
 static est_status draw_backup(est_initializer backup, est_node variable, est_tensor **out)
 {
     const char  *name    = est_node_name(variable);

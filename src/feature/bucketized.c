@@ -75,7 +75,7 @@ const est_column *est_bucketized_column(const est_column *source, est_f32s bound
     if (!est_column_usable(source)) return source;
     if (source->kind != &est_numeric_kind || est_numeric_rank(source) != 1) {
         return est_column_fail(
-            source->set, "a bucketized column is of a numeric column of one dimension, and \"%s\" is %s%s",
+            source->set, "a bucketized column needs a numeric column of one dimension, but \"%s\" is %s%s",
             source->name, source->kind->what, source->kind == &est_numeric_kind ? " of several" : "");
     }
     if (boundaries.n < 1) {
@@ -84,7 +84,7 @@ const est_column *est_bucketized_column(const est_column *source, est_f32s bound
     for (int i = 0; i < boundaries.n; i++) {
         float low = i > 0 ? boundaries.data[i - 1] : -INFINITY;
 
-        if (boundaries.data[i] > low) continue; /* no NaN is */
+        if (boundaries.data[i] > low) continue; /* false for a NaN */
         return est_column_fail(source->set,
                                "the boundaries of the bucketized column of \"%s\" do not ascend: %g after %g",
                                source->name, (double)boundaries.data[i], (double)low);

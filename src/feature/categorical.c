@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Categorical columns of one feature: identity, hash buckets, vocabularies. Each gives every value of a row an id by
- * itself. */
+ * Categorical columns of one feature: identity, hash buckets, vocabularies. Each maps every value of a row to an id
+ * independently of the others. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const categorical *categorical_of(const est_column *column)
     return (const categorical *)(const void *)column;
 }
 
-/* --- from values to ids ----------------------------------------------------------------------------------------------- */
+/* --- from values to ids ------------------------------------------------------------------------------------------- */
 
 static est_status categorical_parse(const est_column *column, est_parse_spec *spec)
 {
@@ -45,7 +45,7 @@ static bool check_values(const categorical *c, est_node *values)
     return fits;
 }
 
-/* Ids with the default, if there is one, for those out of range; else as they are. */
+/* Replaces ids out of range by the default, if the column has one. */
 static est_node identity_hashed(const est_column *column, est_node values)
 {
     const categorical *c     = categorical_of(column);
@@ -80,8 +80,8 @@ static est_node hash_map(const est_column *column, est_node values)
     return est_string_to_hash_bucket(values, column->n_buckets);
 }
 
-/* The vocabulary as a table of the graph. Every call of a builder makes another table; so the first is kept on the graph
- * by what makes tables differ, and columns that look the same things up have nodes that merge. */
+/* The vocabulary as a table of the graph. Every call of a builder creates another table; so the graph keeps the first
+ * one under a key of everything that makes tables differ, and equal lookups of columns can be merged. */
 static est_node table_of(const categorical *c, est_graph *graph)
 {
     const est_table_options *options = EST_TABLE(.size = c->o.vocabulary_size, .num_oov_buckets = c->o.num_oov_buckets,
@@ -90,7 +90,7 @@ static est_node table_of(const categorical *c, est_graph *graph)
     est_nodes                made;
     est_node                 table;
 
-    /* A list is known by its address: the graph keeps it alive. */
+    /* The key of a list is its address: the graph keeps the list alive. */
     name = est_arena_printf(est_graph_arena(graph), "vocabulary/%p/%s/%d/%" PRId64 "/%" PRId64 "/%d/%" PRId64,
                             (void *)c->vocabulary, c->path != NULL ? c->path : "", (int)c->o.dtype,
                             c->o.vocabulary_size, c->o.num_oov_buckets, (int)c->o.has_default, c->o.default_value);
@@ -125,7 +125,7 @@ static est_ids categorical_ids(const est_column *column, const est_features *fea
     return ids_by(column, features, column->kind->map);
 }
 
-/* A hash looks nothing up: what is too large for a table is a value like any other in a cross, as in TensorFlow. */
+/* A cross hashes ids without a lookup, so that an id out of range is a value like any other, as in TensorFlow. */
 static est_ids identity_cross(const est_column *column, const est_features *features)
 {
     return ids_by(column, features, identity_hashed);
@@ -164,9 +164,9 @@ static const est_column_kind file_kind            = { .what  = "a vocabulary fil
                                                       .map   = vocabulary_map,
                                                       .ids   = categorical_ids };
 
-/* --- making ----------------------------------------------------------------------------------------------------------- */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
-/* Options that this kind has no use for, and those that exclude each other. */
+/* Fails for options that this kind does not have, and for those that exclude each other. */
 static est_status check_options(const est_column_kind *kind, const char *key, const est_categorical_options *o)
 {
     const char *wrong = NULL;
@@ -176,10 +176,11 @@ static est_status check_options(const est_column_kind *kind, const char *key, co
     if (o->num_oov_buckets != 0 && !words) wrong = "num_oov_buckets";
     if (o->vocabulary_size != 0 && kind != &file_kind) wrong = "vocabulary_size";
     if (wrong != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": %s takes no such option: %s", key, kind->what, wrong);
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": %s has no option %s; leave it out", key, kind->what, wrong);
     }
     if (o->dtype != EST_I64 && (o->dtype != EST_STRING || kind == &identity_kind)) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": %s is not of %s", key, kind->what, est_dtype_name(o->dtype));
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": %s cannot have the type %s", key, kind->what,
+                        est_dtype_name(o->dtype));
     }
     if (o->num_oov_buckets < 0 || o->vocabulary_size < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -259,7 +260,7 @@ const est_column *est_hash_bucket_column(est_columns *columns, const char *key, 
     return make_categorical(columns, &est_hash_bucket_kind, key, &o, num_buckets, NULL);
 }
 
-/* --- vocabulary lists ------------------------------------------------------------------------------------------------- */
+/* --- vocabulary lists --------------------------------------------------------------------------------------------- */
 
 static est_status check_unique(const char *key, const est_tensor *list)
 {
@@ -338,9 +339,9 @@ const est_column *est_vocabulary_strings_column(est_columns *columns, const char
     return column;
 }
 
-/* --- vocabulary files ------------------------------------------------------------------------------------------------- */
+/* --- vocabulary files --------------------------------------------------------------------------------------------- */
 
-/* Also the number of the first line that is empty; 0: none is. */
+/* Counts the lines. *empty receives the number of the first empty line; 0: none. */
 static est_status count_lines(const char *path, int64_t *out, int64_t *empty)
 {
     char   *bytes = NULL;
@@ -360,7 +361,7 @@ static est_status count_lines(const char *path, int64_t *out, int64_t *empty)
     return EST_OK;
 }
 
-/* How many entries of the file are used. */
+/* The number of entries of the file that are used. */
 static est_status file_entries(const char *key, const char *path, int64_t wanted, int64_t *out)
 {
     int64_t lines = 0, empty = 0;
@@ -393,7 +394,7 @@ const est_column *est_vocabulary_file_column(est_columns *columns, const char *k
 
     if (!est_column_key_ok(columns, key, file_kind.what)) return est_columns_fail(columns, EST_INVALID_ARGUMENT);
     status = take_options(&file_kind, key, options, EST_STRING, &o);
-    /* The number of lines now, and not the lines there will be, is the size of the variables. */
+    /* The number of lines at this moment is the size of the variables, even if the file grows later. */
     if (status == EST_OK) status = file_entries(key, path, o.vocabulary_size, &o.vocabulary_size);
     if (status != EST_OK) return est_columns_fail(columns, status);
     column = make_categorical(columns, &file_kind, key, &o, o.vocabulary_size + o.num_oov_buckets, &made);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sets of columns: who owns them, what went wrong first, and how a layer takes a list of them. */
+ * Sets of columns: ownership, the first error of a set, and checking and sorting the list of columns of a layer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@
 struct est_columns {
     est_arena        *arena;
     const est_column *newest;
-    est_column        failed; /* what a column is that could not be made */
+    est_column        failed; /* returned for every column whose construction failed */
     est_status        status;
     est_error         error; /* unless the status is EST_OK */
 };
 
-static const est_column_kind failed_kind = { .what = "a column that could not be made" };
+static const est_column_kind failed_kind = { .what = "a column whose construction failed" };
 
 est_columns *est_columns_create(void)
 {
@@ -56,7 +56,7 @@ const char *est_column_name(const est_column *column)
     return column != NULL ? column->name : NULL;
 }
 
-/* --- making columns --------------------------------------------------------------------------------------------------- */
+/* --- making columns ----------------------------------------------------------------------------------------------- */
 
 const est_column *est_columns_fail(est_columns *set, est_status status)
 {
@@ -73,7 +73,7 @@ bool est_column_usable(const est_column *column)
     return column != NULL && column->kind != &failed_kind;
 }
 
-/* Letters, digits and _ . - stay; TensorFlow puts a _ for everything else. */
+/* Letters, digits and _ . - stay; everything else becomes _, as in TensorFlow. */
 const char *est_scope_name(est_arena *arena, const char *name)
 {
     char *scope = est_arena_strdup(arena, name);
@@ -128,12 +128,12 @@ bool est_column_key_ok(est_columns *set, const char *key, const char *what)
 bool est_column_is_categorical(const est_column *column, const char *what)
 {
     if (column->kind->ids != NULL) return true;
-    (void)est_column_fail(column->set, "%s is for a categorical column, and \"%s\" is %s", what, column->name,
+    (void)est_column_fail(column->set, "%s needs a categorical column, but \"%s\" is %s", what, column->name,
                           column->kind->what);
     return false;
 }
 
-/* --- taking columns --------------------------------------------------------------------------------------------------- */
+/* --- taking columns ----------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

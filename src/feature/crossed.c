@@ -3,8 +3,8 @@
  * Crossed columns: a hash of every combination of the values of other columns. Crosses of crosses are one flat cross.
  *
  * The hash depends on the order of the values: that of the sources as given, but for keys whose feature is dense, which
- * come last, since TensorFlow hands the sparse ones and the dense ones to its kernel as two lists. In those an empty string
- * is a value like any other. */
+ * come last, since TensorFlow hands the sparse ones and the dense ones to its kernel as two lists. In dense features an
+ * empty string is a value like any other. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 typedef struct crossed {
     est_column         column;
-    const est_column **leaves; /* [n]: no crosses */
+    const est_column **leaves; /* [n]: none of them a cross */
     int                n;
     uint64_t           hash_key;
 } crossed;
@@ -25,7 +25,7 @@ static const crossed *crossed_of(const est_column *column)
     return (const crossed *)(const void *)column;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static est_status key_parse(const est_column *column, est_parse_spec *spec)
 {
@@ -68,7 +68,7 @@ static est_ragged_node key_values(const est_column *column, const est_features *
     return rows;
 }
 
-/* --- crosses ---------------------------------------------------------------------------------------------------------- */
+/* --- crosses ------------------------------------------------------------------------------------------------------ */
 
 static est_status crossed_parse(const est_column *column, est_parse_spec *spec)
 {
@@ -109,7 +109,7 @@ static est_ids crossed_ids(const est_column *column, const est_features *feature
 
 static const est_column_kind crossed_kind = { .what = "a crossed column", .parse = crossed_parse, .ids = crossed_ids };
 
-/* --- making ----------------------------------------------------------------------------------------------------------- */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 static est_status check_source(const est_column *source)
 {
@@ -143,7 +143,7 @@ static est_status add_leaves(crossed *c, const est_column *source)
 
     EST_TRY(check_source(source));
     if (c->n + n > EST_CROSS_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "a cross of more than %d columns", EST_CROSS_MAX);
+        return est_fail(EST_INVALID_ARGUMENT, "a cross can have at most %d columns", EST_CROSS_MAX);
     }
     for (int i = 0; i < n; i++) c->leaves[c->n++] = from[i];
     return EST_OK;
@@ -154,7 +154,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of the leaves in order, joined by _X_; in the arena. NULL when memory is out. */
+/* The names of the leaves in order, joined by _X_; in the arena. NULL when out of memory. */
 static const char *crossed_name(est_arena *arena, const crossed *c)
 {
     const char *names[EST_CROSS_MAX];

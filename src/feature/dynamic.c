@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dynamic embedding columns: keys get rows of a variable as they are seen (kernels/row_table.h), and from there on all is
- * as with any embedding: a bag of row numbers, of which -1 is none. */
+ * Dynamic embedding columns: keys get rows of a variable when they are first seen (kernels/row_table.h). The row
+ * numbers are then looked up as in any embedding; -1 means no row. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -46,7 +46,9 @@ static est_node make_rows(const dynamic *c, est_graph *graph, bool frozen)
     est_node       handle, mark;
 
     if (!est_nn_row_draw(&c->o.initializer, graph, c->column.width, &policy.draw)) {
-        return est_nn_fail(graph, "column \"%s\": new rows can start with an est_init_... initializer only",
+        return est_nn_fail(graph,
+                           "column \"%s\": a custom initializer cannot initialize single rows; use one of "
+                           "est_init_...",
                            c->column.name);
     }
     handle = est_row_variable(graph, "embedding_weights", EST_SHAPE(c->o.max_rows, c->column.width), &policy);
@@ -82,7 +84,9 @@ static const est_column_kind dynamic_kind = { .what  = "a dynamic embedding colu
 static est_status check(const char *key, est_dtype dtype, int64_t dimension, const est_dynamic_options *o)
 {
     if (dtype != EST_I64 && dtype != EST_STRING) {
-        return est_fail(EST_INVALID_ARGUMENT, "the dynamic embedding of \"%s\" is of int64 or of strings, not of %s",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the dynamic embedding of \"%s\" has keys of type %s, expected int64 or "
+                        "string",
                         key, est_dtype_name(dtype));
     }
     if (dimension < 1 || dimension > INT32_MAX) {

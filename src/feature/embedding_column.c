@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Embedding columns: a trained vector for every id, combined over a row. Shared ones look into one table, which the first
- * of them in a graph makes: outside of all scopes as "<collection>", or for v1 in its scope, which is the collection's. */
+ * Embedding columns: a trained vector for every id, combined over a row. Shared embeddings use one table, which the
+ * first of them in a graph creates: outside of all scopes as "<collection>", or for v1 in the collection's scope. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct embedding {
     est_column                   column;
     const est_column            *source;
     est_embedding_column_options o;      /* defaults filled in; strings in the arena */
-    const char                  *shared; /* the collection of the graph that has the table; NULL: a table of its own */
+    const char                  *shared; /* the collection of the graph that holds the table; NULL: not shared */
 } embedding;
 
 static const embedding *embedding_of(const est_column *column)
@@ -31,7 +31,7 @@ static est_status embedding_parse(const est_column *column, est_parse_spec *spec
     return source->kind->parse(source, spec);
 }
 
-/* --- first values from a checkpoint ----------------------------------------------------------------------------------- */
+/* --- first values from a checkpoint ------------------------------------------------------------------------------- */
 
 static est_status read_stored(const embedding *c, est_dtype dtype, est_shape shape, est_tensor **out)
 {
@@ -68,9 +68,9 @@ static est_node stored_make(const est_initializer *self, est_graph *graph, est_d
     return node;
 }
 
-/* --- the table -------------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
-/* TensorFlow's estimators save the table at the top but do not train it, so that their checkpoints lack its slots. */
+/* TensorFlow's estimators save a table outside of all scopes but do not train it: their checkpoints lack its slots. */
 static est_node make_top_table(const embedding *c, est_graph *graph, est_shape shape, est_initializer initializer,
                                bool frozen)
 {
@@ -104,7 +104,9 @@ static est_node table_of(const embedding *c, est_graph *graph, est_layer_use use
     if (c->shared == NULL) return make_table(c, graph, use);
     made = est_graph_collection(graph, c->shared);
     if (made.n > 0 && !est_shape_equal(est_node_shape(made.data[0]), &want)) {
-        return est_nn_fail(graph, "column \"%s\" wants a table %s, but the one of its collection \"%s\" is %s",
+        return est_nn_fail(graph,
+                           "column \"%s\" needs a table of shape %s, but the table of its collection \"%s\" "
+                           "has shape %s",
                            c->column.name, est_shape_text(&want, want_text), c->o.collection_name,
                            est_shape_text(est_node_shape(made.data[0]), have_text));
     }
@@ -114,7 +116,7 @@ static est_node table_of(const embedding *c, est_graph *graph, est_layer_use use
     return table;
 }
 
-/* --- looking up ------------------------------------------------------------------------------------------------------- */
+/* --- looking up --------------------------------------------------------------------------------------------------- */
 
 static est_node embedding_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
@@ -134,7 +136,7 @@ static est_node embedding_steps(const est_column *column, const est_features *fe
     est_node         each, rows;
 
     if (est_graph_poisoned(features->graph)) return table;
-    each = est_reshape(ids, EST_I64S(-1, 1)); /* a row of its own for every step: only the end of a row is empty */
+    each = est_reshape(ids, EST_I64S(-1, 1)); /* every step becomes a row: only padding at the end is empty */
     rows = est_embedding_bag(table, est_ragged_all(each), EST_NO_NODE, c->o.combiner, c->o.max_norm);
     return est_reshape_to(rows, est_pack(EST_NODES(est_nn_dim(ids, 0), est_nn_dim(ids, 1),
                                                    est_scalar(ids.graph, EST_I32, (double)column->width)),
@@ -148,7 +150,7 @@ static const est_column_kind embedding_steps_kind = { .what  = "a sequence embed
                                                       .parse = embedding_parse,
                                                       .steps = embedding_steps };
 
-/* --- making ----------------------------------------------------------------------------------------------------------- */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 static est_status take_options(const est_column *source, int64_t dimension, const est_embedding_column_options *options,
                                est_embedding_column_options *o)
@@ -173,7 +175,7 @@ static est_status take_options(const est_column *source, int64_t dimension, cons
     return EST_OK;
 }
 
-/* Strings of options that are to outlive the caller's. */
+/* Copies the strings of the options. */
 static bool keep_strings(est_arena *arena, est_embedding_column_options *o)
 {
     if (o->checkpoint != NULL) {
@@ -216,16 +218,17 @@ const est_column *est_embedding_column(const est_column *categorical, int64_t di
     status = take_options(categorical, dimension, options, &o);
     if (status == EST_OK && o.collection_name != NULL) {
         status = est_fail(EST_INVALID_ARGUMENT,
-                          "the embedding of \"%s\" has a collection_name, which only shared ones have",
+                          "the embedding of \"%s\" has a collection_name, which only shared embeddings use; leave it "
+                          "out",
                           categorical->name);
     }
     if (status != EST_OK) return est_columns_fail(categorical->set, status);
     return make_embedding(categorical, dimension, o, "_embedding", &made);
 }
 
-/* --- shared ----------------------------------------------------------------------------------------------------------- */
+/* --- shared ------------------------------------------------------------------------------------------------------- */
 
-/* What a column weighs, or the column itself. */
+/* The source of a weighted column, or the column itself. */
 static const est_column_kind *kind_of(const est_column *column)
 {
     return column->kind == &est_weighted_kind ? est_weighted_source(column)->kind : column->kind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indicator columns: how often each id of a categorical column is in a row. */
+ * Indicator columns: multi-hot rows with the count of each id of a categorical column. */
 #include "feature/column.h"
 
 typedef struct indicator {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Input layers: columns side by side, in the order of their names. Each has a scope of its own name for its variables. */
+ * Input layers: concatenate columns in the order of their names. Variables are in a scope of the column's name. */
 #include "base/options.h"
 #include "feature/column.h"
 
-/* --- rows ------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static est_status check_dense(const est_column *column)
 {
     if (column->kind->dense != NULL) return EST_OK;
     if (column->sequence) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is of sequences; it goes into est_sequence_input_layer",
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is a sequence column; use est_sequence_input_layer",
                         column->name);
     }
     return est_fail(EST_INVALID_ARGUMENT,
-                    "\"%s\" is %s, which an input layer cannot take as it is; wrap it in est_indicator_column or "
+                    "\"%s\" is %s, which is not dense; wrap it in est_indicator_column or "
                     "est_embedding_column",
                     column->name, column->kind->what);
 }
@@ -67,16 +67,15 @@ est_status est_input_layer_check(est_column_list columns)
     return EST_OK;
 }
 
-/* --- sequences -------------------------------------------------------------------------------------------------------- */
+/* --- sequences ---------------------------------------------------------------------------------------------------- */
 
 static est_status check_steps(const est_column *column)
 {
     if (column->kind->steps != NULL) return EST_OK;
-    return est_fail(
-        EST_INVALID_ARGUMENT,
-        "\"%s\" is %s, which a sequence input layer cannot take; sequence columns are numeric, indicators or "
-        "embeddings",
-        column->name, column->kind->what);
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "\"%s\" is %s, which is not a sequence column; sequence columns are numeric, indicators or "
+                    "embeddings",
+                    column->name, column->kind->what);
 }
 
 static est_node step_parts(const est_features *features, const est_column **columns, est_node *parts, int n,

@@ -11,7 +11,8 @@ static est_status check_linear(const est_column *column)
                     column->kind->what, column->sequence ? " of sequences" : "");
 }
 
-/* A column that is both (bucketized) is looked up, as in TensorFlow: no one-hot rows are made, and the combiner counts. */
+/* A bucketized column, which is both dense and categorical, is looked up as in TensorFlow: no one-hot rows are created,
+ * and the combiner applies. */
 static est_node weighted_sum(const est_features *features, const est_column *column, const est_linear_model_options *o)
 {
     bool     lookup = column->kind->ids != NULL;

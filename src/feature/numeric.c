@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numeric columns: numbers as they are, or as a function of the user's makes them, as float32. */
+ * Numeric columns: numbers as float32, optionally passed through a function of the user. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int est_numeric_rank(const est_column *column)
     return numeric_of(column)->o.shape.rank;
 }
 
-/* --- making ----------------------------------------------------------------------------------------------------------- */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 static est_status check_options(const char *key, const est_numeric_options *o)
 {
@@ -42,7 +42,7 @@ static est_status check_options(const char *key, const est_numeric_options *o)
                         est_shape_text(&o->shape, text));
     }
     if (o->dtype != EST_F32 && o->dtype != EST_I64) {
-        return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" is of float32 or int64, not of %s", key,
+        return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" is of type %s, expected float32 or int64", key,
                         est_dtype_name(o->dtype));
     }
     if (o->default_value == NULL ? o->n_default != 0 : o->n_default != 1 && o->n_default != width) {
@@ -54,8 +54,10 @@ static est_status check_options(const char *key, const est_numeric_options *o)
         if (o->dtype == EST_F32 ||
             (o->default_value[i] == rintf(o->default_value[i]) && fabsf(o->default_value[i]) <= 0x1p62F))
             continue;
-        return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" is of int64, and its default value %g is not", key,
-                        (double)o->default_value[i]);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "numeric column \"%s\" is of int64, but its default value %g is not an "
+                        "integer in range",
+                        key, (double)o->default_value[i]);
     }
     return EST_OK;
 }
@@ -109,7 +111,7 @@ static void numeric_clear(const est_column *column)
     est_tensor_free(numeric_of(column)->default_value);
 }
 
-/* --- using ------------------------------------------------------------------------------------------------------------ */
+/* --- using -------------------------------------------------------------------------------------------------------- */
 
 static est_status numeric_parse(const est_column *column, est_parse_spec *spec)
 {
@@ -133,7 +135,7 @@ static est_node normalized(const numeric *c, est_node x)
     return est_node_dtype(x) == EST_F32 ? x : est_cast(x, EST_F32);
 }
 
-/* Numbers a row, -1 when that is not known before a step runs. */
+/* Numbers per row; -1: unknown before a step runs. */
 static int64_t row_count(est_node x)
 {
     est_shape row = *est_node_shape(x);
@@ -168,7 +170,7 @@ const est_column *est_numeric_column(est_columns *columns, const char *key, cons
     return make_numeric(columns, &est_numeric_kind, key, options);
 }
 
-/* --- sequences -------------------------------------------------------------------------------------------------------- */
+/* --- sequences ---------------------------------------------------------------------------------------------------- */
 
 static est_status steps_parse(const est_column *column, est_parse_spec *spec)
 {
@@ -188,7 +190,7 @@ static est_node numeric_steps(const est_column *column, const est_features *feat
     *lengths    = n;
     if (column->width == 1) return est_expand_dims(padded, -1);
 
-    /* A last step that is not whole counts, as in TensorFlow; padding completes it, or the reshape fails. */
+    /* An incomplete last step counts, as in TensorFlow; padding completes it, or the reshape fails. */
     width    = est_scalar(n.graph, EST_I64, (double)column->width);
     *lengths = est_floor_div(est_add(n, est_scalar(n.graph, EST_I64, (double)(column->width - 1))), width);
     width    = est_scalar(n.graph, EST_I32, (double)column->width);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parse specs: what Examples and CSV files must be read for, collected from columns. Everything in a spec is its own, so
- * that it outlives the columns. */
+ * Parse specs: the features that columns read from Examples and CSV files. A spec owns all its data, so that it
+ * outlives the columns. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct est_parse_spec {
     int               n, capacity;
 };
 
-/* --- one more --------------------------------------------------------------------------------------------------------- */
+/* --- one more ----------------------------------------------------------------------------------------------------- */
 
 static bool grow_array(void **data, size_t item, int capacity)
 {
@@ -41,7 +41,7 @@ static est_status reserve(est_parse_spec *spec)
     return EST_OK;
 }
 
-/* What an empty field of a CSV file stands for, as text in the arena. */
+/* The value of an empty CSV field, as text in the arena. */
 static est_status csv_default(est_arena *arena, const est_feature_spec *feature, const char **out)
 {
     const est_tensor *value = feature->default_value;
@@ -88,7 +88,7 @@ static est_status append(est_parse_spec *spec, const est_feature_spec *feature)
     return EST_OK;
 }
 
-/* --- what columns want ------------------------------------------------------------------------------------------------ */
+/* --- what columns want -------------------------------------------------------------------------------------------- */
 
 static const est_feature_spec *find_feature(const est_parse_spec *spec, const char *name)
 {
@@ -136,7 +136,7 @@ est_status est_parse_spec_want(est_parse_spec *spec, const est_column *column, c
     describe(feature, &text);
     est_strbuf_append(&text, ", another one as ");
     describe(there, &text);
-    status = est_fail(EST_INVALID_ARGUMENT, "the column \"%s\" wants the feature \"%s\" parsed as %s", column->name,
+    status = est_fail(EST_INVALID_ARGUMENT, "the column \"%s\" needs the feature \"%s\" parsed as %s", column->name,
                       feature->name, est_strbuf_text(&text));
     est_strbuf_clear(&text);
     return status;
@@ -148,7 +148,7 @@ est_status est_parse_spec_want_any(est_parse_spec *spec, const est_column *colum
                                &(est_feature_spec){ .name = key, .dtype = dtype, .rows = EST_ROWS_RAGGED });
 }
 
-/* --- the public half -------------------------------------------------------------------------------------------------- */
+/* --- the public half ---------------------------------------------------------------------------------------------- */
 
 est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out)
 {
@@ -184,7 +184,7 @@ est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feat
     }
     if (find_feature(spec, feature->name) != NULL) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "the feature \"%s\" is parsed already; it cannot be a label or weight too", feature->name);
+                        "the feature \"%s\" is already parsed; it cannot also be a label or weight", feature->name);
     }
     return append(spec, feature);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Features of a batch as columns want them: dense rows, or ragged ones without what stands for missing values. */
+ * Features of a batch in the form that columns need: dense rows, or ragged rows without missing values. */
 #include "feature/column.h"
 
 static const est_ragged_node no_rows; /* of a graph that has failed */
@@ -17,7 +17,7 @@ est_feature est_raw_feature(const est_column *column, const char *key, const est
     if (found.values.graph == NULL) {
         if (features->list != NULL) features->list(features->user, there, sizeof there);
         found.values = est_nn_fail(features->graph,
-                                   "column \"%s\" reads the feature \"%s\", and there is no such feature%s%s",
+                                   "column \"%s\" reads the feature \"%s\", but there is no such feature%s%s",
                                    column->name, key, there[0] != '\0' ? "; there are: " : "", there);
     }
     return found;
@@ -41,7 +41,7 @@ est_node est_raw_dense(const est_column *column, const char *key, const est_feat
     if (est_graph_poisoned(features->graph)) return found.values;
     if (found.splits.graph != NULL) {
         return est_nn_fail(features->graph,
-                           "column \"%s\" is %s and needs as many values in every row, but the feature "
+                           "column \"%s\" is %s and needs the same number of values in every row, but the feature "
                            "\"%s\" is ragged; parse it with a fixed shape",
                            column->name, column->kind->what, key);
     }
@@ -65,8 +65,8 @@ est_ragged_node est_raw_steps(const est_column *column, const char *key, const e
 
     if (!est_graph_poisoned(features->graph) && found.splits.graph == NULL) {
         (void)est_nn_fail(features->graph,
-                          "column \"%s\" is of sequences, but the feature \"%s\" is dense, so that nothing "
-                          "says how long its rows are; parse it as ragged",
+                          "column \"%s\" is a sequence column, but the feature \"%s\" is dense, so that the "
+                          "lengths of its rows are unknown; parse it as ragged",
                           column->name, key);
     }
     return est_graph_poisoned(features->graph) ? no_rows : (est_ragged_node){ found.values, found.splits };
@@ -94,7 +94,7 @@ est_node est_splits_agree(const est_column *column, est_node a, est_node b, cons
 
     if (message == NULL) return est_graph_poison(graph, est_no_memory());
     return est_add(a,
-                   est_check_range(est_sub(b, a), 0, 0, message)); /* adds zeros: so the check is part of the value */
+                   est_check_range(est_sub(b, a), 0, 0, message)); /* adding zeros makes the check part of the value */
 }
 
 est_node est_raw_present(est_node values)

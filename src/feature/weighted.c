@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weighted columns: the ids of a categorical column, and for each a number of another feature. */
+ * Weighted columns: the ids of a categorical column, each with a weight from another feature. */
 #include <inttypes.h>
 
 #include "feature/column.h"
@@ -30,14 +30,14 @@ static est_status weighted_parse(const est_column *column, est_parse_spec *spec)
     return est_parse_spec_want_any(spec, column, c->weight_key, EST_F32);
 }
 
-/* Weights that are known to be one for each value. */
+/* Weights of which there is one for each value. */
 static est_ragged_node lined_up(const weighted *c, est_ragged_node values, est_ragged_node weights)
 {
     weights.values = est_cast(weights.values, EST_F32);
     return (est_ragged_node){ est_line_up(values, weights, c->column.name), values.splits };
 }
 
-/* Of dense features: a missing value takes its weight with it. */
+/* Dense features: dropping a missing value also drops its weight. */
 static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
 {
     est_ragged_node rows, numbers;
@@ -64,7 +64,7 @@ static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
     return (est_ids){ .rows = rows, .weights = est_cast(numbers.values, EST_F32) };
 }
 
-/* Of ragged features, or of what other columns make of features. */
+/* Ragged features, or ids that other columns compute. */
 static est_ids ragged_pair(const weighted *c, const est_features *features, est_ragged_node weights)
 {
     est_ids ids = c->source->kind->ids(c->source, features);
@@ -84,12 +84,12 @@ static est_ids weighted_ids(const est_column *column, const est_features *featur
 
     if (est_graph_poisoned(features->graph)) return (est_ids){ 0 };
     if (est_node_dtype(weights.values) == EST_STRING) {
-        (void)est_nn_fail(features->graph, "column \"%s\": the weights \"%s\" are strings", column->name,
-                          c->weight_key);
+        (void)est_nn_fail(features->graph, "column \"%s\": the weights \"%s\" are strings, expected numbers",
+                          column->name, c->weight_key);
     } else if (key != NULL && dense != (est_raw_feature(c->source, key, features).splits.graph == NULL)) {
         (void)est_nn_fail(features->graph,
-                          "column \"%s\": of the feature \"%s\" and its weights \"%s\" one is dense and "
-                          "one is ragged; parse both in the same way",
+                          "column \"%s\": one of the feature \"%s\" and its weights \"%s\" is dense, the other "
+                          "ragged; parse both in the same way",
                           column->name, key, c->weight_key);
     }
     if (dense) weights.values = est_raw_dense(column, c->weight_key, features);
@@ -114,7 +114,7 @@ const est_column *est_weighted_column(const est_column *categorical, const char 
     }
     if (categorical->kind == &est_weighted_kind || categorical->sequence) {
         return est_column_fail(categorical->set, "\"%s\" %s and cannot be weighted", categorical->name,
-                               categorical->sequence ? "is of sequences" : "has weights already");
+                               categorical->sequence ? "is a sequence column" : "already has weights");
     }
     suffix = est_arena_printf(est_columns_arena(categorical->set), "_weighted_by_%s", weight_key);
     if (suffix != NULL) made = est_column_new_from(categorical, &est_weighted_kind, sizeof *made, suffix);

@@ -38,7 +38,7 @@ typedef struct est_bundle_writer est_bundle_writer;
 EST_MUST_CHECK est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bundle_writer **out);
 
 /* Writes a tensor, or one slice (copied) of a partitioned tensor of shape `full`. The data is not copied: it goes from
- * the tensor to the file. After a failed write the writer is good only for freeing. */
+ * the tensor to the file. After a failed write the writer can only be freed. */
 EST_MUST_CHECK est_status est_bundle_add(est_bundle_writer *writer, const char *name, const est_tensor *tensor);
 EST_MUST_CHECK est_status est_bundle_add_slice(est_bundle_writer *writer, const char *name, const est_shape *full,
                                                const est_bundle_slice *slice, const est_tensor *tensor);
@@ -60,8 +60,8 @@ void est_bundle_writer_free(est_bundle_writer *writer);
 /* Makes one checkpoint of several: the data files of all are renamed to those of `prefix`, the slices of partitioned
  * tensors are brought together, then the index is written (B2) and the partial indexes are removed. A checkpoint of the
  * same name is replaced (B3). A tensor that is in two of them is an error and leaves everything as it was; so does any
- * failure before the first file moves. After one while files move the parts are gone, and a checkpoint that had the name is
- * as it was. */
+ * failure before the first file moves. After one while files move the parts are gone, and a checkpoint that had the
+ * name is as it was. */
 EST_MUST_CHECK est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix);
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -90,11 +90,11 @@ EST_MUST_CHECK est_status est_bundle_read(const est_bundle *bundle, const char *
 EST_MUST_CHECK est_status est_bundle_read_into(const est_bundle *bundle, const char *name,
                                                const est_bundle_slice *slice, est_tensor *into);
 
-/* Reads every byte of a tensor, also of one whose dtype est_tensor does not know, and checks it against its CRC. Variants
- * (TensorFlow's 21) and strings of more than EST_RANK_MAX axes are only checked to be there. */
+/* Reads every byte of a tensor, also of one whose dtype est_tensor does not know, and checks it against its CRC.
+ * Variants (TensorFlow's 21) and strings of more than EST_RANK_MAX axes are only checked to be there. */
 EST_MUST_CHECK est_status est_bundle_verify(const est_bundle *bundle, const char *name);
 
-/* Whether all data files that entries name are there and large enough: what can be known without reading them. */
+/* Whether all data files that entries name exist and are large enough, without reading them. */
 EST_MUST_CHECK est_status est_bundle_check_files(const est_bundle *bundle);
 
 /* Has the threads of `pool` (borrowed until the bundle is closed) read and sum large tensors. From then on only one
@@ -105,8 +105,8 @@ void est_bundle_set_pool(est_bundle *bundle, est_pool *pool);
 EST_MUST_CHECK est_status est_bundle_data_path(const char *prefix, int32_t shard, int32_t n_shards, char **out);
 EST_MUST_CHECK est_status est_bundle_index_path(const char *prefix, char **out);
 
-/* Data of a string tensor in a file: the lengths as varints, a masked CRC of the lengths, the strings. What both sides
- * share: the CRC takes a length as 4 bytes, or as 8 when it does not fit. */
+/* Data of a string tensor in a file: the lengths as varints, a masked CRC of the lengths, the strings. Both sides use
+ * this: the CRC covers a length as 4 bytes, or as 8 when it does not fit. */
 uint32_t est_bundle_crc_length(uint32_t crc, uint64_t length);
 
 #endif

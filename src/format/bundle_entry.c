@@ -105,8 +105,8 @@ est_status est_bundle_header_parse(est_str bytes, est_bundle_header *out)
     return EST_OK;
 }
 
-/* Too many axes leave rank -1: the other tensors of the file can still be read. A stored tensor has no axis or rank that
- * is not known. */
+/* Too many axes leave rank -1: the other tensors of the file can still be read. A stored tensor has no axis or rank
+ * that is not known. */
 static est_status parse_shape(est_wire_reader *r, est_shape *out)
 {
     const uint8_t *start  = r->at;

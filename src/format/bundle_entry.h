@@ -18,7 +18,7 @@ typedef struct est_bundle_slice {
     int64_t length[EST_RANK_MAX]; /* -1: the whole axis */
 } est_bundle_slice;
 
-/* What the index says about one tensor, or about one slice of it. */
+/* The index entry of one tensor, or of one slice of it. */
 typedef struct est_bundle_entry {
     const char       *name;  /* of the tensor, also for a slice */
     est_dtype         dtype; /* as in the file: it may be one that est_tensor does not know */

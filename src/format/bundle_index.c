@@ -64,7 +64,7 @@ static est_status check_same_tensor(const est_bundle_entry *have, const est_bund
     char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (have->n_slices == 0) {
-        return est_fail(EST_ALREADY_EXISTS, "the checkpoint has \"%s\" already, and not in slices", have->name);
+        return est_fail(EST_ALREADY_EXISTS, "the checkpoint already has \"%s\" as a whole, not in slices", have->name);
     }
     if (have->dtype != more->dtype || !est_shape_equal(&have->shape, &more->shape)) {
         return est_fail(EST_INVALID_ARGUMENT, "slices of \"%s\" disagree: %s %s and %s %s", have->name,
@@ -128,7 +128,7 @@ static est_status check_header(const est_bundle_header *header, const char *path
         return est_fail(EST_UNIMPLEMENTED, "%s: written on a big-endian machine, which is not supported", path);
     }
     if (header->n_shards < 1) {
-        return est_fail(EST_DATA_LOSS, "%s: says that it has %d data files; the file is damaged", path,
+        return est_fail(EST_DATA_LOSS, "%s: its header has %d data files; the file is damaged", path,
                         (int)header->n_shards);
     }
     return EST_OK;
@@ -147,7 +147,7 @@ static est_status check_entry(const est_bundle_entry *entry, const est_bundle_he
     return EST_OK;
 }
 
-/* The name in a slice's key, for errors; the rest of the key is found by making it anew. */
+/* The name in a slice's key, for errors; the rest of the key is compared by encoding it again. */
 static est_status key_name(est_bundle_index *index, est_str key, const char *path, const char **out)
 {
     bool        is_slice = key.data[0] == '\0';

@@ -32,7 +32,7 @@ est_bundle_entry *est_bundle_index_find_slice(const est_bundle_index *index, con
  * Dtype and shape must agree. For an index that was not loaded. */
 EST_MUST_CHECK est_status est_bundle_index_add_slices(est_bundle_index *index, const est_bundle_entry *full);
 
-/* Reads a whole index. `path` names the bytes in errors. On failure `index` is to be cleared too. */
+/* Reads a whole index. `path` names the bytes in errors. Clear `index` also after a failure. */
 EST_MUST_CHECK est_status est_bundle_index_parse(est_bundle_index *index, const char *path, est_str bytes);
 EST_MUST_CHECK est_status est_bundle_index_load(est_bundle_index *index, const char *path);
 
@@ -41,18 +41,19 @@ EST_MUST_CHECK est_status est_bundle_index_save(const est_bundle_index *index, i
 
 void est_bundle_index_clear(est_bundle_index *index);
 
-/* --- replacing a checkpoint (B3), for those that write one ------------------------------------------------------------ */
+/* --- replacing a checkpoint (B3), for those that write one -------------------------------------------------------- */
 
-/* How many data files the checkpoint that has this name already says it has; 0: there is none, or its index is damaged.
- * An index that only cannot be read now is an error: it may be that of a good checkpoint. */
+/* The number of data files in the header of an existing checkpoint of this name; 0: there is none, or its index is
+ * damaged. An index that cannot be read at the moment is an error: it may belong to a good checkpoint. */
 EST_MUST_CHECK est_status est_bundle_old_shards(const char *index_path, int32_t *out);
 
-/* Removes `<prefix>.data-?????-of-<n_shards>`: what is there, since a damaged header may say any number. What cannot be
- * removed is only in the way; whoever removes the checkpoint removes it too. */
+/* Removes `<prefix>.data-?????-of-<n_shards>`: what is there, since a damaged header may say any number. Files that
+ * cannot be removed do no harm; removing the checkpoint removes them later. */
 void est_bundle_remove_data(const char *prefix, int32_t n_shards);
 
-/* Takes the data of the new one (`now` files) back, and an index that has its name although syncing its directory failed.
- * With an older checkpoint of the name the index is one or the other's, and whichever it is keeps its data. */
+/* Removes the data of the new checkpoint (`now` files), and its index if that was renamed although syncing its
+ * directory failed. With an older checkpoint of the same name the index belongs to one of the two, which keeps its
+ * data. */
 void est_bundle_roll_back(const char *prefix, const char *index_path, int32_t old, int32_t now);
 
 #endif

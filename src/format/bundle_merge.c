@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Merging checkpoints: how the tasks that hold a model's variables save it together. Each writes a bundle of its own
- * beside the others; merging renames their data files and writes one index for all.
+ * Merging checkpoints: each task that holds variables of a model writes its own bundle into one directory; merging
+ * renames their data files and writes one index for all.
  *
  * The number of data files in the names and in the header is that of the files that hold anything: a bundle without
  * tensors leaves no trace. Where an older checkpoint of the name has as many, the number is one more (B3). */
@@ -93,7 +93,7 @@ static est_status move_data(const merge *m, int32_t i, const char *prefix, int32
     return status;
 }
 
-/* Removes what is left of a part: its index, and the data that was not moved. */
+/* Removes the rest of a part: its index, and the data that was not moved. */
 static est_status remove_part(const char *part, int32_t n_shards)
 {
     char      *index;
@@ -106,7 +106,7 @@ static est_status remove_part(const char *part, int32_t n_shards)
     return status;
 }
 
-/* The checkpoint is committed by now, or will never be: what cannot be removed is only in the way. */
+/* The checkpoint is already committed, or never will be, so files that cannot be removed do no harm. */
 static void remove_parts(const merge *m)
 {
     for (int i = 0; i < m->n_parts; i++) {
@@ -114,7 +114,7 @@ static void remove_parts(const merge *m)
     }
 }
 
-/* Keeps B2 and B3. A damaged old index is of no use to anyone and goes first: it must not get new data. */
+/* Keeps B2 and B3. A damaged old index is useless and is removed first: it must not get new data. */
 static est_status commit(merge *m, const char *prefix, const char *index_path)
 {
     int32_t    old, now;

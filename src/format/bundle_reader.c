@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a checkpoint. A tensor is stored as one piece or as several slices of it; what is asked for is put together
- * from the parts of those pieces that lie within it.
+ * Reading a checkpoint. A tensor is stored as one piece or as several slices; a requested region is assembled from the
+ * parts of those pieces that overlap it.
  *
- * The CRC in the index covers a whole piece. So a piece is always read from its first byte to its last: the runs that
- * are wanted go straight to where they belong, the rest through a small buffer, and all through the CRC. A large piece
- * that is wanted whole is read and summed in blocks by several threads, and the CRCs of the blocks are joined in order. */
+ * The CRC in the index covers a whole piece. So a piece is always read from its first byte to its last: the requested
+ * runs are read directly into their destination, the rest through a small buffer, and all bytes enter the CRC. A large
+ * piece that is requested as a whole is read in blocks by several threads, and their CRCs are combined in order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -369,7 +369,7 @@ static est_status read_all(piece *p, char **out)
 
 /* --- from a piece to the result --------------------------------------------------------------------------------- */
 
-/* The part of a piece that is wanted, as runs: elements that lie together in both. */
+/* The requested part of a piece, as runs: elements that are contiguous in both. */
 typedef struct overlap {
     int     rank; /* axes before the run */
     int64_t n[EST_RANK_MAX];
@@ -482,11 +482,11 @@ static est_status read_strings(piece *p, const overlap *o, int64_t count, est_te
 
 /* --- what has to be read ---------------------------------------------------------------------------------------- */
 
-/* A stored piece that holds some of what is wanted. */
+/* A stored piece that overlaps the requested region. */
 typedef struct plan_part {
     const est_bundle_entry *entry;
     est_bundle_slice        where; /* in the tensor; resolved */
-    est_bundle_slice        box;   /* the wanted part of it */
+    est_bundle_slice        box;   /* the requested part of it */
 } plan_part;
 
 typedef struct read_plan {
@@ -531,7 +531,7 @@ static est_status check_part(const est_bundle *bundle, const plan_part *part)
         bundle->prefix, entry->name, entry->size, est_dtype_name(entry->dtype), est_shape_text(&shape, text));
 }
 
-/* Adds a piece to the plan when it holds anything of what is wanted. */
+/* Adds a piece to the plan if it overlaps the requested region. */
 static est_status plan_piece(const est_bundle *bundle, read_plan *plan, const est_bundle_entry *entry,
                              const est_bundle_slice *where)
 {
@@ -565,7 +565,7 @@ static est_status plan_slices(const est_bundle *bundle, read_plan *plan)
     return EST_OK;
 }
 
-/* The parts must be all of what is wanted, and no element in two of them. */
+/* The parts must cover the requested region without overlap. */
 static est_status check_cover(const est_bundle *bundle, const read_plan *plan)
 {
     const est_bundle_slice **boxes = est_alloc(((size_t)plan->n_parts + 1) * sizeof *boxes);
@@ -586,8 +586,8 @@ static est_status check_cover(const est_bundle *bundle, const read_plan *plan)
         left -= est_shape_count(&box);
     }
     if (left == 0) return EST_OK;
-    return est_fail(EST_NOT_FOUND, "%s: the slices of \"%s\" lack %" PRId64 " of the elements wanted", bundle->prefix,
-                    plan->entry->name, left);
+    return est_fail(EST_NOT_FOUND, "%s: the slices of \"%s\" lack %" PRId64 " of the requested elements",
+                    bundle->prefix, plan->entry->name, left);
 }
 
 static est_status check_readable(const est_bundle *bundle, const est_bundle_entry *entry)
@@ -613,8 +613,8 @@ static est_status plan_want(const est_bundle_entry *entry, const est_bundle_slic
     return status == EST_OK ? EST_OK : est_fail_context(status, "reading \"%s\"", entry->name);
 }
 
-/* Decides what to read, with everything checked that can be without reading it: sizes asked for later are those of
- * files that exist. To be cleared also after a failure. */
+/* Decides which pieces to read, and checks everything that is possible without reading: later allocations have the
+ * sizes of existing files. Clear it also after a failure. */
 static est_status plan_make(const est_bundle *bundle, const char *name, const est_bundle_slice *slice, read_plan *plan)
 {
     const est_bundle_entry *entry = est_bundle_find(bundle, name);
@@ -658,7 +658,7 @@ static est_status read_part(const est_bundle *bundle, const plan_part *part, con
     return status;
 }
 
-/* C has no bool but 0 and 1, whatever the checksum says. */
+/* A bool in C must be 0 or 1, even if the checksum is right. */
 static est_status check_bools(const est_bundle *bundle, const read_plan *plan, const est_tensor *tensor)
 {
     const uint8_t *data = est_tensor_data(tensor);

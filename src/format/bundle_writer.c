@@ -16,9 +16,10 @@
 #include "format/bundle_index.h"
 #include "tensor/shape.h"
 
-#define BUFFER_SIZE ((size_t)64 << 10)  /* small tensors are gathered into writes of this size */
-#define CHUNK_SIZE  ((size_t)1 << 20)   /* large ones are summed and written while they are in the cache */
-#define START_SIZE  ((int64_t)32 << 20) /* so much is handed to the disk at once, while the next is being written */
+#define BUFFER_SIZE ((size_t)64 << 10) /* small tensors are gathered into writes of this size */
+#define CHUNK_SIZE  ((size_t)1 << 20)  /* large ones are summed and written while they are in the cache */
+/* writeback is started for so many bytes at once, while the next are being written */
+#define START_SIZE ((int64_t)32 << 20)
 
 struct est_bundle_writer {
     char            *prefix;
@@ -27,7 +28,7 @@ struct est_bundle_writer {
     int              fd;        /* -1: closed */
     size_t           alignment;
     int64_t          offset;  /* bytes written or buffered */
-    int64_t          started; /* bytes that the disk has been told to write */
+    int64_t          started; /* bytes whose writeback was started */
     char            *buffer;
     size_t           n_buffered;
     est_bundle_index index;
@@ -40,7 +41,7 @@ struct est_bundle_writer {
     est_bundle_slice slice;  /* when the key is that of a slice */
     est_shape        full;   /* of the tensor then */
     uint32_t         crc;    /* so far */
-    int64_t          wanted; /* bytes in all; -1: not known before */
+    int64_t          wanted; /* total bytes; -1: unknown in advance */
 };
 
 /* --- paths ------------------------------------------------------------------------------------------------------ */
@@ -159,7 +160,7 @@ static est_status check_new(const est_bundle_writer *writer, const char *name)
         return est_fail(EST_ALREADY_EXISTS, "\"%s\" is in the checkpoint %s already", name, writer->prefix);
     }
     if (est_bundle_index_find(&writer->index, key) != NULL) {
-        return est_fail(EST_ALREADY_EXISTS, "this slice of \"%s\" is in the checkpoint %s already", name,
+        return est_fail(EST_ALREADY_EXISTS, "this slice of \"%s\" already exists in the checkpoint %s", name,
                         writer->prefix);
     }
     return EST_OK;
@@ -264,7 +265,8 @@ static est_status append_varint(est_bundle_writer *writer, uint64_t v)
     return write_bytes(writer, bytes, (size_t)(est_wire_store_varint(bytes, v) - bytes));
 }
 
-/* The CRC of an entry of strings takes the lengths not as they are stored; hence write_bytes beside append. */
+/* The CRC of an entry of strings covers the lengths in another encoding than the stored one; hence write_bytes in
+ * addition to append. */
 static est_status append_strings(est_bundle_writer *writer, const est_str *strings, int64_t n)
 {
     uint32_t crc = 0;
@@ -415,7 +417,7 @@ void est_bundle_roll_back(const char *prefix, const char *index_path, int32_t ol
     est_bundle_remove_data(prefix, now);
 }
 
-/* Keeps B1 to B3. A damaged old index is of no use to anyone and goes first: it must not get new data. */
+/* Keeps B1 to B3. A damaged old index is useless and is removed first: it must not get new data. */
 static est_status commit(est_bundle_writer *writer, const char *index_path)
 {
     int32_t    old, now;

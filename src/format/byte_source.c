@@ -19,7 +19,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 
-#define BUFFER_BYTES      ((size_t)1 << 20)   /* what 0 means for buffer_bytes */
+#define BUFFER_BYTES      ((size_t)1 << 20)   /* default of buffer_bytes */
 #define BUFFER_MIN        ((size_t)64)        /* is_plain gets 12 */
 #define PACKED_BYTES      ((size_t)256 << 10) /* read at a time from a compressed file */
 #define PLAIN_BYTES       12                  /* that is_plain gets, if there are as many */
@@ -38,7 +38,7 @@ struct est_byte_source {
     size_t   start, end, capacity;
     uint64_t offset; /* of buffer[start] */
 
-    uint8_t before[EST_BYTE_SOURCE_PIECE]; /* what was dropped last of the contents before buffer[0] */
+    uint8_t before[EST_BYTE_SOURCE_PIECE]; /* the last dropped bytes of the contents before buffer[0] */
     size_t  n_before;
 
     uint8_t *packed;      /* compressed bytes; NULL for a plain file */
@@ -116,7 +116,7 @@ static est_status inflate_some(est_byte_source *s, uint8_t *to, size_t n, size_t
         if (code == Z_STREAM_END) {
             s->stream_done = true;
         } else if (z->next_out != to) {
-            break; /* what came before an error is good; the error comes again */
+            break; /* the bytes before an error are good; the error occurs again */
         } else if (code != Z_OK && code != Z_BUF_ERROR) {
             return est_fail(EST_DATA_LOSS, "%s: cannot decompress after byte %" PRIu64 " of its contents: %s", s->path,
                             s->offset + (s->end - s->start), z->msg != NULL ? z->msg : zError(code));
@@ -137,7 +137,7 @@ static est_status fill(est_byte_source *s, uint8_t *to, size_t n, size_t *got)
 
 /* --- the view --------------------------------------------------------------------------------------------------- */
 
-/* Takes the last bytes in front of the view over into before[], which is how a mark still has them when they are gone. */
+/* Copies the last bytes before the view into before[], so that a mark still has them after they are dropped. */
 static void keep_before(est_byte_source *s)
 {
     size_t fresh = s->start < EST_BYTE_SOURCE_PIECE ? s->start : EST_BYTE_SOURCE_PIECE;
@@ -305,8 +305,7 @@ est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_sou
     if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
     if (status == EST_OUT_OF_RANGE || view.size < n || est_crc32c(view.data, n) != mark->piece) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "%s has changed since: the bytes before byte %" PRIu64 ", where reading was to go on, are "
-                        "others",
+                        "%s has changed since: the bytes before byte %" PRIu64 ", where reading would resume, differ",
                         source->path, mark->offset);
     }
     est_byte_source_skip(source, n);
@@ -322,7 +321,7 @@ static bool inflates(uint8_t *bytes, size_t size, bool all)
     uint8_t  ignored[1024];
     int      code;
 
-    if (inflateInit2(&z, EST_ZLIB_WINDOW) != Z_OK) return true; /* who reads on will be told */
+    if (inflateInit2(&z, EST_ZLIB_WINDOW) != Z_OK) return true; /* further reading reports the error */
     do {
         z.next_out  = ignored;
         z.avail_out = sizeof ignored;
@@ -376,8 +375,7 @@ static est_status turn_compressed(est_byte_source *s)
     return inflater_start(s);
 }
 
-/* Has in view what tells the compression. It waits for no byte after the one that tells: who writes to a pipe may wait for
- * an answer to a short line. */
+/* Reads the bytes that identify the compression, not more: the writer of a pipe may wait for an answer to a line. */
 static est_status see_magic(est_byte_source *s, bool for_is_plain)
 {
     est_str view;
@@ -403,7 +401,7 @@ static est_status find_compression(est_byte_source *s, bool (*is_plain)(const ui
     if (s->compression == EST_COMPRESSION_NONE) return EST_OK;
     EST_TRY(turn_compressed(s));
     if (s->inflater.avail_in == 0) EST_TRY(packed_refill(s));
-    s->stream_done = s->inflater.avail_in == 0; /* an empty file holds nothing, whatever its kind */
+    s->stream_done = s->inflater.avail_in == 0; /* an empty file has no contents, whatever its kind */
     return EST_OK;
 }
 
@@ -414,7 +412,7 @@ est_status est_byte_source_open(const char *path, const est_byte_source_options 
     est_status              status;
 
     if (o.compression < EST_COMPRESSION_DEFAULT || o.compression > EST_COMPRESSION_GZIP) {
-        return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)o.compression);
+        return est_fail(EST_INVALID_ARGUMENT, "%d is not an est_compression", (int)o.compression);
     }
     if (o.buffer_bytes == 0) o.buffer_bytes = BUFFER_BYTES;
     if (o.buffer_bytes < BUFFER_MIN) o.buffer_bytes = BUFFER_MIN;

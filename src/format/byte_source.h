@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a file as they were before it was compressed, through one buffer. A reader looks at what is in view,
- * asks for more of it, and says how much it has used; it does not know whether the file is plain, zlib or gzip (one
- * member or several one after the other).
+ * The bytes of a file as they were before it was compressed, through one buffer. A reader looks at the view, requests
+ * more, and reports how much it has consumed; it does not know whether the file is plain, zlib or gzip (one member or
+ * several one after the other).
  *
- * A mark is a place that is known again: it has the bytes just before it, so that a file that was rewritten in between is
- * told from one that was only appended to, and from a copy. Times are not looked at: a copy has others.
+ * A mark is a position that can be verified: it has the bytes just before it, so that a rewritten file can be
+ * distinguished from one that was only appended to, and from a copy. Times are ignored: a copy has others.
  *
- * Memory grows with what has arrived and with what the reader asks for, not with what the file promises. One thread at a
- * time. */
+ * Memory grows with the bytes read and requested, not with the size that the file claims. One thread at a time. */
 #ifndef EST_FORMAT_BYTE_SOURCE_H
 #define EST_FORMAT_BYTE_SOURCE_H
 
@@ -26,7 +25,7 @@
 
 /* A zeroed struct is a valid one. */
 typedef struct est_byte_source_options {
-    est_compression compression;  /* 0: found out from the first bytes */
+    est_compression compression;  /* 0: detected from the first bytes */
     size_t          buffer_bytes; /* 0: 1 MiB; read at a time */
 
     /* Asked about the first bytes (at least 12 where there are so many) before they are taken for those of a compressed
@@ -43,13 +42,12 @@ EST_MUST_CHECK est_status est_byte_source_open(const char *path, const est_byte_
 /* Closes the file. NULL is fine. */
 void est_byte_source_close(est_byte_source *source);
 
-/* Has at least n bytes in view, or all there are when the file ends before. *view begins at est_byte_source_tell and may
- * well be longer than n; it is borrowed until the next call of this, of _read or of _seek. The end is not remembered: a
- * file that has grown since gives more. */
+/* Has at least n bytes in view, or all there are when the file ends before. *view begins at est_byte_source_tell and
+ * may well be longer than n; it is borrowed until the next call of this, of _read or of _seek. The end is not
+ * remembered: a file that has grown since gives more. */
 EST_MUST_CHECK est_status est_byte_source_need(est_byte_source *source, size_t n, est_str *view);
 
-/* Whether asking for more now does not wait for whoever writes to a pipe; at the end it does not either. A compressed file
- * always says yes. */
+/* Whether requesting more now would not block on the writer of a pipe; true at the end and for compressed files. */
 bool est_byte_source_is_ready(const est_byte_source *source);
 
 /* Steps over n bytes that are in view; the view stays as it is. */
@@ -73,12 +71,12 @@ typedef struct est_byte_source_mark {
     uint32_t piece;  /* checksum of the last EST_BYTE_SOURCE_PIECE bytes before the offset, or of all there are */
 } est_byte_source_mark;
 
-/* The mark of where the source is. Only for a source that _need, _skip and _seek_mark alone have moved: the others do not
- * keep what lies before. */
+/* The mark of where the source is. Only for a source that _need, _skip and _seek_mark alone have moved: the others do
+ * not keep what lies before. */
 est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source);
 
-/* Goes to a mark of this file, of an earlier life of it, or of a copy. EST_FAILED_PRECONDITION when it is another file by
- * now: one with other bytes before the mark. What comes behind it may have changed: a row that was mended. */
+/* Seeks to a mark of this file, of an earlier version of it, or of a copy. EST_FAILED_PRECONDITION when the bytes
+ * before the mark differ. The bytes after it may have changed, for example to fix a row. */
 EST_MUST_CHECK est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_source_mark *mark);
 
 /* Bytes of the file on disk; UINT64_MAX when it is not a regular file. */

@@ -17,9 +17,9 @@ typedef struct est_checkpoint_list {
     bool         bad_state; /* there is a state file, but it is damaged */
 } est_checkpoint_list;
 
-/* Lists what the state file names, there or not, the latest first; then what else is in the directory,
+/* Lists the checkpoints that the state file names, existing or not, the latest first; then the others of the directory,
  * `<name>-<step>.index` (any name when it is NULL), by falling step: first up to that of the state file's latest, then
- * the others, which training that went back has left behind. A damaged state file is logged. A directory that does not
+ * the others, which training left behind before a rollback. A damaged state file is logged. A directory that does not
  * exist has none. */
 EST_MUST_CHECK est_status est_checkpoint_list_make(est_checkpoint_list *list, const char *dir, const char *name);
 void                      est_checkpoint_list_clear(est_checkpoint_list *list);
@@ -28,14 +28,14 @@ void                      est_checkpoint_list_clear(est_checkpoint_list *list);
  * format, or without its files. Others may pass, such as a disk that cannot be read now. */
 bool est_checkpoint_is_unusable(est_status status);
 
-/* Calls attempt(user, prefix, &unusable) for the checkpoints of a directory, newest first, until one succeeds. A failure
- * with *unusable set is the checkpoint's: it is logged, and the next is tried; any other ends the search. When a newer
- * one has been saved meanwhile, which may have removed the one at hand, the search starts again instead. */
+/* Calls attempt(user, prefix, &unusable) for the checkpoints of a directory, newest first, until one succeeds. A
+ * failure with *unusable set is the checkpoint's: it is logged, and the next is tried; any other ends the search. If a
+ * newer one was saved during the attempt, which may have removed the current one, the search starts again instead. */
 typedef est_status (*est_checkpoint_attempt_fn)(void *user, const char *prefix, bool *unusable);
 EST_MUST_CHECK est_status est_checkpoint_try_all(const char *dir, const char *name, est_checkpoint_attempt_fn attempt,
                                                  void *user);
 
-/* What to do with a path that a user gave. */
+/* How to interpret a path from the user. */
 typedef enum est_checkpoint_kind {
     EST_CHECKPOINT_PREFIX,     /* itself */
     EST_CHECKPOINT_DIRECTORY,  /* a model directory */
@@ -60,7 +60,7 @@ EST_MUST_CHECK est_status est_checkpoint_open_prefix(const char *prefix, est_che
 /* Its tensors, for reading in other ways; borrowed until it is closed. */
 est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint);
 
-/* est_checkpoint_find that tells a name of several variables, an error, from one of none, NULL. */
+/* est_checkpoint_find that distinguishes an ambiguous name (an error) from an unknown one (NULL). */
 EST_MUST_CHECK est_status est_checkpoint_look_up(const est_checkpoint *checkpoint, const char *name,
                                                  const est_checkpoint_variable **out);
 

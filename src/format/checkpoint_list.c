@@ -75,7 +75,7 @@ est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out)
     }
     if (est_file_exists(path)) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "%s is a file; a checkpoint is named by what its files have in common, "
+                        "%s is a file; a checkpoint is named by the common prefix of its files, "
                         "without .index and .data-00000-of-00001",
                         path);
     }
@@ -275,7 +275,7 @@ static est_status look_at_newest(const est_checkpoint_list *list, newest *out)
     return EST_OK;
 }
 
-/* Whether someone has saved since: another process trains, and may remove or replace what is being read here. */
+/* Whether another process has saved since: it may remove or replace the files that are being read here. */
 static bool has_newer(const char *dir, const char *name, const newest *before)
 {
     est_checkpoint_list list = { 0 };
@@ -293,7 +293,7 @@ static bool has_newer(const char *dir, const char *name, const newest *before)
     return !same;
 }
 
-/* What a search works with. */
+/* The state of a search. */
 typedef struct search {
     const char               *dir, *name;
     est_checkpoint_attempt_fn attempt;
@@ -308,11 +308,11 @@ static est_status fail_empty(const char *dir, const est_checkpoint_list *list)
     return est_fail(
         EST_DATA_LOSS,
         "%s/checkpoint is damaged, and no `<name>-<step>.index` lies beside it; name the checkpoint to use, "
-        "or remove the file to start anew",
+        "or remove the file to start from the beginning",
         dir);
 }
 
-/* One round over the list; *again: the directory has changed, look at it anew. */
+/* One round over the list; *again: the directory has changed, list it again. */
 static est_status try_listed(const search *s, const est_checkpoint_list *list, const newest *first, bool *again)
 {
     est_strbuf reasons = { 0 };
@@ -333,8 +333,8 @@ static est_status try_listed(const search *s, const est_checkpoint_list *list, c
         est_strbuf_printf(&reasons, "%s%s", i > 0 ? "; " : "", error.message);
         status = EST_DATA_LOSS;
         if (i + 1 < list->n) continue;
-        status = est_fail(status, "%s has checkpoints, but none is usable; remove them to start anew. %s", s->dir,
-                          est_strbuf_text(&reasons));
+        status = est_fail(status, "%s has checkpoints, but none is usable; remove them to start from the beginning. %s",
+                          s->dir, est_strbuf_text(&reasons));
     }
     est_strbuf_clear(&reasons);
     return status;

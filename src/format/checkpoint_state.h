@@ -37,8 +37,7 @@ EST_MUST_CHECK est_status est_checkpoint_state_add_timestamp(est_checkpoint_stat
 /* Appends the text of the file. */
 void est_checkpoint_state_print(const est_checkpoint_state *state, est_strbuf *out);
 
-/* Reads a text into an empty state; `path` names it in errors, which also say the line. The state is to be cleared also
- * after a failure. */
+/* Reads a text into an empty state; `path` names it in errors, with the line. Clear the state also after a failure. */
 EST_MUST_CHECK est_status est_checkpoint_state_parse(est_checkpoint_state *state, const char *path, est_str text);
 
 /* The same with files; writing replaces the file in one step, and it is on disk when the call returns. */

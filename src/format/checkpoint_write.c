@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A checkpoint of named tensors, and nothing else: no variables, no retention. Files are committed by the bundle's writer (B1 to
+ * A checkpoint of named tensors, and nothing else: no variables, no retention. Files are committed by the bundle's
+ * writer (B1 to
  * B3 of bundle.h); the state file, if it is wanted, comes after the index. */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,9 @@ static est_status find_place(const char *prefix, place *out)
     const char *slash = prefix != NULL ? strrchr(prefix, '/') : NULL;
 
     if (prefix == NULL || prefix[0] == '\0' || (slash != NULL && slash[1] == '\0')) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "\"%s\" is not a valid checkpoint prefix; write one like "
+                        "runs/x/model.ckpt-0",
                         prefix != NULL ? prefix : "");
     }
     out->arena = est_arena_create();
@@ -88,7 +91,7 @@ static est_status write_files(const char *prefix, const place *p, est_named_tens
     return status;
 }
 
-/* Puts the name at the end of what the state file names already. */
+/* Appends the name to those of the state file. */
 static est_status add_to_state(const est_checkpoint_state *old, const char *name, est_checkpoint_state *state)
 {
     EST_TRY(est_checkpoint_state_set_latest(state, name));
@@ -106,7 +109,7 @@ static est_status make_latest(const place *p)
 
     if (path == NULL) return est_no_memory();
     status = est_checkpoint_state_read(&old, path);
-    if (status == EST_DATA_LOSS) est_log_warn("%s; it is written anew", est_error_message());
+    if (status == EST_DATA_LOSS) est_log_warn("%s; it is replaced", est_error_message());
     if (status == EST_DATA_LOSS || status == EST_NOT_FOUND) {
         est_checkpoint_state_clear(&old);
         status = EST_OK;

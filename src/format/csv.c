@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CSV. A row is looked at 64 bytes at a time, as two bit masks: where the delimiters are, and where there is anything
- * that needs care (a quote, a line break). A row without the latter is cut at the delimiters and each field goes straight
- * into its column; any other row is read again field by field. Elements of string columns point into the rows until all
- * rows are done; then each column copies its bytes, into one block. */
+ * that needs care (a quote, a line break). A row without the latter is cut at the delimiters and each field goes
+ * straight into its column; any other row is read again field by field. Elements of string columns point into the rows
+ * until all rows are done; then each column copies its bytes, into one block. */
 #include "format/csv.h"
 
 #include <inttypes.h>
@@ -99,7 +99,7 @@ static const char *why_not(est_dtype dtype, est_number_result result)
     if (result == EST_NUMBER_RANGE) return dtype == EST_I32 ? "does not fit int32" : "does not fit int64";
     return dtype == EST_I32 || dtype == EST_I64
                ? "is not an integer; words need a vocabulary (of a label: label.vocabulary in a job file)"
-               : "is not a number; a text for missing values is to be named by na (data.csv.na in a job file)";
+               : "is not a number; if the text means a missing value, set na_value (data.csv.na in a job file)";
 }
 
 /* --- fields ----------------------------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static est_status put_fill(const call *c, size_t row, size_t field, est_str text
 
     if (t->column->required) {
         return fail_field(c, row, field, text,
-                          "stands for no value, but one is required; a feature may have a default");
+                          "is a missing value, but the column is required; give it a default or leave .required out");
     }
     memcpy((char *)t->data + row * size, &t->column->fill, size);
     return EST_OK;
@@ -152,7 +152,7 @@ static bool put_blank(const target *t, size_t row, est_str text)
     return true;
 }
 
-/* Puts a field, quotes and blanks taken off, where it goes. */
+/* Stores a field without its quotes and blanks in its column. */
 static inline est_status put_field(const call *c, size_t row, size_t field, est_str text)
 {
     const est_csv_decoder *d = c->d;
@@ -281,7 +281,7 @@ static est_status next_field(field_reader *r, est_str *text)
     return EST_OK;
 }
 
-/* Any row: the way of errors, too. */
+/* Any row; also words the errors. */
 static est_status decode_carefully(call *c, size_t row, est_str text)
 {
     field_reader r     = field_reader_of(c->d, text, &c->scratch);
@@ -358,8 +358,8 @@ static inline marks marks_of(const char *block, char delimiter, char quote)
 
 #endif
 
-/* The marks of a row from `at` on. Near the end the last whole block is looked at instead, so that nothing beyond the row
- * is read; of a row shorter than a block, a copy. */
+/* The marks of a row from `at` on. Near the end the last whole block is looked at instead, so that nothing beyond the
+ * row is read; of a row shorter than a block, a copy. */
 static inline marks marks_at(const est_csv_decoder *d, est_str row, size_t at)
 {
     size_t left  = row.size - at;
@@ -505,7 +505,7 @@ static est_status fail_bind(const char *name, const char *why)
     return est_fail(EST_INVALID_ARGUMENT, "column \"%s\" %s", name, why);
 }
 
-/* A column that no field is called: which one was probably meant, or that the fields are not told apart. */
+/* The error for a column that no field matches: suggests the nearest name, or a wrong delimiter. */
 static est_status fail_missing(const char *name, const est_str *names, size_t n)
 {
     char   word[EST_WORD_MAX + 1], nearest[EST_WORD_MAX + 1] = "";
@@ -531,7 +531,7 @@ static est_status fail_missing(const char *name, const est_str *names, size_t n)
                     nearest[0] != '\0' ? "; did you mean \"" : "", nearest, nearest[0] != '\0' ? "\"?" : "");
 }
 
-/* Finds the wanted columns among the names of the fields. */
+/* Finds the requested columns among the names of the fields. */
 static est_status bind(est_csv_decoder *d, const est_str *names, size_t n)
 {
     size_t    *field_column = est_alloc(n * sizeof *field_column);
@@ -604,7 +604,9 @@ est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
     size_t           n;
     est_status       status;
 
-    if (!d->header) return est_fail(EST_FAILED_PRECONDITION, "a header for a CSV file that was said to have none");
+    if (!d->header)
+        return est_fail(EST_FAILED_PRECONDITION, "a header is given, but the options say that the CSV "
+                                                 "file has none; set .header");
     status = split_header(d, header, &scratch, NULL, 0, &n);
     if (status == EST_OK) {
         names = est_alloc(n * sizeof *names);
@@ -625,8 +627,7 @@ static est_status check_options(const est_csv_options *options, est_csv_options 
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");
     }
     if (out->header && out->field_names != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "the names of fields are given, and the file is said to have a header too");
+        return est_fail(EST_INVALID_ARGUMENT, "both field names and .header are set; leave one out");
     }
     return EST_OK;
 }
@@ -669,7 +670,7 @@ static est_status init_columns(est_csv_decoder *d, const est_csv_column *columns
         const char *name = columns[i].name;
 
         if (name != NULL && find_column(d, (est_str){ name, strlen(name) }) < i) {
-            return fail_bind(name, "is wanted twice");
+            return fail_bind(name, "is given twice");
         }
         d->n_columns++; /* a column that fails is freed too */
         EST_TRY(init_column(&d->columns[i], &columns[i]));

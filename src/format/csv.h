@@ -26,15 +26,15 @@ EST_MUST_CHECK est_status est_csv_decoder_header(est_csv_decoder *decoder, est_s
 
 /* Decodes n rows into out[n_columns], each a new tensor [n] of its column's dtype that the caller frees. The bytes of
  * strings are copied. An error tells the row (from 0), the column and the text; when a row is at fault,
- * EST_INVALID_ARGUMENT is returned and *bad_row (which may be NULL) is its index, so that a caller can go on without it;
- * otherwise *bad_row is n. */
+ * EST_INVALID_ARGUMENT is returned and *bad_row (which may be NULL) is its index, so that a caller can go on without
+ * it; otherwise *bad_row is n. */
 EST_MUST_CHECK est_status est_csv_decode(const est_csv_decoder *decoder, const est_str *rows, size_t n,
                                          est_tensor **out, size_t *bad_row);
 
-/* Splits a row into its fields with the rules of est_csv_decode; quotes: fields may stand in double quotes. *n tells how
- * many the row has; the first `max` of them are in `fields`, borrowed from the row, or from *scratch where quotes were
- * doubled. *scratch is NULL or an arena; it is made when it is needed, and the caller frees it. EST_INVALID_ARGUMENT names
- * the field and what is wrong. */
+/* Splits a row into its fields with the rules of est_csv_decode; quotes: fields may stand in double quotes. *n tells
+ * how many the row has; the first `max` of them are in `fields`, borrowed from the row, or from *scratch where quotes
+ * were doubled. *scratch is NULL or an arena; it is made when it is needed, and the caller frees it.
+ * EST_INVALID_ARGUMENT names the field and what is wrong. */
 EST_MUST_CHECK est_status est_csv_split(est_str row, char delimiter, bool quotes, bool trim, est_arena **scratch,
                                         est_str *fields, size_t max, size_t *n);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the messages of graphs are made of: pieces in an arena, and AttrValue.
+ * Building blocks of graph messages: pieces in an arena, and AttrValue.
  *
  * A GraphDef, MetaGraphDef or SavedModel in memory lives in one arena of the caller: parsing copies everything there, a
- * builder copies what it is given, and all of it dies with the arena. Names are C strings, other bytes are est_str.
+ * builder copies what it is given, and all of it is freed with the arena. Names are C strings, other bytes are est_str.
  *
- * Tensors stay in their encoded form (a TensorProto), so that a graph with elements of types we do not have can still be
- * read, shown and written; est_tensor_proto_parse makes a tensor of one.
+ * Tensors stay in their encoded form (a TensorProto), so that a graph with elements of types we do not have can still
+ * be read, shown and written; est_tensor_proto_parse makes a tensor of one.
  *
  * Threading: one thread at a time an arena. */
 #ifndef EST_FORMAT_DEF_H
@@ -24,8 +24,8 @@
 EST_MUST_CHECK est_status est_def_copy_text(est_arena *arena, est_str text, const char **out);
 EST_MUST_CHECK est_status est_def_copy_bytes(est_arena *arena, est_str bytes, est_str *out);
 
-/* Adds bytes at the end of an encoded message: how protobuf merges a field that comes twice. The message is empty, or was
- * made here. */
+/* Adds bytes at the end of an encoded message: how protobuf merges a field that comes twice. The message is empty, or
+ * was made here. */
 EST_MUST_CHECK est_status est_def_append_bytes(est_arena *arena, est_str bytes, est_str *message);
 
 /* The text or the bytes of a field, copied. */
@@ -58,8 +58,8 @@ EST_MUST_CHECK est_status est_def_read_entry(est_arena *arena, est_wire_reader *
 
 /* Maps are arrays sorted by key. Their items are structs whose first member is the key, a const char *. */
 
-/* Finds the item of `key` (in the arena already) or makes a new one; either way the rest of it is zeroed. `items` is the
- * address of the pointer to the array. */
+/* Finds the item of `key` (in the arena already) or makes a new one; either way the rest of it is zeroed. `items` is
+ * the address of the pointer to the array. */
 EST_MUST_CHECK est_status est_def_map_put(est_arena *arena, void *items, int *n, size_t item_size, const char *key,
                                           void **item);
 

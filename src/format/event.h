@@ -12,7 +12,7 @@
 #include "estoc/tfrecord.h"
 #include "format/wire.h"
 
-/* What an event is about; the numbers are those of the fields. */
+/* The kind of an event; the numbers are those of the fields. */
 typedef enum est_event_kind {
     EST_EVENT_NONE         = 0,
     EST_EVENT_FILE_VERSION = 3, /* text */
@@ -65,7 +65,7 @@ EST_MUST_CHECK est_status est_event_writer_create(const char *path, double wall_
 /* Appends an event. Its wall time must be finite: some readers drop a file with another. */
 EST_MUST_CHECK est_status est_event_write(est_event_writer *writer, const est_event *event);
 
-/* Hands all events to the system, so that readers see them. */
+/* Writes all buffered events, so that readers see them. */
 EST_MUST_CHECK est_status est_event_flush(est_event_writer *writer);
 
 /* Flushes, closes the file and frees the writer, whatever is returned. NULL is fine. */
@@ -79,7 +79,7 @@ typedef struct est_event_reader est_event_reader;
 EST_MUST_CHECK est_status est_event_reader_open(const char *path, est_event_reader **out);
 
 /* The next event, borrowed until the next call; EST_OUT_OF_RANGE at the end. A file that is being written may end in
- * half an event: that is the end, too, for now, and a later call tries it again. */
+ * half an event: that is also the end for now, and a later call tries it again. */
 EST_MUST_CHECK est_status est_event_next(est_event_reader *reader, est_event *event);
 
 /* The place of the event that est_event_next gave last or failed at; at the end: of the one that would come next. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entries of event files: every value of a summary, every other event, over one file or all of a directory. The two forms
- * of a value become one kind here; what a value holds is parsed when it is asked for. */
+ * The entries of event files: every value of a summary, every other event, over one file or all of a directory. The two
+ * forms of a value become one kind here; what a value holds is parsed when it is asked for. */
 #include "estoc/events.h"
 
 #include <dirent.h>
@@ -249,8 +249,8 @@ static void trim(const est_histogram_view *h, size_t *first, size_t *end)
     while (*end > *first && h->bucket[*end - 1] <= 0) --*end;
 }
 
-/* The first form of a histogram says where each bucket ends. The outer ones, which end at DBL_MAX, end where the values do
- * instead, as TensorBoard has it. */
+/* The first form of a histogram says where each bucket ends. The outer ones, which end at DBL_MAX, end where the values
+ * do instead, as TensorBoard has it. */
 static est_status histogram_rows(est_str message, est_tensor **out)
 {
     est_histogram_view h;

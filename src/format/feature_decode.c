@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding a Feature. Writers put one list into it, numbers packed in one piece: that form is decoded at once. Everything
- * else that protobuf allows goes through the general reader: lists in several pieces, unpacked numbers, unknown fields, a
- * oneof written more than once (the last kind counts, pieces of the same kind add up). The two never mix: a form the
- * fast decoder does not know is started over by the general one, which also words the errors. */
+ * Decoding a Feature. Writers put one list into it, numbers packed in one piece: that form is decoded at once.
+ * Everything else that protobuf allows goes through the general reader: lists in several pieces, unpacked numbers,
+ * unknown fields, a oneof written more than once (the last kind counts, pieces of the same kind add up). The two never
+ * mix: a form the fast decoder does not know is started over by the general one, which also words the errors. */
 #include "format/feature_decode.h"
 
 #define TAG(number, type) ((uint8_t)((number) << 3 | (type)))

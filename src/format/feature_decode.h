@@ -17,13 +17,13 @@ est_feature_kind est_feature_kind_of(est_dtype dtype);
 const char      *est_feature_kind_name(est_feature_kind kind);
 
 /* Writes the values to `to` (float, int64_t or est_str borrowed from the message), at most `room` of them, if they are
- * of the kind `want`. *kind says what the Feature holds, EST_KIND_NONE for nothing, and *n how many values of the wanted
- * kind, which may be more than `room`. `outermost` is where errors count bytes from. */
+ * of the kind `want`. *kind says what the Feature holds, EST_KIND_NONE for nothing, and *n how many values of the
+ * wanted kind, which may be more than `room`. `outermost` is where errors count bytes from. */
 EST_MUST_CHECK est_status est_feature_decode(est_str feature, const void *outermost, est_feature_kind want, void *to,
                                              size_t room, est_feature_kind *kind, size_t *n);
 
-/* est_feature_decode for the most common Feature of all, one value in the usual form and less than 128 bytes: false when
- * it is another. Tag and length of the list, tag and length within it are compared as one word. */
+/* est_feature_decode for the most common Feature of all, one value in the usual form and less than 128 bytes: false
+ * when it is another. Tag and length of the list, tag and length within it are compared as one word. */
 static inline bool est_feature_decode_one(est_str feature, est_feature_kind want, void *to)
 {
     const uint8_t *p    = (const uint8_t *)feature.data, *end;

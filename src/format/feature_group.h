@@ -15,7 +15,7 @@ typedef struct est_feature_group {
     est_feature_buffer  scratch;
 } est_feature_group;
 
-/* On failure the group is to be cleared all the same. */
+/* Clear the group also after a failure. */
 EST_MUST_CHECK est_status est_feature_group_init(est_feature_group *g, const est_feature_spec *specs, size_t n,
                                                  bool is_lists);
 void                      est_feature_group_clear(est_feature_group *g);

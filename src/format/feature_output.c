@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One wanted feature over a batch. `splits` says for every row but fixed ones how many items lie before it; an item is a
- * value, or a group of `count` values (a step, a padded row's unit). */
+ * One wanted feature over a batch. `splits` says for every row but fixed ones how many items lie before it; an item is
+ * a value, or a group of `count` values (a step, a padded row's unit). */
 #include "format/feature_output.h"
 
 #include "base/alloc.h"
@@ -62,16 +62,18 @@ static est_status check_spec(const est_feature_spec *spec, bool is_list)
                         est_dtype_name(spec->dtype));
     }
     if (spec->rows < EST_ROWS_FIXED || spec->rows > EST_ROWS_RAGGED) {
-        return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\": there is no kind of rows %d", spec->name,
-                        (int)spec->rows);
+        return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\": .rows is %d, which is not an est_feature_rows",
+                        spec->name, (int)spec->rows);
     }
     if (count < 0 || count > INT32_MAX || spec->shape.rank > EST_RANK_MAX - 2) {
         return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\": shape %s is not fully known, or too large", spec->name,
                         est_shape_text(&spec->shape, text));
     }
     if (spec->rows == EST_ROWS_PADDED && count == 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\": rows of shape %s cannot be told apart", spec->name,
-                        est_shape_text(&spec->shape, text));
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "feature \"%s\": rows of shape %s have no elements, so their number is "
+                        "unknown",
+                        spec->name, est_shape_text(&spec->shape, text));
     }
     if (spec->default_value != NULL && (spec->rows == EST_ROWS_RAGGED || (is_list && spec->rows == EST_ROWS_FIXED))) {
         return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\": rows of any length have no use for a default",

@@ -39,15 +39,15 @@ typedef struct est_feature_output {
     est_tensor *splits; /* of the batch, in values or steps; made of all rows but fixed ones */
 } est_feature_output;
 
-/* Checks and copies the spec. On failure the output is to be cleared all the same. */
+/* Checks and copies the spec. Clear the output also after a failure. */
 EST_MUST_CHECK est_status est_feature_output_init(est_feature_output *o, const est_feature_spec *spec, bool is_list);
 void                      est_feature_output_clear(est_feature_output *o);
 
 /* Makes ready for a batch of n examples. */
 EST_MUST_CHECK est_status est_feature_output_begin(est_feature_output *o, size_t n);
 
-/* Takes the value that example `row` has for the feature, a Feature or a FeatureList message; NULL when it has none. The
- * example starts at `outermost` and stays until the batch has ended. */
+/* Takes the value that example `row` has for the feature, a Feature or a FeatureList message; NULL when it has none.
+ * The example starts at `outermost` and stays until the batch has ended. */
 EST_MUST_CHECK est_status est_feature_output_row(est_feature_output *o, size_t row, const est_str *value,
                                                  const void *outermost);
 

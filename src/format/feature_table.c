@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matching the entries of a feature map with the wanted names. The canonical entry, key then value and nothing else, is
- * taken apart here in a few steps; any other legal form goes through the general reader, which also words the errors. */
+ * taken apart here in a few steps; any other legal form uses the general reader, which also words the errors. */
 #include "format/feature_table.h"
 
 #include "base/alloc.h"
 #include "base/fingerprint.h"
 #include "format/feature_set.h"
 
-#define LOOK_AHEAD                                                                                                     \
-    3 /* names an entry is compared with before it is looked up by hash: the wanted ones may be missing */
+#define LOOK_AHEAD 3 /* names compared before the lookup by hash: some of them may be missing */
 
 static const uint8_t TAG_ENTRY = EST_FEATURES_FEATURE << 3 | EST_WIRE_BYTES;
 static const uint8_t TAG_KEY   = EST_ENTRY_KEY << 3 | EST_WIRE_BYTES;
@@ -58,7 +57,7 @@ static est_status add_name(est_feature_table *table, const char *name)
     est_str           key  = { name, strlen(name) };
     size_t            at   = find_bucket(table, key);
 
-    if (table->buckets[at] != 0) return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\" is asked for twice", name);
+    if (table->buckets[at] != 0) return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\" is requested twice", name);
     *slot = (est_feature_slot){ .name = est_strdup(name), .name_size = key.size };
     if (slot->name == NULL) return est_no_memory();
     table->buckets[at] = (uint32_t)++table->n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The wanted names of a map from names to messages (Features, FeatureLists) and, for the example at hand, the bytes each
- * of them has. Most examples of a file have their names in the same order, though not always all of them, so an entry is
- * first compared with the names that came next last time; only a miss is looked up by hash. One thread at a time. */
+ * The wanted names of a map from names to messages (Features, FeatureLists) and, the bytes of each in the current
+ * example. Most examples of a file have their names in the same order, though not always all of them, so an entry is
+ * first compared with the names that followed last time; only a miss is hashed. One thread at a time. */
 #ifndef EST_FORMAT_FEATURE_TABLE_H
 #define EST_FORMAT_FEATURE_TABLE_H
 
@@ -25,14 +25,15 @@ typedef struct est_feature_table {
     uint32_t          last;       /* 1 + the slot found last in it; 0: none yet */
 } est_feature_table;
 
-/* Makes the table of n different names. On failure it is to be cleared all the same. */
+/* Makes the table of n different names. Clear it also after a failure. */
 EST_MUST_CHECK est_status est_feature_table_init(est_feature_table *table, const char *const *names, size_t n);
 void                      est_feature_table_clear(est_feature_table *table);
 
 /* Forgets the values of the example before. */
 void est_feature_table_begin(est_feature_table *table);
 
-/* Takes in all entries of a map message; a later one replaces an earlier one of the same name. Failures are kept in r. */
+/* Takes in all entries of a map message; a later one replaces an earlier one of the same name. Failures are kept in
+ * r. */
 void est_feature_table_read(est_feature_table *table, est_wire_reader *r);
 
 /* The value of name i in the example at hand; NULL when it has none. */

@@ -20,7 +20,7 @@
 
 #include "format/def.h"
 
-/* What our graphs say about their version: new enough for every op we write, old enough for TensorFlow 1.15. */
+/* The version of exported graphs: new enough for every op, old enough for TensorFlow 1.15. */
 #define EST_GRAPH_DEF_PRODUCER 134
 
 typedef struct est_graph_def est_graph_def;
@@ -45,11 +45,11 @@ struct est_graph_def {
     int                  n_bad_consumers;
     est_str              library; /* encoded FunctionDefLibrary; empty: none */
     est_status           status;  /* of building */
-    est_graph_def_node   lost;    /* what add_node returns once building has failed */
+    est_graph_def_node   lost;    /* returned by add_node after building has failed */
 };
 
-/* An empty graph of version EST_GRAPH_DEF_PRODUCER in `arena`. There is nothing to clear but the arena. The struct must stay
- * where it is: its nodes point at it. */
+/* An empty graph of version EST_GRAPH_DEF_PRODUCER in `arena`. There is nothing to clear but the arena. The struct must
+ * stay where it is: its nodes point at it. */
 void est_graph_def_init(est_graph_def *graph, est_arena *arena);
 
 /* Moves a graph to another struct; `from` must not be used any more. */
@@ -57,7 +57,7 @@ void est_graph_def_move(const est_graph_def *from, est_graph_def *to);
 
 /* --- building: everything given is copied ----------------------------------------------------------------------- */
 
-/* Never NULL. The node stays where it is until the arena goes. */
+/* Never NULL. The node does not move until the arena is freed. */
 est_graph_def_node *est_graph_def_add_node(est_graph_def *graph, const char *name, const char *op);
 
 void est_graph_def_add_input(est_graph_def_node *node, const char *input);
@@ -84,7 +84,7 @@ void est_graph_def_set_shape_list(est_graph_def_node *node, const char *attr, co
 est_graph_def_node *est_graph_def_find(const est_graph_def *graph, const char *name);
 
 /* An attribute's value; EST_INVALID_ARGUMENT, naming node and attribute, when it is missing or of another kind.
- * Borrowed until the arena goes. */
+ * Borrowed until the arena is freed. */
 EST_MUST_CHECK est_status est_graph_def_get(const est_graph_def_node *node, const char *attr, est_def_kind kind,
                                             const est_def_value **out);
 
@@ -93,8 +93,8 @@ EST_MUST_CHECK est_status est_graph_def_get_tensor(const est_graph_def_node *nod
 
 /* --- bytes ------------------------------------------------------------------------------------------------------ */
 
-/* Appends the fields of the message: the same graph gives the same bytes, attributes sorted by name. Fails when building
- * or writing has. */
+/* Appends the fields of the message: the same graph gives the same bytes, attributes sorted by name. Fails when
+ * building or writing has. */
 EST_MUST_CHECK est_status est_graph_def_put(est_wire_writer *w, const est_graph_def *graph);
 
 /* Reads a message to its end into `arena`. Errors name the node and the attribute. */

@@ -3,8 +3,8 @@
  * Graph messages as protobuf's text format, the one of graph.pbtxt and saved_model.pbtxt.
  *
  * The printer goes over the encoded message, so nothing that TensorFlow put into it is lost on the way, except: fields
- * of a later TensorFlow are left out, and the object graph of a SavedModel and debug information are only mentioned in a
- * comment. Maps are sorted by key.
+ * of a later TensorFlow are left out, and the object graph of a SavedModel and debug information are only mentioned in
+ * a comment. Maps are sorted by key.
  *
  * Threading: any thread, one at a time a buffer. */
 #ifndef EST_FORMAT_GRAPH_TEXT_H

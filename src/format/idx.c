@@ -59,7 +59,7 @@ static est_status find_type(const char *path, uint8_t code, element_type *out)
         *out = types[i];
         return EST_OK;
     }
-    return est_fail(EST_INVALID_ARGUMENT, "%s: there is no IDX type 0x%02x", path, code);
+    return est_fail(EST_INVALID_ARGUMENT, "%s: unknown IDX type 0x%02x", path, code);
 }
 
 static est_status read_header(est_byte_source *source, header *h)

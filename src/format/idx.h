@@ -10,8 +10,8 @@
 #include "estoc/status.h"
 #include "estoc/tensor.h"
 
-/* Reads a whole file into a new tensor, which the caller frees. A header that promises more than the file can hold fails
- * before memory is asked for; bytes after the last element are an error too. */
+/* Reads a whole file into a new tensor, which the caller frees. A header that promises more than the file can hold
+ * fails before memory is asked for; bytes after the last element are an error too. */
 EST_API EST_MUST_CHECK est_status est_idx_read(const char *path, est_tensor **out);
 
 #endif

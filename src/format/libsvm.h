@@ -28,8 +28,8 @@ typedef struct est_libsvm_batch {
 } est_libsvm_batch;
 
 /* Parses n lines into *out, which the caller clears. `options` may be NULL. An error tells the line (from 0) and the
- * column (from 1, in bytes) of what is wrong; then *bad_line (which may be NULL) is the line's index, and n when no line
- * is at fault. */
+ * column (from 1, in bytes) of what is wrong; then *bad_line (which may be NULL) is the line's index, and n when no
+ * line is at fault. */
 EST_MUST_CHECK est_status est_libsvm_parse(const est_str *lines, size_t n, const est_libsvm_options *options,
                                            est_libsvm_batch *out, size_t *bad_line);
 

@@ -5,8 +5,9 @@
  * with it.
  *
  * With quotes: a line without any is found like every other, and where the next quote is stays known from call to call.
- * Other lines are gone through field by field. When a quote is not closed, every line break that was passed on the way is
- * inside of it; a later quote that is still open at one of them would not be closed either, so none is looked for. */
+ * Other lines are gone through field by field. When a quote is not closed, every line break that was passed on the way
+ * is inside of it; a later quote that is still open at one of them would not be closed either, so none is looked
+ * for. */
 #include "format/lines.h"
 
 #include <inttypes.h>
@@ -14,8 +15,8 @@
 
 #include "base/alloc.h"
 
-#define BUFFER_BYTES   ((size_t)1 << 20)  /* what 0 means for buffer_bytes */
-#define LINE_BYTES_MAX ((size_t)64 << 20) /* what 0 means for line_bytes_max */
+#define BUFFER_BYTES   ((size_t)1 << 20)  /* default of buffer_bytes */
+#define LINE_BYTES_MAX ((size_t)64 << 20) /* default of line_bytes_max */
 #define BOM            "\xef\xbb\xbf"
 #define BOM_BYTES      3
 
@@ -82,7 +83,7 @@ static size_t count_bytes(const char *from, size_t n, char byte)
     return count;
 }
 
-/* What is known of the text that a record is looked for in. */
+/* State of the search for a record. */
 typedef struct text {
     const char *at, *end;
     uint64_t    offset; /* of `at` */
@@ -173,8 +174,8 @@ static est_status skip_mark(est_lines *lines)
     return EST_OK;
 }
 
-/* Has more of the file in view, *more if there was more. The lines found so far move along, also when it fails. A failure
- * after some more has come is left for the next time: the line may be complete. */
+/* Has more of the file in view, *more if there was more. The lines found so far move along, also when it fails. A
+ * failure after some more has come is left for the next time: the line may be complete. */
 static est_status see_more(est_lines *lines, est_str *view, est_str *out, size_t n, bool *more)
 {
     size_t     had  = view->size;
@@ -244,7 +245,7 @@ bool est_lines_is_ready(est_lines *lines)
     est_str view;
     found   record;
 
-    if (est_byte_source_need(lines->source, 0, &view) != EST_OK) return true; /* the next call tells how */
+    if (est_byte_source_need(lines->source, 0, &view) != EST_OK) return true; /* the next call reports the error */
     for (;;) {
         text   t   = { view.data, view.data + view.size, est_byte_source_tell(lines->source) };
         size_t had = view.size;

@@ -156,8 +156,8 @@ EST_MUST_CHECK est_status est_meta_graph_def_asset_node(const est_meta_graph_def
                                                         est_graph_def_node **out);
 
 /* Points the graph at the files of the SavedModel in `dir`, as a loader does: the constant of every asset becomes
- * "<dir>/assets/<filename>". TensorFlow's Estimator lists assets in the collection saved_model_assets instead: those are
- * added when there are no others. */
+ * "<dir>/assets/<filename>". TensorFlow's Estimator lists assets in the collection saved_model_assets instead: those
+ * are added when there are no others. */
 EST_MUST_CHECK est_status est_meta_graph_def_place_assets(est_meta_graph_def *meta, const char *dir);
 
 /* --- bytes ------------------------------------------------------------------------------------------------------ */

@@ -390,7 +390,7 @@ est_status est_meta_graph_def_asset_node(const est_meta_graph_def *meta, const e
         *out = node;
         return EST_OK;
     }
-    return est_fail(EST_INVALID_ARGUMENT, "the asset %s is to go to '%s', which is no constant of the graph",
+    return est_fail(EST_INVALID_ARGUMENT, "the asset %s belongs to '%s', which is not a constant of the graph",
                     asset->filename, tensor);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers from text, and as text. Up to eight characters are handled as one 64-bit word. Beyond that a decimal number is an integer w
- * times a power of ten, and there are three ways to round it right:
+ * Numbers from text, and as text. Up to eight characters are handled as one 64-bit word. Beyond that a decimal number
+ * is an integer w times a power of ten, and there are three ways to round it right:
  *
  *   - w and the power are exact in float64: one multiplication or division (Clinger);
- *   - w has up to 19 digits and the power is at most 27: 5^27 fits 64 bits, so that product or quotient are found exactly
- *     in 128 bits and rounded once;
+ *   - w has up to 19 digits and the power is at most 27: 5^27 fits 64 bits, so that product or quotient are found
+ *     exactly in 128 bits and rounded once;
  *   - the rest goes to the C library, written anew without a decimal point, which is all that a locale could change. */
 #include "format/number.h"
 
@@ -260,8 +260,8 @@ static double round_bits(wide x, int exponent, int bits)
     return ldexp((double)m, exponent + shift);
 }
 
-/* w times 10^exponent rounded once to so many bits (at most 53); w is not 0, exponent within EXACT_EXP of 0. The result is
- * in the normal range of float64. */
+/* w times 10^exponent rounded once to so many bits (at most 53); w is not 0, exponent within EXACT_EXP of 0. The result
+ * is in the normal range of float64. */
 static double round_exact(uint64_t w, int exponent, int bits)
 {
     uint64_t five    = powers_of_five[abs(exponent)], divisor;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PNG: the signature, then chunks of length, type, bytes and the CRC of type and bytes, numbers with the high byte first:
+ * PNG: the signature, then chunks of length, type, bytes and the CRC of type and bytes, numbers with the high byte
+ * first:
  *
  *   IHDR  width, height, bits a channel, colour type, compression 0, filter 0, interlace 0
  *   IDAT  zlib of the rows, each after a byte that says its filter: always 0, none

@@ -33,8 +33,8 @@ static inline bool est_tfrecord_header_good(const uint8_t header[EST_TFRECORD_HE
  * False: it stays where it is, and nothing after it can be read. */
 bool est_tfrecord_step_over(est_tfrecord_reader *reader);
 
-/* After a failure of est_tfrecord_next: whether it was that the file ends within the record, as one does that is still being
- * written. */
+/* After a failure of est_tfrecord_next: whether it was that the file ends within the record, as one does that is still
+ * being written. */
 bool est_tfrecord_is_cut(const est_tfrecord_reader *reader);
 
 /* What it reads from: for marks. It is moved by this reader alone. */

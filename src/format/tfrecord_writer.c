@@ -89,7 +89,7 @@ static est_status check_options(const est_tfrecord_write_options *options, est_t
 {
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_tfrecord_write_options), options, out));
     if (out->compression < EST_COMPRESSION_DEFAULT || out->compression > EST_COMPRESSION_GZIP) {
-        return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)out->compression);
+        return est_fail(EST_INVALID_ARGUMENT, "%d is not an est_compression", (int)out->compression);
     }
     if (out->level < 0 || out->level > 9) {
         return est_fail(EST_INVALID_ARGUMENT, "compression level %d is not from 1 to 9", (int)out->level);

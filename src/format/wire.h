@@ -14,11 +14,12 @@
  *     }
  *     EST_TRY(est_wire_finish(&r));
  *
- * Errors are EST_DATA_LOSS and say the message, the byte counted from the start of the outermost one, and what is wrong.
+ * Errors are EST_DATA_LOSS and say the message, the byte counted from the start of the outermost one, and what is
+ * wrong.
  *
  * The writer writes what it is told in the order it is told, zeros and empty values included: leaving out a scalar that
- * has its default is the caller's `if`, because a oneof member must be written even then. Appending never fails visibly:
- * the first failure is kept and est_wire_writer_status reports it.
+ * has its default is the caller's `if`, because a oneof member must be written even then. Appending never fails
+ * visibly: the first failure is kept and est_wire_writer_status reports it.
  *
  * Threading: one thread at a time. */
 #ifndef EST_FORMAT_WIRE_H
@@ -86,8 +87,8 @@ uint32_t est_wire_fixed32(est_wire_reader *r, const est_wire_field *field);
 uint64_t est_wire_fixed64(est_wire_reader *r, const est_wire_field *field);
 est_str  est_wire_bytes(est_wire_reader *r, const est_wire_field *field);
 
-/* A reader of the message inside a field (an empty one when the field is of another type). Its failures are its own: the
- * caller passes est_wire_finish of it up. */
+/* A reader of the message inside a field (an empty one when the field is of another type). Its failures are its own:
+ * the caller passes est_wire_finish of it up. */
 void est_wire_message(est_wire_reader *r, const est_wire_field *field, const char *message, est_wire_reader *inner);
 
 /* The values of one occurrence of a repeated number, packed or not; `type` is that of one value. */
@@ -141,8 +142,8 @@ static inline void est_wire_store64(uint8_t *p, uint64_t value)
     for (int i = 0; i < 8; i++) p[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Decodes a varint at *at; false when it runs past `end` or has more than 64 bits. Moves *at only when true. The base of
- * the reader, and of faster ones for a single message type. */
+/* Decodes a varint at *at; false when it runs past `end` or has more than 64 bits. Moves *at only when true. The base
+ * of the reader, and of faster ones for a single message type. */
 bool est_wire_varint_long(const uint8_t **at, const uint8_t *end, uint64_t *value);
 
 static inline bool est_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *value)

@@ -10,7 +10,7 @@
 #include "graph/op.h"
 #include "graph/signature.h"
 
-/* What is being built. */
+/* The node under construction. */
 typedef struct build {
     est_graph    *g;
     const est_op *op;
@@ -46,7 +46,7 @@ static est_status copy_attr(est_graph *g, est_attr *to, const est_attr *from, co
     return EST_OK;
 }
 
-/* What a user gave: a text or a list that is not there. */
+/* Fails for a text or a list that the user passed as NULL. */
 static est_status check_attr(const est_attr *attr)
 {
     bool list = attr->kind == EST_ATTR_INTS || attr->kind == EST_ATTR_TYPES;
@@ -126,7 +126,7 @@ static est_status set_types(build *b, const est_arg *arg, int next, int n)
     return EST_OK;
 }
 
-/* How many tensors argument i is when `left` inputs are left for it and the `after` arguments that follow. */
+/* The number of tensors of argument i, when `left` inputs remain for it and the `after` arguments that follow. */
 static int list_length(const build *b, const est_arg *arg, int left, int after)
 {
     if (is_type_list(b, arg)) {
@@ -135,7 +135,7 @@ static int list_length(const build *b, const est_arg *arg, int left, int after)
     return b->known[arg->number_attr] ? (int)b->def->attr[arg->number_attr].i : left - after;
 }
 
-/* The type of a handle does not tell what is behind it; what made it does. */
+/* The dtype of a handle does not tell which kind of resource it names; its producer does. */
 static est_status check_handle(const build *b, const est_arg *arg, int input)
 {
     const est_op *maker = est_def(b->in.data[input])->op;
@@ -207,7 +207,7 @@ static est_status default_attrs(build *b)
     return EST_OK;
 }
 
-/* How many tensors a result is. */
+/* The number of tensors of a result. */
 static int result_length(const build *b, const est_arg *arg)
 {
     if (is_type_list(b, arg)) return b->def->attr[arg->type_attr].ints.n;
@@ -360,11 +360,11 @@ static est_status input_shapes_text(const build *b, est_status status)
     return est_fail_context(status, "%s%s%s", est_node_text(b->def, node), b->in.n > 0 ? " of " : "", text);
 }
 
-/* There is no graph to keep the error: the message of the thread tells it. */
+/* There is no graph to hold the error: it stays the thread's error. */
 static est_node no_graph(const est_op *op, int n)
 {
     (void)est_graph_blame(est_fail(EST_INVALID_ARGUMENT, "%s: %s", op->name,
-                                   n > 0 ? "its inputs are no nodes" : "there is no graph to build it in"));
+                                   n > 0 ? "its inputs are not nodes" : "there is no graph to build it in"));
     return EST_NO_NODE;
 }
 
@@ -373,7 +373,7 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
     build      b = { .g = graph, .op = op, .in = in };
     est_status status;
 
-    if (!EST_LIST_OK(in)) b.in.n = in.n = 0; /* inputs that are missing are found out below */
+    if (!EST_LIST_OK(in)) b.in.n = in.n = 0; /* missing inputs are reported below */
     for (int i = 0; i < in.n && b.g == NULL; i++) b.g = in.data[i].graph;
     if (b.g == NULL) return no_graph(op, in.n);
     if (est_graph_poisoned(b.g)) return (est_node){ b.g, EST_POISON, 0 };
@@ -384,7 +384,7 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
             int         line;
             est_graph_where(&file, &line);
             return est_graph_poison(
-                b.g, est_fail(EST_INVALID_ARGUMENT, "%s (built at %s:%d): input %d is no tensor of this graph%s",
+                b.g, est_fail(EST_INVALID_ARGUMENT, "%s (built at %s:%d): input %d is not a tensor of this graph%s",
                               op->name, file, line, i,
                               in.data[i].graph != NULL && in.data[i].graph != b.g ? " but of another one" : ""));
         }
@@ -405,7 +405,7 @@ est_node est_after(est_node node, est_node before)
     if (node.graph == NULL || est_graph_poisoned(node.graph)) return node;
     if (before.graph != node.graph || est_def(node) == NULL || est_def(before) == NULL || before.id >= node.id) {
         return est_graph_poison(node.graph, est_fail(EST_INVALID_ARGUMENT,
-                                                     "est_after: '%s' must be made before '%s', in the same graph",
+                                                     "est_after: '%s' must be created before '%s', in the same graph",
                                                      est_node_name(before), est_node_name(node)));
     }
     def = est_graph_node(node.graph, node.id);

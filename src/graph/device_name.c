@@ -35,7 +35,7 @@ static bool is_key(text t, const char *key)
     return t.n == strlen(key) && strncasecmp(t.at, key, t.n) == 0;
 }
 
-/* Takes what is before the next colon, and the colon. */
+/* Takes the text before the next colon, and the colon. */
 static text cut(text *rest)
 {
     const char *colon = memchr(rest->at, ':', rest->n);
@@ -47,7 +47,7 @@ static text cut(text *rest)
     return first;
 }
 
-/* Which part "key:value" is; 0: none. */
+/* The kind of a part "key:value"; 0: invalid. */
 static int part_kind(text part)
 {
     text rest = part, key = cut(&rest), type;

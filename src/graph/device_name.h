@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device strings as TensorFlow writes them: "/job:worker/replica:0/task:1/device:GPU:0", any part of it left out, "/cpu:0" and
- * "/gpu:0" for short. Here they are kept and written into files; what runs where is decided elsewhere. Any thread. */
+ * Device strings as TensorFlow writes them: "/job:worker/replica:0/task:1/device:GPU:0", any part of it left out,
+ * "/cpu:0" and "/gpu:0" for short. The graph only stores them; the runtime decides what runs where. Any thread. */
 #ifndef EST_GRAPH_DEVICE_NAME_H
 #define EST_GRAPH_DEVICE_NAME_H
 
@@ -9,7 +9,7 @@
 
 #define EST_DEVICE_JOB_MAX 64
 
-/* The job, task, kind and number of a device that was checked: "" and -1 where it says none. */
+/* The job, task, kind and number of a valid device string: "" and -1 for parts it does not have. */
 typedef struct est_device_task {
     char job[EST_DEVICE_JOB_MAX];
     int  task;
@@ -19,7 +19,7 @@ typedef struct est_device_task {
 
 est_device_task est_device_name_task(const char *device);
 
-/* Fails with what is wrong and what to write; "" is any device. */
+/* Fails for an invalid device string; "" is any device. */
 EST_MUST_CHECK est_status est_device_name_check(const char *device);
 
 #endif

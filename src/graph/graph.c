@@ -36,7 +36,7 @@ est_status est_graph_blame(est_status status)
     return est_fail_context(status, "%s:%d", base != NULL ? base + 1 : here_file, here_line);
 }
 
-/* Forgets the line: what is built from here on is not the fault of who built another graph. */
+/* Forgets the line: errors from here on must not name a line that built another graph. */
 est_status est_graph_create(uint64_t seed, est_graph **out)
 {
     est_graph *g;
@@ -103,7 +103,7 @@ est_node est_graph_poison(est_graph *graph, est_status status)
     return (est_node){ graph, EST_POISON, 0 };
 }
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 const char *est_graph_unique_name(est_graph *graph, const char *wanted)
 {
@@ -208,7 +208,7 @@ void est_graph_device(est_graph *graph, const char *device)
     graph->device = copy;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 int32_t est_graph_size(const est_graph *graph)
 {
@@ -283,7 +283,7 @@ const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX])
     return buf;
 }
 
-/* --- attributes ---------------------------------------------------------------------------------------------------- */
+/* --- attributes --------------------------------------------------------------------------------------------------- */
 
 static _Thread_local uint64_t n_looked_up = 0;
 
@@ -337,7 +337,7 @@ est_shapes est_node_shapes(const est_node_def *node, const char *name)
     return est_node_attr(node, name)->shapes;
 }
 
-/* --- initializers and collections ---------------------------------------------------------------------------------- */
+/* --- initializers and collections --------------------------------------------------------------------------------- */
 
 void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assign)
 {
@@ -360,7 +360,7 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable)
     return slot < 0 ? EST_NO_NODE : graph->initializers[graph->initializer_of.slots[slot].value].assign;
 }
 
-/* Which replica the list of this name belongs to: each has its own of what is made for its part of a batch. */
+/* The replica that the list of this name belongs to: lists about a part of the batch are per replica. */
 static int owner_of(const est_graph *graph, const char *name)
 {
     bool own = strcmp(name, "losses") == 0 || strcmp(name, "update_ops") == 0;

@@ -99,8 +99,8 @@ static inline est_attr est_attr_tensor(const char *name, est_tensor *v)
     return (est_attr){ .name = name, .kind = EST_ATTR_TENSOR, .tensor = v };
 }
 
-/* What is known of the contents of a small integer tensor before a step runs: how shapes computed by a graph (Shape ->
- * StridedSlice -> Pack -> Reshape) are followed. */
+/* The statically known contents of a small integer tensor: shape inference uses them to follow shapes that a graph
+ * computes (Shape -> StridedSlice -> Pack -> Reshape). */
 #define EST_VALUE_MAX     16
 #define EST_VALUE_UNKNOWN INT64_MIN
 typedef struct est_value {
@@ -118,7 +118,7 @@ typedef struct est_node_def {
     const char   *name;
     const char   *device; /* "": free */
     int32_t       id;
-    int32_t       order; /* place in the program: the id, or in a rewritten graph that of what was replaced */
+    int32_t       order; /* position in the program: the id, or in a rewritten graph that of the replaced node */
     int32_t       n_in, n_control, n_out, n_attr;
     est_edge     *in;
     int32_t      *control; /* nodes that must run before */
@@ -130,23 +130,23 @@ typedef struct est_node_def {
     int           line;
 } est_node_def;
 
-/* Attributes of a node by name. The name must be in the op's signature: anything else is a bug of ours (assert). */
+/* Attributes of a node by name. The name must be in the op's signature (asserted). */
 const est_attr *est_node_attr(const est_node_def *node, const char *name);
 int64_t         est_node_int(const est_node_def *node, const char *name);
 double          est_node_float(const est_node_def *node, const char *name);
 bool            est_node_bool(const est_node_def *node, const char *name);
 est_dtype       est_node_type(const est_node_def *node, const char *name);
 const char     *est_node_string(const est_node_def *node, const char *name);
-est_i64s        est_node_ints(const est_node_def *node, const char *name); /* of EST_ATTR_TYPES too */
+est_i64s        est_node_ints(const est_node_def *node, const char *name); /* also for EST_ATTR_TYPES */
 est_shapes      est_node_shapes(const est_node_def *node, const char *name);
 
-/* How often this thread has called est_node_attr(), directly or through the others: to prove that a path looks nothing
- * up. */
+/* How often this thread has called est_node_attr(), directly or through the others, for tests that a path makes no
+ * lookups. */
 uint64_t est_node_attr_count(void);
 
-/* Adds an operation; what the builders of ops/ are made of. `in` may come from a poisoned graph or be EST_NO_NODE (an
- * error). Type attributes are deduced from the inputs where they can be. Returns output 0, or poison. `graph` may be
- * NULL when there is at least one input. */
+/* Adds an operation; the builders of ops/ use this. `in` may come from a poisoned graph or be EST_NO_NODE (an error).
+ * Type attributes are deduced from the inputs where they can be. Returns output 0, or poison. `graph` may be NULL when
+ * there is at least one input. */
 est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs attrs);
 
 /* The usual arities, so that a builder is one line. */
@@ -183,14 +183,14 @@ bool                est_graph_poisoned(const est_graph *graph);
 /* Puts a complete node at the end of the graph and gives it its id. */
 EST_MUST_CHECK est_status est_graph_append(est_graph *g, est_node_def *def);
 
-/* Changes whenever an edge is added between nodes that were there already (est_after): plans made before are stale. */
+/* Changes whenever an edge is added between existing nodes (est_after), which makes earlier plans stale. */
 uint64_t est_graph_version(const est_graph *graph);
 
-/* A name that nobody in the graph has yet, now taken: `wanted` itself, or wanted_1, ... Scopes are not added. In the
- * graph's arena; NULL when memory is out. */
+/* Reserves a unique name: `wanted` itself, or wanted_1, ... Scopes are not added. In the graph's arena; NULL when out
+ * of memory. */
 const char *est_graph_unique_name(est_graph *graph, const char *wanted);
 
-/* A seed for the next random operation: depends on the graph's seed and on how many were handed out before. */
+/* A seed for the next random operation: depends on the graph's seed and on the number of seeds drawn before. */
 uint64_t est_graph_next_seed(est_graph *graph);
 
 /* The update that gives a variable its first value; EST_NO_NODE if none was set. */
@@ -202,20 +202,20 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);
 est_nodes est_graph_collection(const est_graph *graph, const char *collection);
 
-/* What nodes do not say of how the graph trains and all that train it together need the same, a line of name=value each
- * (cluster/terms.h): its optimizers. "": nothing. Borrowed until more is added. */
+/* Training settings that are not visible in nodes and must be equal in all workers, as lines of name=value
+ * (cluster/terms.h): the optimizers. "": none. Borrowed until more is added. */
 void        est_graph_add_terms(est_graph *graph, const char *lines);
 const char *est_graph_terms(const est_graph *graph);
 
-/* Variables that are trained here and not in TensorFlow, whose checkpoints lack their slots; and those slots and others that
- * start anew when a checkpoint without them is restored. */
+/* Variables that are trained here but not in TensorFlow, whose checkpoints lack their slots; and these slots and other
+ * variables that keep their initial value when a checkpoint lacks them. */
 #define EST_NEW_SLOTS          "new_slots"
 #define EST_OPTIONAL_VARIABLES "optional_variables"
 
-/* What est_here() said last in this thread. */
+/* The last location that est_here() set in this thread. */
 void est_graph_where(const char **file, int *line);
 
-/* Puts the line of the user's program that est_here() told of in front of a failure; returns `status`. */
+/* Prepends the location that est_here() set to the current error; returns `status`. */
 est_status est_graph_blame(est_status status);
 
 /* "MatMul node 'dense/MatMul' (model.c:31)": how error texts name a node. Returns buf. */

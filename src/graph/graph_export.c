@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From our graph to a GraphDef: names, edges as strings, and the attributes that differ from their default. */
+ * Exports a graph to a GraphDef: names, edges as strings, and the attributes that differ from their default. */
 #include "graph/graph_export.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static bool has_default(const est_attr *attr, const est_attr_def *def)
     if (!def->optional) return false;
     switch (attr->kind) {
     case EST_ATTR_INT: return attr->i == fallback->i;
-    case EST_ATTR_FLOAT: return (float)attr->f == (float)fallback->f; /* a float is what is written */
+    case EST_ATTR_FLOAT: return (float)attr->f == (float)fallback->f; /* files hold 32-bit floats */
     case EST_ATTR_BOOL: return attr->b == fallback->b;
     case EST_ATTR_TYPE: return attr->type == fallback->type;
     case EST_ATTR_SHAPE: return est_shape_equal(&attr->shape, &fallback->shape);

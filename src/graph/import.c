@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a GraphDef to our graph. Names are resolved to edges first; then nodes are built in an order in which inputs come
- * before their users. */
+ * Imports a GraphDef: resolves names to edges, then builds nodes in topological order. */
 #include "graph/import.h"
 
 #include <inttypes.h>
@@ -26,7 +25,7 @@ typedef struct import {
     est_map              names; /* name -> 1 + position in def */
     import_edge         *edges; /* the inputs of all nodes, one after the other */
     int32_t             *first; /* [node]: its first edge */
-    int32_t             *seen;  /* [node]: how many of its inputs have been looked at, -1 before the first visit */
+    int32_t             *seen;  /* [node]: number of visited inputs, -1 before the first visit */
     int32_t             *stack;
     est_node            *built; /* [node]; its graph is NULL until it is built */
     est_node            *in;    /* scratch: the inputs of one node */
@@ -194,7 +193,7 @@ static est_status convert_value(const import *m, const est_attr_def *def, const 
     return EST_OK;
 }
 
-/* Whether an attribute that the op does not have can be passed over. */
+/* Whether an attribute that the op does not have can be ignored. */
 static bool says_nothing(const est_def_attr *attr)
 {
     const est_def_value *value = &attr->value;
@@ -231,7 +230,7 @@ static est_status convert_attrs(const import *m, const est_graph_def_node *node,
 
         if (def == NULL && says_nothing(attr)) continue;
         status = def != NULL ? convert_value(m, def, &attr->value, &attrs[*n])
-                             : est_fail(EST_UNIMPLEMENTED, "the op has no such attribute here");
+                             : est_fail(EST_UNIMPLEMENTED, "Estoc's op has no such attribute");
         if (status != EST_OK) return est_fail_context(status, "attribute '%s'", attr->name);
         ++*n;
     }
@@ -249,7 +248,7 @@ static est_status build_edges(const import *m, const est_op *op, int i, est_attr
     for (; n_data < n && edges[n_data].output >= 0; n_data++) {
         m->in[n_data] = est_output(m->built[edges[n_data].node], edges[n_data].output);
     }
-    est_here("", 0); /* no line of a program is to blame */
+    est_here("", 0); /* errors must not name a line of the program */
     built = est_build(m->graph, op, (est_nodes){ m->in, n_data }, attrs);
     EST_TRY(est_graph_status(m->graph));
     for (int k = n_data; k < n; k++) (void)est_after(built, m->built[edges[k].node]);
@@ -277,7 +276,7 @@ static est_status build_node(const import *m, int i)
     est_status                status;
     int                       n = 0;
 
-    if (op == NULL) return est_fail(EST_UNIMPLEMENTED, "there is no op '%s' here", node->op);
+    if (op == NULL) return est_fail(EST_UNIMPLEMENTED, "op '%s' is not supported", node->op);
     EST_TRY(est_signature_parse(op, &signature));
     status = convert_attrs(m, node, &signature, attrs, &n);
     if (status == EST_OK) status = build_edges(m, op, i, (est_attrs){ attrs, n });
@@ -288,14 +287,14 @@ static est_status build_node(const import *m, int i)
     return status;
 }
 
-/* The names of the graph are taken before anything is built: what is built has another name until it gets its own. */
+/* Reserves all names of the GraphDef first: a node gets a temporary name until it is complete. */
 static est_status reserve_names(const import *m)
 {
     for (int i = 0; i < m->def->n_nodes; i++) {
         const char *name = m->def->nodes[i]->name;
 
         if (est_map_get(&m->graph->names, name) != NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "the graph has a node called '%s' already", name);
+            return est_fail(EST_INVALID_ARGUMENT, "the graph already has a node called '%s'", name);
         }
         if (est_graph_unique_name(m->graph, name) == NULL) {
             return est_no_memory();
@@ -304,8 +303,8 @@ static est_status reserve_names(const import *m)
     return EST_OK;
 }
 
-/* Builds node `root` after everything it needs. A node on the way to another one has been visited but not built: meeting
- * it again is a cycle. */
+/* Builds node `root` after everything it needs. A node on the current path is visited but not built: finding it is a
+ * cycle. */
 static est_status build_with_inputs(import *m, int32_t root)
 {
     int32_t depth = 0;
@@ -336,7 +335,7 @@ static est_status build_with_inputs(import *m, int32_t root)
     return EST_OK;
 }
 
-/* In the order of the message as far as inputs allow: that order is also the one of operations on a variable. */
+/* Builds in the order of the message where inputs allow it: it is also the order of operations on a variable. */
 static est_status build_all(import *m)
 {
     for (int32_t i = 0; i < m->def->n_nodes; i++) m->seen[i] = -1;

@@ -23,7 +23,7 @@ typedef struct initializer {
 
 typedef struct collection {
     const char *name;
-    int         replica; /* whose it is (graph/replicas.h); 0: the first one's, or of all */
+    int         replica; /* the replica it belongs to (graph/replicas.h); 0: the first, or shared */
     est_node   *nodes;
     int         n;
 } collection;

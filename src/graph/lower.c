@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lowering: the graph is built again, node by node, with our own ops replaced. What replaces one may contain ours in
- * turn, so the whole is repeated until none is left. */
+ * Lowering: the graph is built again, node by node, with our own ops replaced. A replacement may contain such ops in
+ * turn, so rounds repeat until none is left. */
 #include "graph/lower.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "graph/internal.h"
 #include "graph/op.h"
 
-#define ROUNDS_MAX 16 /* no op of ours lowers through more */
+#define ROUNDS_MAX 16 /* no op needs more rounds */
 
 /* One round: from a graph to the next. */
 typedef struct lowering {
@@ -34,7 +34,7 @@ static bool has_ours(const est_graph *g)
     return false;
 }
 
-/* Ids fall along edges, so one walk from the end finds everything that is needed. */
+/* Inputs have smaller ids, so one backward walk finds all needed nodes. */
 static void mark_needed(lowering *l, const est_node *nodes, int n)
 {
     for (int i = 0; i < n; i++) l->needed[nodes[i].id] = true;
@@ -71,7 +71,7 @@ static est_status set_name(const lowering *l, est_node_def *def, const char *nam
     return def->name != NULL ? EST_OK : est_no_memory();
 }
 
-/* Waits for what `from` waited for; an operation of several outputs may have been replaced by several operations. */
+/* Copies the control inputs of `from`; an operation of several outputs may have been replaced by several operations. */
 static void add_controls(const lowering *l, est_node node, const est_node_def *from)
 {
     for (int32_t i = 0; i < from->n_control; i++) {
@@ -104,11 +104,11 @@ static est_status cannot_lower(const est_node_def *from)
 
     return est_fail(
         EST_UNIMPLEMENTED,
-        "%s cannot be written in TensorFlow's ops with the shapes that are known; give its inputs more of them",
+        "%s cannot be lowered to TensorFlow's ops with the known shapes; give its inputs more known dimensions",
         est_node_text(from, text));
 }
 
-/* New operations that take no input from other new ones wait for what the old one waited for. */
+/* New operations without inputs from other new ones get the control inputs of the old one. */
 static void pass_controls(const lowering *l, const est_node_def *from, int32_t first)
 {
     for (int32_t id = first; id < l->to->n_nodes && from->n_control > 0; id++) {
@@ -167,7 +167,7 @@ static est_status move_all(lowering *l)
     return EST_OK;
 }
 
-/* Initializers and collections, of the nodes that are there. */
+/* Copies the initializers and collections of the nodes that were kept. */
 static est_status move_lists(const lowering *l)
 {
     for (int i = 0; i < l->from->n_initializers; i++) {
@@ -224,7 +224,7 @@ static est_status check_nodes(const est_graph *graph, const est_node *nodes, int
         const est_node_def *def = nodes[i].graph == graph ? est_def(nodes[i]) : NULL;
 
         if (def == NULL || nodes[i].output < 0 || nodes[i].output >= (def->n_out > 0 ? def->n_out : 1)) {
-            return est_fail(EST_INVALID_ARGUMENT, "node %d is none of the graph to lower", i);
+            return est_fail(EST_INVALID_ARGUMENT, "node %d does not belong to the graph to lower", i);
         }
     }
     return EST_OK;

@@ -13,9 +13,9 @@
 
 /* --- shape inference ------------------------------------------------------------------------------------------- */
 
-/* What a shape function sees. It runs when the node is built, with unknown dimensions as -1, and again when a step is
- * laid out, with every dimension known. It fills out[], whose rank starts as unknown, and may fill out_value[]. It
- * fails with est_fail(EST_INVALID_ARGUMENT, ...): the text need not name the node, the caller adds that. */
+/* The context of a shape function. It runs when the node is built, with unknown dimensions as -1, and again when a step
+ * is laid out, with every dimension known. It fills out[], whose rank starts as unknown, and may fill out_value[]. It
+ * fails with est_fail(EST_INVALID_ARGUMENT, ...): the caller adds the name of the node to the text. */
 typedef struct est_infer {
     const est_node_def     *node; /* for attributes */
     int                     n_in, n_out;
@@ -27,7 +27,7 @@ typedef struct est_infer {
     bool                    building;  /* true: dimensions may be unknown */
 } est_infer;
 
-/* A dimension that only the kernel can tell: unknown while building, the upper bound `most` when laid out. */
+/* A dimension that only the kernel knows: unknown while building, the upper bound `most` when laid out. */
 static inline int64_t est_infer_at_most(const est_infer *c, int64_t most)
 {
     return c->building ? -1 : most;
@@ -66,8 +66,8 @@ bool       est_infer_shape_from_value(const est_infer *c, int input, est_shape *
 
 /* --- gradients ------------------------------------------------------------------------------------------------- */
 
-/* What a gradient function sees. dout[i].graph is NULL when nothing flows into output i (dout[0] of a one-output op is
- * always set). It sets din[i] for every input that has a gradient and leaves the others unset. */
+/* The context of a gradient function. dout[i].graph is NULL when output i has no gradient (dout[0] of a one-output op
+ * is always set). It sets din[i] for every input that has a gradient and leaves the others unset. */
 typedef struct est_grad {
     const est_node_def *node;
     int                 n_in, n_out;
@@ -89,7 +89,7 @@ typedef struct est_view {
 
 typedef struct est_var est_var; /* tensor storage of a variable, runtime/store.h */
 
-/* A number that prepare() leaves for run(): attributes are looked up by name, which a step has no time for. */
+/* A number that prepare() computes for run(): looking attributes up by name in every step would be too slow. */
 typedef union est_param {
     int64_t i;
     double  f;
@@ -100,14 +100,15 @@ typedef union est_param {
 typedef struct est_call {
     const est_node_def *node;
     int                 n_in, n_out;
-    est_view *const    *in;                   /* inputs; a resource input's data is its est_var */
-    est_view           *out;                  /* outputs: shape set, memory ready */
-    void               *scratch;              /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
-    void               *state;                /* the kernel's own, made by prepare() or measure(), freed by release() */
-    est_param           param[EST_PARAM_MAX]; /* the kernel's own, set by prepare(): what it needs of the attributes */
-    est_pool           *pool;                 /* for parallel loops; may be NULL */
-    bool                trains;   /* for if_trains: another operation of the step writes the variable, too */
-    const uint64_t     *run_seed; /* differs in every run of a session: the counter of random ops */
+    est_view *const    *in;      /* inputs; a resource input's data is its est_var */
+    est_view           *out;     /* outputs: shape set, memory ready */
+    void               *scratch; /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
+    /* the kernel's own, allocated by prepare() or measure(), freed by release() */
+    void           *state;
+    est_param       param[EST_PARAM_MAX]; /* set by prepare() from the attributes, for run() */
+    est_pool       *pool;                 /* for parallel loops; may be NULL */
+    bool            trains;               /* for if_trains: another operation of the step also writes the variable */
+    const uint64_t *run_seed;             /* differs in every run of a session: the counter of random ops */
 } est_call;
 
 /* A kernel. `run` is the only required member. An op lists its kernels best first; the first that accepts a call gets
@@ -125,9 +126,9 @@ typedef struct est_kernel {
     size_t (*scratch)(const est_call *c); /* bytes for the shapes in c; never less when a dimension grows */
     est_status (*prepare)(est_call *c);   /* after every change of shapes, before run */
 
-    /* For ops whose outputs have sizes that only the contents of the inputs tell: their infer() leaves dimensions unknown
-     * also when a step is laid out, and measure() sets shape and count of every output before memory is made for it. Not
-     * called when the layout knew all shapes. It may allocate, into c->state. */
+    /* For ops whose output sizes depend on the contents of the inputs: their infer() leaves dimensions unknown even
+     * when a step is laid out, and measure() sets shape and count of every output before memory is allocated for it.
+     * Not called when the layout knew all shapes. It may allocate, into c->state. */
     est_status (*measure)(est_call *c);
     void (*release)(est_call *c); /* frees c->state */
 } est_kernel;
@@ -156,31 +157,32 @@ struct est_op {
      * Before "->" inputs, then outputs, then attributes separated by ";". An argument's type is a dtype name or a type
      * attribute; "values: N*T" is a list whose length is the int attribute N, and an argument whose type is an
      * attribute of kind types is a list with those types. Attribute kinds: int, float, bool, type, shape, string, ints,
-     * types, shapes, tensor, or {dtype, ...} for a type attribute with a limited choice ("types{dtype, ...}" for a
-     * list of such); "= default" makes one optional. Type attributes of inputs and N are deduced. "()" stands for no inputs or no outputs. */
+     * types, shapes, tensor, or {dtype, ...} for a type attribute with a limited choice ("types{dtype, ...}" for a list
+     * of such); "= default" makes one optional. Type attributes of inputs and N are deduced. "()" stands for no inputs
+     * or no outputs. */
     const char *signature;
 
     est_status (*infer)(est_infer *c);
     void (*grad)(est_grad *g); /* NULL: no gradient flows through */
     const est_kernel *cpu;     /* EST_KERNELS(...); NULL: nothing to run (NoOp, Placeholder) */
 
-    /* The same computation in TensorFlow's ops, for our own ops: sets out[0 .. n_out - 1], or out[0] to the operation
-     * itself when there are no outputs. It may use other ops of ours that lower in turn. Left unset: not possible with
-     * the shapes known here. */
+    /* For Estoc's own ops, the same computation in TensorFlow's ops: sets out[0 .. n_out - 1], or out[0] to the
+     * operation itself when there are no outputs. It may use other own ops that lower in turn. Left unset: not possible
+     * with the shapes known here. */
     void (*lower)(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out);
 
     enum {
         EST_SOURCE_NONE = 0,
         EST_SOURCE_CONST,    /* output 0 is the tensor attribute "value" */
-        EST_SOURCE_FEED,     /* output 0 is what the step is fed */
+        EST_SOURCE_FEED,     /* output 0 is the fed tensor */
         EST_SOURCE_VARIABLE, /* output 0 is the est_var named by "shared_name" */
         EST_SOURCE_TABLE     /* output 0 is an est_lookup_table (kernels/lookup_table.h) */
-    } source;                /* where an op without kernel has its output from */
+    } source;                /* where the output of an op without a kernel comes from */
 
-    bool     replaced;    /* the planner puts others in its place: it needs no kernel */
-    bool     planned;     /* made only by the planner, in private copies of a graph: needs no lower() */
+    bool     replaced;    /* the planner replaces it by other ops: it needs no kernel */
+    bool     planned;     /* only the planner creates it, in private copies of a graph: needs no lower() */
     bool     elementwise; /* out[i] depends only on element i of its (broadcast) inputs */
-    bool     heavy;       /* computes far more than its bytes tell, and uses all threads itself */
+    bool     heavy;       /* computes far more than its size suggests, and uses all threads itself */
     bool     stateful;    /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
     bool     random;      /* draws numbers: differs between runs */
     bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
@@ -195,11 +197,11 @@ struct est_op {
      * (kernels/copy_on_write.h). */
     bool     by_rows;
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
-    bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
+    bool     if_trains;   /* its effect on input 0's variable depends on call.trains */
     bool     tentative;   /* changes the row table of input 0; the run commits it, or rolls it back when it fails */
     bool     takes_table; /* its handles are of tables, not of variables */
-    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data; bit 31: of all from 31 on */
-    uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */
+    uint32_t shape_only;  /* bit i: only the shape of input i is used, never its data; bit 31: of all from 31 on */
+    uint32_t distinct;    /* bit i: output i is a vector of distinct indices */
 };
 
 static inline bool est_op_shape_only(const est_op *op, int input)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replicas of a graph: scopes that are kept while another one is built, and what the first has made for all. */
+ * Replicas of a graph: the scopes of replicas whose building is suspended, and the variables that the first replica
+ * created for all. */
 #include "graph/replicas.h"
 
 #include <stdio.h>
@@ -13,14 +14,14 @@ struct est_replica_place {
     scope_frame *scopes;
     const char  *scope;
     const char  *device;
-    size_t       base; /* length of the scope that it began with */
+    size_t       base; /* length of its initial scope */
 };
 
 /* One variable or table of the first replica. */
 typedef struct shared {
     struct shared *next; /* of the same name, made later */
     est_node       node;
-    int            taken; /* the last replica that got it: they come in order */
+    int            taken; /* the last replica that got it; replicas come in order */
 } shared;
 
 est_replicas *est_graph_replicas(const est_graph *graph)
@@ -53,7 +54,7 @@ int est_global_replica(const est_graph *graph)
     return est_in_replica(graph) ? graph->replicas->first_global + graph->replicas->current : 0;
 }
 
-/* --- turns --------------------------------------------------------------------------------------------------------- */
+/* --- turns -------------------------------------------------------------------------------------------------------- */
 
 static void save_place(const est_graph *g, est_replica_place *place)
 {
@@ -112,10 +113,10 @@ void est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *be
     graph->replicas = before;
 }
 
-/* --- what is shared ------------------------------------------------------------------------------------------------ */
+/* --- what is shared ----------------------------------------------------------------------------------------------- */
 
-/* The name without the scope of its replica and without what made its parts unique ("dense_1/kernel": "dense/kernel"). NULL when
- * memory is out. */
+/* The name without the scope of its replica and without the suffixes that made it unique ("dense_1/kernel":
+ * "dense/kernel"). NULL when out of memory. */
 static char *plain_name(const est_graph *g, const char *name)
 {
     const est_replica_place *place = &g->replicas->places[g->replicas->current];
@@ -175,7 +176,7 @@ est_node est_replicas_find(est_graph *graph, const est_op *op, const char *name,
     if (s == NULL) {
         return est_graph_poison(
             graph, est_graph_blame(est_fail(EST_INVALID_ARGUMENT,
-                                            "replica %d asks for '%s' (%s), which replica 0 has not made, or not so "
+                                            "replica %d requests '%s' (%s), which replica 0 did not create, or not as "
                                             "often: all replicas must be built by the same calls",
                                             r->current, key, op->name)));
     }

@@ -121,7 +121,7 @@ void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops)
     }
 }
 
-/* --- sparse gradients for rules that move every row ------------------------------------------------------------------------- */
+/* --- sparse gradients for rules that move every row --------------------------------------------------------------- */
 
 typedef struct all_rows {
     const est_apply *a;
@@ -179,7 +179,8 @@ static void move_without_gradient(void *arg, int64_t begin, int64_t end, int64_t
     }
 }
 
-/* Rows with a gradient are moved by the zeros, too, and then put back: so nobody needs to know which rows those are. */
+/* The update with zero gradients also changes rows with a gradient, which are then restored: so the kernel need not
+ * know which rows those are. */
 void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved)
 {
     bool     wide = a->dtype == EST_F64;

@@ -8,9 +8,9 @@
  *     static inline void sgd_f32(float *restrict w, float *restrict s1, float *restrict s2, float *restrict s3,
  *                                const float *restrict g, int64_t n, const float *restrict k)
  *
- * with w the variable, s1..s3 its slots (those it has) and k[] what it needs of the scalar inputs; EST_APPLY_LOOPS makes
- * of it the dense update (the loop on a block) and the sparse one (the loop on each row of the gradient). Rows of a
- * sparse gradient must be distinct: blocks of rows are updated side by side. */
+ * with w the variable, s1..s3 its slots (those it has) and k[] its scalar inputs; EST_APPLY_LOOPS generates the dense
+ * update (the loop on a block) and the sparse one (the loop on each row of the gradient). Rows of a sparse gradient
+ * must be distinct: blocks of rows are updated side by side. */
 #ifndef EST_KERNELS_APPLY_H
 #define EST_KERNELS_APPLY_H
 
@@ -34,7 +34,7 @@ typedef struct est_apply {
     double      k[EST_APPLY_SCALARS];  /* what the formula gets, filled by the op */
 } est_apply;
 
-/* The loops of a formula, [0] float and [1] double, and what an element costs in nanoseconds. */
+/* The loops of a formula, [0] float and [1] double, and the cost of an element in nanoseconds. */
 typedef struct est_apply_loops {
     est_range_fn dense[2], rows[2];
     double       ns;
@@ -50,8 +50,8 @@ EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply *out);
 /* Runs the update. */
 void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
 
-/* Runs it on every row of the variable, of `elements` elements: rows that the gradient has not get one of zeros. saved: room for
- * as many elements as the gradient has, for each variable. */
+/* Runs it on every row of the variable, of `elements` elements: rows that the gradient has not get one of zeros. saved:
+ * room for as many elements as the gradient has, for each variable. */
 void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved);
 
 #define EST_APPLY_DEFINE_LOOPS(name, T, suffix)                                                                        \

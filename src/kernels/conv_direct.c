@@ -463,7 +463,7 @@ static void grad_slice(void *arg, int64_t slice, int thread)
     }
 }
 
-/* Adds the slices in order: the same bits whoever computed them. */
+/* Adds the slices in order: the result does not depend on which thread computed them. */
 static void add_slices(void *arg, int64_t begin, int64_t end, int64_t block)
 {
     const filter_grad *f    = arg;

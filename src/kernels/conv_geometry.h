@@ -2,9 +2,9 @@
  *
  * Where windows lie: sizes, strides, dilations and padding of convolutions and poolings over NHWC images.
  *
- * Output o of an axis looks at inputs o * stride - before + tap * dilation for taps 0 .. window-1; positions outside the
- * image are padding. Three paddings, as TensorFlow names them: VALID has none, SAME pads so that there are
- * ceil(in / stride) outputs with the smaller half in front, EXPLICIT says how much. */
+ * Output o of an axis looks at inputs o * stride - before + tap * dilation for taps 0 .. window-1; positions outside
+ * the image are padding. Three paddings, as TensorFlow names them: VALID has none, SAME pads so that there are ceil(in
+ * / stride) outputs with the smaller half in front, EXPLICIT says how much. */
 #ifndef EST_KERNELS_CONV_GEOMETRY_H
 #define EST_KERNELS_CONV_GEOMETRY_H
 

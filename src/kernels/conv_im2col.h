@@ -9,7 +9,7 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/gemm.h"
 
-/* What each of the three needs as scratch, with the pool it will run on. */
+/* The scratch bytes of each of the three, for the pool it will run on. */
 typedef enum est_conv_part { EST_CONV_FORWARD, EST_CONV_INPUT_GRAD, EST_CONV_FILTER_GRAD } est_conv_part;
 size_t est_conv_im2col_scratch(const est_pool *pool, const est_conv_geometry *g, est_dtype dtype, est_conv_part part);
 

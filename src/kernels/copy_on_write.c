@@ -22,8 +22,9 @@
 
 #define BUFFER_PART   10 /* the buffer is this part of the variables */
 #define LINES_OF_WORD 64
-#define ROOM_PART     4 /* whoever has met a full buffer waits until this part of it is free: not for a line at a time */
-#define TELL_NS       (10 * EST_NS_PER_SEC) /* a wait that lasts as long is told while it lasts */
+/* a writer that finds the buffer full waits until this part of it is free, not for a single line */
+#define ROOM_PART 4
+#define TELL_NS   (10 * EST_NS_PER_SEC) /* a longer wait is logged while it lasts */
 
 /* A line that was kept. */
 typedef struct record {
@@ -43,7 +44,8 @@ struct est_cow_var {
 };
 
 struct est_cow {
-    /* Held while `lock` is waited for: a thread that waits for the lock gets it before the last holder gets it again. */
+    /* Held while `lock` is waited for: a thread that waits for the lock gets it before the last holder gets it
+     * again. */
     pthread_mutex_t gate;
     pthread_mutex_t lock;  /* guards the rest */
     pthread_cond_t  moved; /* the reader has passed a chunk, or the snapshot has ended */
@@ -64,7 +66,7 @@ struct est_cow {
     est_cow_var     vars[];
 };
 
-/* --- life ----------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static size_t divide_up(size_t n, size_t by)
 {
@@ -86,7 +88,7 @@ size_t est_cow_buffer_bytes(const est_cow *cow)
     return (size_t)cow->max_records * sizeof *cow->records;
 }
 
-/* What only an open snapshot needs. */
+/* Used only while a snapshot is open. */
 static void free_memory(est_cow *cow)
 {
     est_unreserve(cow->records, est_cow_buffer_bytes(cow));
@@ -245,7 +247,7 @@ int64_t est_cow_paused_ns(est_cow *cow)
     return ns;
 }
 
-/* --- keeping -------------------------------------------------------------------------------------------------------- */
+/* --- keeping ------------------------------------------------------------------------------------------------------ */
 
 static bool is_kept(const est_cow_var *c, size_t line)
 {
@@ -260,7 +262,7 @@ static void copy_bytes(const est_cow_var *c, size_t first, size_t n, void *out)
     est_lazy_copy(c->var, NULL, (int64_t)(first / size), (int64_t)(n / size), out);
 }
 
-/* The number + 1 of a record that nobody uses; 0: all are used. */
+/* The number + 1 of a free record; 0: all are in use. */
 static uint32_t take_record(est_cow *cow)
 {
     uint32_t at = cow->free;
@@ -274,7 +276,7 @@ static uint32_t take_record(est_cow *cow)
     return at;
 }
 
-/* The lock is given back meanwhile, and while it is told that it takes long. */
+/* The lock is released during the wait, and while the long wait is logged. */
 static void await_reader(est_cow *cow)
 {
     int64_t paused;
@@ -286,8 +288,8 @@ static void await_reader(est_cow *cow)
     if (cow->ended || paused - cow->told_ns < TELL_NS) return;
     cow->told_ns = paused;
     pthread_mutex_unlock(&cow->lock);
-    est_log_warn("updates wait for a checkpoint to be written, %.0f s so far: more has changed since it began than the "
-                 "%.0f MB that are kept in memory",
+    est_log_warn("updates have waited %.0f s for a checkpoint to be written: changes since its begin exceed the "
+                 "buffer of %.0f MB",
                  (double)paused / (double)EST_NS_PER_SEC, (double)est_cow_buffer_bytes(cow) / 1e6);
     take(cow);
 }
@@ -383,7 +385,7 @@ void est_cow_keep_named(est_var *var, const est_view *indices)
     keep(var, 0, 0, indices);
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Runs of lines that are not kept (W1). */
 static void read_memory(const est_cow_var *c, size_t first, size_t n, char *out)
@@ -400,7 +402,7 @@ static void read_memory(const est_cow_var *c, size_t first, size_t n, char *out)
     }
 }
 
-/* Lines that are, whose records are free then (W3). */
+/* Copies the kept lines and frees their records (W3). */
 static void read_records(est_cow_var *c, size_t chunk, size_t n, char *out)
 {
     est_cow *cow = c->cow;

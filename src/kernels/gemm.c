@@ -21,11 +21,12 @@
 #include "base/alloc.h"
 #include "kernels/gemm_parts.h"
 
-#define K_BLOCK            256
-#define TASK_FLOPS         1e6 /* about 10 microseconds: handing over a smaller task does not pay */
-#define STORE_K            8   /* writing an element of C costs about as much as this much of k */
-#define TASKS_WANTED       48  /* enough that the last one to end does not matter; more only when C is huge */
-#define TASK_SIDE_MAX      192 /* rows or columns: with K_BLOCK entries each they are at home in the second-level cache */
+#define K_BLOCK      256
+#define TASK_FLOPS   1e6 /* about 10 microseconds: handing over a smaller task does not pay */
+#define STORE_K      8   /* writing an element of C costs about as much as this much of k */
+#define TASKS_WANTED 48  /* enough that the last one to end does not matter; more only when C is huge */
+/* rows or columns: with K_BLOCK entries each they are at home in the second-level cache */
+#define TASK_SIDE_MAX      192
 #define TASK_SIDE_LARGE    64 /* at least so many when the other operand is read from the third level, once a task */
 #define LARGE_OPERAND      131072    /* elements of one block of k: more than the second-level cache holds */
 #define SHARED_FLOATS_MAX  (2 << 20) /* of one copy; a longer k is done in several rounds */
@@ -172,7 +173,7 @@ static plan make_plan(const est_gemm_isa *isa, const est_gemm *g)
     return p;
 }
 
-/* Scratch is first what the threads share, then what each has for itself. */
+/* Scratch: first the shared part, then one private part per thread. */
 static int64_t shared_floats(plan *p)
 {
     const operand *shared = shared_operand(p);
@@ -489,8 +490,8 @@ static int64_t private_floats_most(int64_t n, int64_t tile, int64_t width, int64
     return packed_floats(min_of(n, side), tile, width, min_of(k, K_BLOCK));
 }
 
-/* What any product of at most this size may need. The plan of a smaller one may differ, so its exact need may be larger
- * than that of the larger one; a bound that grows with every size is what a caller can plan for. */
+/* The scratch bytes of any product of at most this size. The plan of a smaller one may differ, so its exact need may be
+ * larger than that of the larger one; callers need a bound that is monotonic in every size. */
 size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g)
 {
     const est_gemm_isa *isa    = best_isa();

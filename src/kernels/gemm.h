@@ -29,8 +29,8 @@ typedef struct est_gemm {
     void            *scratch; /* est_gemm_scratch() bytes, 64-byte aligned; NULL: allocated for the call */
 } est_gemm;
 
-/* Bytes that est_gemm_f32 may pack operands into for a product of these sizes or any smaller one (pointers are not
- * looked at): what a kernel asks for as its scratch. Never less for a larger product. */
+/* Bytes that est_gemm_f32 may pack operands into for a product of these sizes or any smaller one (pointers are
+ * ignored): the scratch size of a kernel. Never less for a larger product. */
 size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g);
 
 /* k = 0 gives zeros (or leaves C when accumulating). */

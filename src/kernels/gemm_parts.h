@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the float matrix product share.
+ * Declarations shared by the files of the float matrix product.
  *
- *   gemm.c         cuts a product into tasks, decides what is packed, runs them
+ *   gemm.c         cuts a product into tasks, decides which operands are packed, runs them
  *   gemm_tile.c    a tile of C in registers and the packing that feeds it, once for each instruction set
  *   gemm_vector.c  products with m = 1 or n = 1, which are bound by memory and not by arithmetic
  *   gemm_simple.c  plain loops: float64, and float32 when there is no memory for packing
  *
- * Both operands are looked at in the same way: A as rows i, B as columns i, each with entries p = 0 .. k-1. */
+ * Both operands are described in the same way: A as rows i, B as columns i, each with entries p = 0 .. k-1. */
 #ifndef EST_KERNELS_GEMM_PARTS_H
 #define EST_KERNELS_GEMM_PARTS_H
 

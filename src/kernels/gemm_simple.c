@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products by plain loops, with a row of sums on the stack: float64, whose speed nobody waits for, and float32
- * as the way that needs no memory. A task is a fixed number of rows. */
+ * Matrix products by plain loops, with a row of sums on the stack: float64, which is not performance critical, and
+ * float32 as the fallback that needs no memory. A task is a fixed number of rows. */
 #include <string.h>
 
 #include "kernels/gemm_parts.h"

@@ -5,9 +5,9 @@
  * One step in k loads one row of B (one to three vectors), and for each row of A broadcasts one number and multiplies
  * it in. A tile of 8 x 48 (AVX-512) needs 24 accumulators, three vectors of B and one of A out of 32 registers; 6 x 16
  * (AVX2) needs 12, 2 and 1 out of 16. Either way there are more multiplications than loads, which is what keeps the
- * multipliers busy: about 96 % of the peak with both operands in the nearer caches. (14 x 32 fits as well; it loads more
- * and measured a little slower.) Every number of rows has its own function, so no row is computed that nobody wants;
- * columns that nobody wants are masked. */
+ * multipliers busy: about 96 % of the peak with both operands in the nearer caches. (14 x 32 fits as well; it loads
+ * more and measured a little slower.) Every number of rows has its own function, so no unneeded row is computed;
+ * unneeded columns are masked. */
 #include "kernels/gemm_parts.h"
 
 #include <stddef.h>

@@ -131,7 +131,7 @@ void est_key_rows_draw(const est_key_rows *set, est_var *var, int64_t begin, int
     for (int64_t i = begin; i < end; i++) {
         if (var->value.dtype == EST_F32) {
             draw_row(&var->draw, set->keys[i], size, (float *)var->value.data + i * size);
-        } else { /* what keys are counted with starts at 0 */
+        } else { /* counters of keys start at 0 */
             size_t bytes = (size_t)size * est_dtype_size(var->value.dtype);
 
             memset((char *)var->value.data + (size_t)i * bytes, 0, bytes);
@@ -406,8 +406,8 @@ void est_key_rows_drop(est_key_rows *set)
 
 /* --- restoring ---------------------------------------------------------------------------------------------------- */
 
-/* Links the list the other way round. It is whole when every row but one is before another, each only once, and no row is
- * after one that was seen later. */
+/* Links the list the other way round. It is whole when every row but one is before another, each only once, and no row
+ * is after one that was seen later. */
 static bool link_list(est_key_rows *s, int64_t n)
 {
     int64_t  length = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that come and go, each with a row of one or more variables while it is there.
+ * A set of keys that can be inserted and removed; each key has a row of one or more variables.
  *
- * The rows of n keys are 0 to n - 1, always: when one in the middle leaves, the last takes its place. So the variables
- * are what their first n rows are, and memory behind them that was never used costs nothing (base/alloc.h, est_reserve).
- * Three of the variables are the set's own: the keys, the step each was last seen in, and for each the row that was seen
- * before it, -1 for the first: a list in the order in which keys were last seen, whose oldest leaves first. All of the
- * state is in variables, therefore a checkpoint of them is one of the set.
+ * The rows of n keys are always 0 to n - 1: when one in the middle is removed, the last takes its place. So only the
+ * first n rows of the variables are in use, and memory behind them that was never touched is not allocated
+ * (base/alloc.h, est_reserve). Three of the variables are the set's own: the keys, the step each was last seen in, and
+ * for each the row that was seen before it, -1 for the first: a list in the order in which keys were last seen, whose
+ * oldest leaves first. All of the state is in variables, so a checkpoint of them is a checkpoint of the set.
  *
  * The index is open addressing with linear probing, as in kernels/lookup_table.h; it grows with the keys.
  *
- * A change can be undone while it is in an undo log: each function that changes the set appends to the log, if it has one,
- * what the change overwrites. Undone last to first, the set is as it was, row by row and bit by bit; only the index may have
- * grown.
+ * A change can be undone while it is in an undo log: each function that changes the set appends to the log, if it has
+ * one, what the change overwrites. Undone last to first, the set is as it was, row by row and bit by bit; only the
+ * index may have grown.
  *
  * Threading: looking up, any thread; all else, one thread at a time. */
 #ifndef EST_KERNELS_KEY_ROWS_H
@@ -71,10 +71,10 @@ EST_MUST_CHECK est_status est_key_rows_add_variable(est_key_rows *set, est_var *
 /* Makes room in the index for `more` keys. */
 EST_MUST_CHECK est_status est_key_rows_reserve(est_key_rows *set, int64_t more);
 
-/* The rows of n keys, -1 where there is none. */
+/* The rows of n keys, -1 for keys without a row. */
 void est_key_rows_find(const est_key_rows *set, const int64_t *keys, int64_t n, int64_t *rows);
 
-/* Adds a key that is not there; there must be room, and fewer keys than max. All its variables get their first values. */
+/* Adds a new key; there must be room, and fewer keys than max. Its rows of all variables get their initial values. */
 int32_t est_key_rows_add(est_key_rows *set, int64_t key, int64_t step);
 
 /* Gives the row of a key to another one that is not there, with first values. */
@@ -102,8 +102,8 @@ static inline void est_key_log_append(est_key_log *log, est_key_undo entry)
 /* Undoes the last change of the log, one of a set, and takes it off. */
 void est_key_log_undo(est_key_log *log);
 
-/* Makes a set of what was read into the first n rows of its variables. EST_DATA_LOSS: they contradict each other; then, as
- * when memory is out, the set has no keys. */
+/* Rebuilds the set from the first n rows of its variables after they were restored. EST_DATA_LOSS: they are
+ * inconsistent; then, as when out of memory, the set has no keys. */
 EST_MUST_CHECK est_status est_key_rows_restore(est_key_rows *set, int64_t n);
 
 /* For keys that were read without when they were seen: as if all were seen in `step`, in the order of the rows. */

@@ -13,12 +13,12 @@
 #include "kernels/parallel.h"
 #include "kernels/variable_access.h"
 
-/* A block is as many rows as fit in so many bytes, a power of two of them, but at least one: what is drawn for a row that
- * nobody asked for costs more than its mark. */
+/* A block is as many rows as fit in so many bytes, a power of two of them, but at least one: drawing a row that was not
+ * requested costs more than its mark. */
 #define BLOCK_BYTES 256
 
-/* A region is a large page. Where rows wait pages are small, since rows in use may lie anywhere; a region of which a quarter was
- * touched becomes a large page, which makes rows in it cheaper to find. */
+/* A region is a large page. Where rows wait pages are small, since rows in use may lie anywhere; a region of which a
+ * quarter was touched becomes a large page, which makes rows in it cheaper to find. */
 #define PAGE_BYTES   4096
 #define REGION_BYTES ((int64_t)2 << 20)
 #define MANY_PAGES   (REGION_BYTES / PAGE_BYTES / 4)
@@ -37,7 +37,7 @@ struct est_lazy_rows {
     pthread_mutex_t  locks[LOCKS];
 };
 
-/* --- values --------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 /* Each in a function of its own: a product and a sum that the compiler sees together are rounded once. */
 #define AFFINE(T, suffix)                                                                                              \
@@ -94,7 +94,7 @@ static bool are_zeros(const est_first_values *values)
     return values->distribution == EST_ROW_CONSTANT && values->term == 0 && !signbit(values->term);
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static est_status init_blocks(est_lazy_rows *rows, const est_view *value)
 {
@@ -229,9 +229,9 @@ static void draw_blocks(est_var *var, int64_t word, uint64_t mask)
     pthread_mutex_unlock(lock);
 }
 
-/* --- when a variable begins ----------------------------------------------------------------------------------------- */
+/* --- when a variable begins --------------------------------------------------------------------------------------- */
 
-/* What a loop over rows or elements needs. */
+/* The arguments of a loop over rows or elements. */
 typedef struct draw_job {
     est_var                *var;
     const est_first_values *values;
@@ -276,9 +276,9 @@ void est_lazy_overwritten(est_var *var)
     est_marks_fill(&var->lazy->drawn);
 }
 
-/* --- when rows are touched ------------------------------------------------------------------------------------------ */
+/* --- when rows are touched ---------------------------------------------------------------------------------------- */
 
-/* The first index from `i` on whose row was not drawn; n: none. Once all rows in use were drawn this is all that is done. */
+/* The first index from `i` on whose row was not drawn; n: none. Once all rows in use are drawn, only this runs. */
 #define FIRST_WAITING(T, suffix)                                                                                       \
     static int64_t first_waiting_##suffix(const est_lazy_rows *rows, const T *indices, int64_t i, int64_t n)           \
     {                                                                                                                  \
@@ -349,10 +349,10 @@ void est_lazy_draw_all(est_var *var, est_pool *pool)
     }
 }
 
-/* --- copies --------------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
-/* The blocks from `block` on, before `end`, that are drawn or wait like it. Others may draw some meanwhile: what *drawn says is
- * what the run was made by. */
+/* The blocks from `block` on, before `end`, that are drawn or wait like it. Other threads may draw some at the same
+ * time; *drawn is the state that the run was built from. */
 static int64_t same_blocks(const est_lazy_rows *rows, int64_t block, int64_t end, bool *drawn)
 {
     int64_t next = block + 1;

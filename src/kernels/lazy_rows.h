@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * First values that are drawn when their rows are first touched.
+ * Lazy initialization: initial values are drawn when their rows are first touched.
  *
- * Filling a large table when it is initialised costs memory and time for all of its rows, of which a run may use few. But
- * what an initializer draws for an element depends only on the element (base/random.h): so a large variable may begin with
- * nothing but the knowledge of what draws it, and a mark for each block of rows that has been. Values are the same, bit for
- * bit, whoever draws them and when.
+ * Filling a large table when it is initialised costs memory and time for all of its rows, of which a run may use few.
+ * But the value that an initializer draws for an element depends only on the element (base/random.h): so a large
+ * variable starts with only a description of its initializer and a mark for each block of rows that was drawn. Values
+ * are bit-identical regardless of who draws them and when.
  *
- * Who touches rows asks for them with est_lazy_draw; who touches all of a variable, for all with est_lazy_draw_all, which
- * plans do for every op that is not by_rows (graph/op.h). Who overwrites all says so with est_lazy_overwritten. Who only
- * copies takes est_lazy_copy, after which the variable is what it was.
+ * Code that touches rows calls est_lazy_draw for them first; code that touches a whole variable calls
+ * est_lazy_draw_all, which plans do for every op that is not by_rows (graph/op.h). Code that overwrites a whole
+ * variable calls est_lazy_overwritten. est_lazy_copy copies values without changing the variable.
  *
- * Any number of threads may draw rows of a variable at once: a block is drawn under a lock, and marked when it is there. */
+ * Any number of threads may draw rows of a variable at once: a block is drawn under a lock, then marked. */
 #ifndef EST_KERNELS_LAZY_ROWS_H
 #define EST_KERNELS_LAZY_ROWS_H
 
@@ -43,7 +43,7 @@ static inline bool est_lazy_may_wait(est_dtype dtype, const est_shape *shape)
 EST_MUST_CHECK est_status est_lazy_rows_create(est_var *var);
 void                      est_lazy_rows_free(est_lazy_rows *rows); /* NULL is fine */
 
-/* Gives the variable its first values: when they are needed, if they may wait and its memory is as it was made, or now. */
+/* Gives the variable its initial values: lazily, if that is allowed and its memory is untouched, or now. */
 void est_lazy_begin(est_var *var, est_pool *pool, const est_first_values *values);
 
 /* Draws the rows that are named and have not been drawn. Indices: int32 or int64, in the variable; below 0: none. */
@@ -52,14 +52,14 @@ void est_lazy_draw(est_var *var, est_pool *pool, const est_view *indices);
 /* Draws all that have not been drawn. */
 void est_lazy_draw_all(est_var *var, est_pool *pool);
 
-/* All rows are about to get values from elsewhere: none is drawn any more. */
+/* All rows are about to be overwritten: none is drawn any more. */
 void est_lazy_overwritten(est_var *var);
 
 /* Whether rows are still to be drawn. */
 bool est_lazy_wait(const est_var *var);
 
-/* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. Others may draw
- * rows meanwhile. */
+/* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. Other
+ * threads may draw rows at the same time. */
 void est_lazy_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lookup tables. Keys are looked up a batch at a time: first all are hashed, then all slots read, then all keys compared,
- * and what the next move needs is fetched while the others are busy. So a table larger than the caches costs the
- * bandwidth of the memory, not a wait for it with every key. */
+ * Lookup tables. Keys are looked up a batch at a time: first all are hashed, then all slots read, then all keys
+ * compared, and each pass prefetches the data of the next. So a table larger than the caches costs the bandwidth of the
+ * memory, not a wait for it with every key. */
 #include "kernels/lookup_table.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 #define BATCH 32 /* keys on their way at the same time */
 
-#define ENTRIES_MAX (UINT32_MAX - 1) /* what a slot can tell apart */
+#define ENTRIES_MAX (UINT32_MAX - 1) /* limited by the width of a slot */
 
 const char *est_lookup_table_name(const est_node_def *handle)
 {
@@ -56,7 +56,7 @@ static bool same_string(est_str a, est_str b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* The next entry whose hash may be this one, from slot *at on, which is left at it; -1: none is left. */
+/* The next entry with a matching hash, from slot *at on, which is set to its slot; -1: none. */
 static int64_t probe(const est_lookup_table *t, uint64_t hash, uint64_t *at)
 {
     for (;; ++*at) {

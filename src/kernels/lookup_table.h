@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lookup tables: keys to values, filled once and then only looked into. A table belongs to a session (runtime/store.h) and
- * is what the data of a handle's view points to.
+ * Lookup tables: keys to values, filled once and then only looked into. A table belongs to a session (runtime/store.h)
+ * and is what the data of a handle's view points to.
  *
  * Entries are numbered in the order they were given in. The index is open addressing with linear probing over hashes of
  * the keys: a slot is 8 bytes, half of them of the hash, so that hardly ever a key is compared in vain. At most half of
@@ -13,7 +13,8 @@
 
 #include "graph/op.h"
 
-/* Collections of a graph, under TensorFlow's names: the operations that fill tables, and the names of files they read. */
+/* Collections of a graph, under TensorFlow's names: the operations that fill tables, and the names of files they
+ * read. */
 #define EST_TABLE_INITIALIZERS "table_initializer"
 #define EST_ASSET_FILEPATHS    "asset_filepaths"
 
@@ -21,7 +22,7 @@
 typedef struct est_lookup_column {
     est_str *strings;
     int64_t *ints;
-    char    *bytes; /* what strings point into */
+    char    *bytes; /* bytes of the strings */
 } est_lookup_column;
 
 void est_lookup_column_clear(est_lookup_column *column);
@@ -37,7 +38,7 @@ typedef struct est_lookup_table {
     uint64_t  mask;  /* slots are mask + 1, a power of two */
 } est_lookup_table;
 
-/* The name that the table of a handle goes by. Borrowed from the node. */
+/* The name of the table of a handle. Borrowed from the node. */
 const char *est_lookup_table_name(const est_node_def *handle);
 
 /* The table of a resource input. */
@@ -46,16 +47,16 @@ static inline est_lookup_table *est_call_table(const est_call *c, int input)
     return c->in[input]->data;
 }
 
-/* Fills a table with n entries; both columns, of the table's dtypes, are taken, also on failure. A table that has the same
- * entries already stays as it is; one that has others is EST_FAILED_PRECONDITION, as is one key with two values, whose two
- * entries are then in twice[] (it is -1 else). */
+/* Fills a table with n entries; both columns, of the table's dtypes, are taken, also on failure. A table that already
+ * has the same entries stays as it is; a table with other entries is EST_FAILED_PRECONDITION, as is a key with two
+ * values, whose two entries are then in twice[] (else -1). */
 EST_MUST_CHECK est_status est_lookup_table_fill(est_lookup_table *table, est_lookup_column key, est_lookup_column value,
                                                 int64_t n, int64_t twice[2]);
 
 /* Frees the entries. */
 void est_lookup_table_clear(est_lookup_table *table);
 
-/* The entry of each of n keys (est_str or int64_t), -1 where there is none. Allocates nothing. */
+/* The entry of each of n keys (est_str or int64_t), -1 for unknown keys. Allocates nothing. */
 void est_lookup_table_find(const est_lookup_table *table, const void *keys, int64_t n, int64_t *entries);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops on ragged rows share: the splits, int64 [rows + 1], that say where each row of the values starts. */
+ * Helpers of ops on ragged rows: the splits, int64 [rows + 1], are the offsets of the rows in the values. */
 #ifndef EST_KERNELS_RAGGED_H
 #define EST_KERNELS_RAGGED_H
 

@@ -2,9 +2,9 @@
  *
  * Reductions over any set of axes.
  *
- * Whatever the axes are, neighbours of one kind are joined first, and what is left at the end of the shape is a block
- * of `rows` x `width` whose columns are reduced (width 1 when the last axis goes). All the arithmetic is in that block,
- * see reduce_fn.def; est_reduce_run walks blocks, cuts wide ones into tiles and long ones into parts.
+ * Neighbouring axes of one kind are joined first; the end of the shape is then a block of `rows` x `width` whose
+ * columns are reduced (width 1 when the last axis is reduced). All the arithmetic is in that block, see reduce_fn.def;
+ * est_reduce_run walks blocks, cuts wide ones into tiles and long ones into parts.
  *
  * The cuts depend on the shape alone, and parts are joined in order: the same bits with any number of threads. Floats
  * are summed in runs of 32 whose results go into a double, so the error does not grow with the length. */
@@ -15,7 +15,7 @@
 
 #define EST_REDUCE_WIDTH 256 /* columns in a tile */
 
-/* How one kind of reduction treats one dtype. A total is what is carried for one column: 8 bytes at most. */
+/* How one kind of reduction treats one dtype. A total is the accumulator of one column: 8 bytes at most. */
 typedef struct est_reducer {
     void (*init)(void *total, int64_t width);
     /* Takes in a block: `rows` rows, `stride` elements apart, of `width` <= EST_REDUCE_WIDTH columns. */
@@ -44,7 +44,7 @@ const est_reducer *est_reducer_find(est_reduce_kind kind, est_dtype dtype);
 
 /* Reduces the axes whose bits are set. out holds one element for each combination of the others; scratch is as large as
  * est_reduce_scratch says (64-byte aligned). */
-size_t est_reduce_scratch(int64_t count); /* elements of x; whatever the axes will be */
+size_t est_reduce_scratch(int64_t count); /* elements of x; for any axes */
 void   est_reduce_run(est_pool *pool, const est_reducer *reducer, const est_shape *shape, uint32_t axes, const void *x,
                       void *out, void *scratch);
 

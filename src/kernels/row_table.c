@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step of training does with its keys. */
+ * The changes that a training step makes for its keys: aging, counting, admission, eviction. */
 #include "kernels/row_table.h"
 
 #include "kernels/copy_on_write.h"
@@ -12,13 +12,13 @@ static bool is_aged(const est_row_table *t, const est_key_rows *set, int32_t row
     return t->max_age > 0 && step - set->seen[row] > t->max_age;
 }
 
-/* Rows that were not seen for too long leave; none is handed out yet, so they may move. */
+/* Removes rows that were not seen for too long; no row number is in use yet, so rows may move. */
 static void drop_aged(const est_row_table *t, est_key_rows *set)
 {
     while (set->n > 0 && is_aged(t, set, set->oldest, *t->steps)) est_key_rows_remove(set, set->oldest);
 }
 
-/* Whether a key without a row has now been seen often enough; if so it is no candidate any more. */
+/* Whether a key without a row has been seen often enough; if so, removes it from the candidates. */
 static bool is_due(est_row_table *t, int64_t key)
 {
     est_key_rows *set = &t->candidates;
@@ -62,13 +62,13 @@ static int64_t see(est_row_table *t, int64_t key, int64_t row)
     return row;
 }
 
-/* What the keys of a step change at most. */
+/* The most that the keys of a step can change. */
 typedef struct room {
     int64_t changes;
     size_t  bytes; /* of rows that are overwritten */
 } room;
 
-/* Adds what ages, and the rows that n keys take from others when there is no room for all of them. */
+/* Adds the rows that age out, and those that n keys evict when there is no room for all of them. */
 static void add_room(const est_row_table *t, const est_key_rows *set, int64_t n, room *r)
 {
     int64_t aged = 0, taken = set->n + n - set->max;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strided copies. A layout is first reduced: axes of size 1 go, axes that are contiguous on both sides merge. What is
- * left is a loop over planes of rows and columns, and one of three ways to move a plane: runs of bytes (columns
- * contiguous on both sides), a blocked transpose (rows contiguous at the source), or element by element. */
+ * Strided copies. A layout is first reduced: axes of size 1 go, axes that are contiguous on both sides merge. The rest
+ * is a loop over planes of rows and columns, and one of three ways to copy a plane: runs of bytes (columns contiguous
+ * on both sides), a blocked transpose (rows contiguous at the source), or element by element. */
 #include "kernels/strided.h"
 
 #include <string.h>
@@ -158,8 +158,8 @@ static inline void transpose_4x4(char *dst, int64_t to_row, const char *src, int
     for (int i = 0; i < 4; i++) *(vec4x64_at *)(void *)(dst + i * to_row) = a[i];
 }
 
-/* Tiles of `step` x `step`, two by two, so that whole cache lines are read and written while they are near; what does
- * not fill a tile goes element by element. Rows are contiguous at the source, columns at the target. */
+/* Tiles of `step` x `step`, two by two, so that whole cache lines are read and written while they are near; partial
+ * tiles are copied element by element. Rows are contiguous at the source, columns at the target. */
 #define TRANSPOSE_PLANE(name, T, step, tile)                                                                           \
     static void name(const plane *p, char *dst, const char *src, int64_t rows, int64_t cols)                           \
     {                                                                                                                  \
@@ -395,7 +395,7 @@ static void copy_strip_rows(void *arg, int64_t begin, int64_t end, int64_t block
     }
 }
 
-/* Few rows, so each piece of each is a long copy of its own. */
+/* Few rows, so each piece of a row is one long copy. */
 static void copy_strip_pieces(est_pool *pool, const est_strips *s)
 {
     char *whole = s->whole;

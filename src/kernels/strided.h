@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Moving elements without looking at them: copies between strided layouts (slices, transposes, broadcasts, tiles,
- * padding) and between one tensor and the strips it consists of (concat, split, pack). Elements are 1, 4, 8 or 16 bytes;
- * a string is its est_str. */
+ * padding) and between one tensor and the strips it consists of (concat, split, pack). Elements are 1, 4, 8 or 16
+ * bytes; a string is its est_str. */
 #ifndef EST_KERNELS_STRIDED_H
 #define EST_KERNELS_STRIDED_H
 

@@ -50,7 +50,7 @@ est_status est_variable_check_rows(const est_var *variable, const est_view *indi
                         "%s",
                         i, row, variable->name, est_shape_text(&variable->value.shape, shape), rows - 1,
                         row != -1 ? ""
-                                  : "; -1 is what est_lookup gives for an unknown key: set its num_oov_buckets or "
+                                  : "; est_lookup returns -1 for an unknown key: set its num_oov_buckets or "
                                     "default_id");
     }
     return EST_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops on variables share: is there a value, and are the rows asked for in it. */
+ * Checks of ops on variables: the variable has a value, and row numbers are in range. */
 #ifndef EST_KERNELS_VARIABLE_ACCESS_H
 #define EST_KERNELS_VARIABLE_ACCESS_H
 
@@ -26,8 +26,8 @@ static inline int64_t est_row_size(const est_view *v)
     return size;
 }
 
-/* Rows that are spread over n shards, at most as many as rows: the first of shard i (i = n: the end), and the shard of a
- * row. TensorFlow's "div" rule: consecutive rows, and the first rows % n shards have one more than the rest. */
+/* Rows that are spread over n shards, at most as many as rows: the first of shard i (i = n: the end), and the shard of
+ * a row. TensorFlow's "div" rule: consecutive rows, and the first rows % n shards have one more than the rest. */
 static inline int64_t est_shard_first(int64_t rows, int n, int i)
 {
     return rows / n * i + (i < rows % n ? i : rows % n);
@@ -46,8 +46,8 @@ static inline int64_t est_row_at(const void *indices, bool wide, int64_t i)
     return wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
 }
 
-/* Asks for a row before it is needed: tables are larger than caches and rows come in no order. `write`: 0 or 1. The
- * first lines are enough, the processor notices where the rest is. */
+/* Prefetches a row: tables are larger than caches and rows come in no order. `write`: 0 or 1. The first lines are
+ * enough, the hardware prefetcher finds the rest. */
 #define EST_PREFETCH_AHEAD 24
 #define EST_PREFETCH_ROW(base, row, row_bytes, write)                                                                  \
     do {                                                                                                               \

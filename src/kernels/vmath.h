@@ -4,8 +4,8 @@
  * calls. A loop over est_expf runs eight elements at a time with AVX2, where one over expf makes a call per element.
  *
  * Results are within 2 ulp of the exact ones (3 for tanh and sigmoid) over the whole range, with infinities, NaN and
- * denormal results as libm gives them; tests/kernels/vmath.c holds us to that. The polynomials are minimax fits; the
- * comment at each says of what and where.
+ * denormal results as libm gives them; tests/kernels/vmath.c checks that. The polynomials are minimax fits; the comment
+ * at each says of what and where.
  *
  * Conditions are written as `test ? a : b` with both sides harmless, so that they become blends; a NaN falls through
  * every comparison to the side that keeps it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model that looks at no feature: a bias for every logit. What it learns is the mean of the labels, which any other model
- * should beat. Of the features it takes only how many rows there are. */
+ * The baseline model ignores the features and trains a bias for every logit. It learns the mean of the labels, which
+ * any other model should beat. It uses a feature only for the number of rows. */
 #include <string.h>
 
 #include "estoc/layers.h"
@@ -21,7 +21,7 @@ static bool belongs_to(const est_head *head, const char *name)
     return strcmp(name, head->o.label) == 0 || (weight != NULL && strcmp(name, weight) == 0);
 }
 
-/* The name of some feature; that of the label when there is nothing else. NULL: the input is empty. */
+/* The name of any feature; that of the label when there is no feature. NULL: the input is empty. */
 static const char *any_feature(const est_model *model, const est_head *head)
 {
     const char *name, *last = NULL;
@@ -66,6 +66,6 @@ est_status est_baseline_model_fn(est_model *model, est_mode mode, const void *pa
     zeros = est_fill(est_concat(EST_NODES(rows_of(model, canned->o.head), est_const_list(graph, EST_I64S(units))), 0),
                      est_scalar(graph, EST_F32, 0));
     est_scope_pop(graph);
-    zeros = est_reshape(zeros, EST_I64S(-1, units)); /* says how wide it is */
+    zeros = est_reshape(zeros, EST_I64S(-1, units)); /* gives the last axis a known size */
     return est_canned_finish(canned, model, mode, est_bias_add(zeros, est_read_variable(bias)), NULL);
 }

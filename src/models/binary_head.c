@@ -49,11 +49,11 @@ static void metrics(est_head_use *u)
     est_node   ids      = est_expand_dims(est_argmax(both, -1), -1);
     est_node   positive = est_cast(u->labels, EST_BOOL); /* a label between 0 and 1 counts as 1 here */
     est_metric mean     = est_metric_mean(u->labels, EST_METRIC(.name = "label_mean", .weights = u->weights));
-    est_metric baseline = mean; /* of its state, so its update and reset too */
+    est_metric baseline = mean; /* shares the state, the update and the reset */
 
     if (u->head->o.v1) {
         baseline.value = est_maximum(mean.value, est_shift(est_neg(mean.value), 1));
-    } else { /* the mean of ones is 0 where all weights are, as TensorFlow's v2 has it */
+    } else { /* the mean of ones is 0 where all weights are 0, as in TensorFlow's v2 */
         baseline       = est_metric_mean(est_ones_like(u->labels), EST_METRIC(.name = "any", .weights = u->weights));
         baseline.value = est_maximum(mean.value, est_sub(baseline.value, mean.value));
     }

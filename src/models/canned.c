@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Canned estimators: four models (dnn.c, linear.c, combined.c, baseline.c) times three ways to say what is predicted. This
- * file checks and copies options, and knows the default optimizers. */
+ * Canned estimators: four models (dnn.c, linear.c, combined.c, baseline.c) times three ways to choose the head
+ * (classifier, regressor, the caller's). This file checks and copies options, and chooses the default optimizers. */
 #include "models/canned.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "feature/column.h"
 #include "graph/graph.h"
 
-/* --- classes ------------------------------------------------------------------------------------------------------------ */
+/* --- classes ------------------------------------------------------------------------------------------------------ */
 
 /* Arguments that not every class has. */
 enum {
@@ -111,19 +111,22 @@ static est_status check_options(const canned_class *class, const est_canned_opti
 {
     EST_TRY(check_taken(class, o));
     if ((class->takes & COLUMNS) && o->columns.n < 1) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: columns is empty", class->name);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: columns is empty; give at least one feature column", class->name);
     }
     if ((class->takes & TWO_LISTS) && o->dnn_columns.n + o->linear_columns.n < 1) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: linear_columns or dnn_columns must have some", class->name);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: linear_columns and dnn_columns are both empty; give at least one "
+                        "feature column",
+                        class->name);
     }
     if ((class->takes & HEAD) && o->head == NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: it needs a head", class->name);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: head is NULL; give a head", class->name);
     }
     if ((class->takes & DEEP) && !((class->takes & TWO_LISTS) && o->dnn_columns.n == 0)) return check_deep(class, o);
     return EST_OK;
 }
 
-/* Columns are checked where they are given, and not when training begins. */
+/* Checks columns in the constructor, so that errors do not wait until training. */
 static est_status check_columns(const canned_class *class, const est_canned_options *o)
 {
     if (class->takes & COLUMNS) {
@@ -133,14 +136,14 @@ static est_status check_columns(const canned_class *class, const est_canned_opti
     return o->linear_columns.n > 0 ? est_linear_model_check(o->linear_columns) : EST_OK;
 }
 
-/* --- copies ------------------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 static void keep_columns(est_arena *arena, est_column_list *list, bool *failed)
 {
     list->data = est_keep_bytes(arena, list->data, (size_t)list->n * sizeof *list->data, failed);
 }
 
-/* Lists that model_fn reads. What only the head and the estimator needed is the caller's, and they have copies. */
+/* Copies the lists that model_fn reads. The head and the estimator have made copies of their own options. */
 static est_status copy_lists(est_canned *canned)
 {
     est_canned_options *o      = &canned->o;
@@ -159,7 +162,7 @@ static est_status copy_lists(est_canned *canned)
     return failed ? est_no_memory() : EST_OK;
 }
 
-/* --- heads and optimizers ----------------------------------------------------------------------------------------------- */
+/* --- heads and optimizers ----------------------------------------------------------------------------------------- */
 
 static est_status make_head(unsigned takes, const est_canned_options *o, est_head **out)
 {
@@ -175,7 +178,7 @@ static est_status make_head(unsigned takes, const est_canned_options *o, est_hea
     return est_multi_class_head(o->n_classes, head, out);
 }
 
-/* The optimizer that was given, or the named or default one with the model's learning rate; 0: the optimizer's own. */
+/* The given optimizer, or the named or default one with the model's learning rate; 0: the optimizer's default rate. */
 static est_status resolve(est_canned_optimizer asked, const char *name, double rate, bool v1, est_optimizer *out)
 {
     if (asked.value.rule != NULL) {
@@ -203,7 +206,7 @@ static est_status resolve_optimizers(const canned_class *class, est_canned *cann
     return resolve(o->optimizer, "Ftrl", class->takes & WIDE ? 0.2 : 0.3, v1, &canned->dnn_optimizer);
 }
 
-/* --- making one --------------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static void canned_free(void *object)
 {
@@ -233,8 +236,8 @@ static est_status fill(const canned_class *class, est_canned *canned)
     return copy_lists(canned);
 }
 
-/* Errors of a canned model blame the line that made it: nothing else of the program builds its graph. The line noted before is
- * noted again, as `file` lives no longer than the estimator. */
+/* Errors of a canned model name the line that created it, since no other line of the program builds its graph. The
+ * previous location is restored afterwards, because `file` lives only as long as the estimator. */
 static est_status canned_model_fn(est_model *model, est_mode mode, const void *params)
 {
     const est_canned *canned = params;
@@ -300,12 +303,12 @@ CLASS(est_baseline_regressor,             est_baseline_model_fn,  BASELINE | REG
 CLASS(est_baseline_estimator,             est_baseline_model_fn,  BASELINE | HEAD)
 /* clang-format on */
 
-/* --- for models --------------------------------------------------------------------------------------------------------- */
+/* --- for models --------------------------------------------------------------------------------------------------- */
 
 void est_canned_summarize(est_model *model, const est_canned_options *o, const char *part, const char *layer,
                           est_node x)
 {
-    const char *again = o->v1 ? part : "", *slash = o->v1 ? "/" : ""; /* v1 says the part twice */
+    const char *again = o->v1 ? part : "", *slash = o->v1 ? "/" : ""; /* v1 repeats the part */
     const char *under = layer != NULL ? "/" : "", *name = layer != NULL ? layer : "";
     const char *zero = est_arena_printf(model->arena, "%s%s%s%s%s/fraction_of_zero_values", again, slash, part, under,
                                         name);
@@ -342,9 +345,9 @@ est_status est_canned_finish(const est_canned *canned, est_model *model, est_mod
     return est_head_finish(canned->o.head, model, mode, logits, EST_HEAD_FINISH(.train_op_fn = train_op, .user = &t));
 }
 
-/* --- parsing ------------------------------------------------------------------------------------------------------------ */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
-/* All columns of all lists: one that stands in two of them is parsed once. */
+/* All columns of all lists; a column of two lists is parsed once. */
 static est_status parse_columns(const est_canned_options *o, est_parse_spec **out)
 {
     const est_column_list lists[] = { o->columns, o->dnn_columns, o->linear_columns };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wide and deep: the sum of the logits of both, and an optimizer for each. Both take their gradients from one loss; the deep
- * part's counts the global step, or that of the only part there is. */
+ * Wide and deep: adds the logits of both parts and trains each with its own optimizer. Both optimizers minimize the
+ * same loss; the deep part's increments the global step, or the optimizer of the only part. */
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "graph/replicas.h"
 #include "models/canned.h"
 
-/* Which of the trainable variables belong to which part: the deep ones come first. */
+/* The trainable variables of each part: the deep ones come first. */
 typedef struct parts {
     const est_canned *canned;
     int               n_dnn, n_linear;
@@ -53,7 +53,7 @@ static est_node train_op(est_node loss, void *user)
     return train;
 }
 
-/* Later replicas make no variables, and could not count them: they have the parts of the first. */
+/* Later replicas create no variables, so they use the counts of the first. */
 static est_node take_first(est_graph *graph, void *const *brought, int n)
 {
     (void)graph;

@@ -2,8 +2,8 @@
  *
  * The deep model: an input layer of all columns, hidden layers, logits.
  *
- * A hidden layer is dense with activation, then dropout, then batch normalisation, in this order. Scopes are TensorFlow's,
- * since a checkpoint knows variables by them. */
+ * A hidden layer is dense with activation, then dropout, then batch normalisation, in this order. Scopes are
+ * TensorFlow's, since a checkpoint knows variables by them. */
 #include <stdio.h>
 
 #include "base/options.h"
@@ -59,7 +59,7 @@ est_node est_dnn_logits(est_model *model, est_mode mode, int64_t units, const es
     return logits;
 }
 
-/* v1 calls its head within the scope of the model, which shows in the names of what its optimizer keeps. */
+/* v1 calls its head within the scope of the model, which becomes part of the names of optimizer slots. */
 est_status est_dnn_model_fn(est_model *model, est_mode mode, const void *params)
 {
     const est_canned *canned = params;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all heads share: making one, and everything est_head_finish says to a model that does not depend on the kind. */
+ * The common part of all heads: construction, and everything in est_head_finish that is the same for all kinds. */
 #include "models/head.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "graph/replicas.h"
 #include "ops/ops.h"
 
-/* --- making and freeing ---------------------------------------------------------------------------------------------- */
+/* --- making and freeing ------------------------------------------------------------------------------------------- */
 
 static est_status check_taken(const est_head_kind *kind, const est_head_options *o)
 {
@@ -37,7 +37,8 @@ static est_status check_taken(const est_head_kind *kind, const est_head_options 
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (options[i].given && !(kind->takes & options[i].bit)) {
-            return est_fail(EST_INVALID_ARGUMENT, "%s: it has no option %s", kind->title, options[i].name);
+            return est_fail(EST_INVALID_ARGUMENT, "%s: it has no option %s; leave it out", kind->title,
+                            options[i].name);
         }
     }
     return EST_OK;
@@ -71,7 +72,8 @@ static est_status check_weight(const est_head_kind *kind, const est_head_options
 
     if (column == NULL) return EST_OK;
     if (o->weight_column != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: weight_column and weight_numeric are both given", kind->title);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: weight_column and weight_numeric are both given; set one of them",
+                        kind->title);
     }
     EST_TRY(est_columns_status(column->set));
     if (column->kind == &est_numeric_kind) return EST_OK;
@@ -84,7 +86,9 @@ static est_status check_options(const est_head_kind *kind, int64_t classes, cons
     EST_TRY(check_taken(kind, o));
     EST_TRY(check_vocabulary(kind, classes, o));
     if (o->loss_reduction == EST_LOSS_NONE) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: a loss to train with is one number; loss_reduction is EST_LOSS_NONE",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: loss_reduction is EST_LOSS_NONE, but training needs one number; "
+                        "use another reduction",
                         kind->title);
     }
     EST_TRY(check_weight(kind, o));
@@ -220,7 +224,7 @@ int64_t est_head_logits(const est_head *head)
     return head != NULL ? head->n : 0;
 }
 
-/* --- for kinds ------------------------------------------------------------------------------------------------------- */
+/* --- for kinds ---------------------------------------------------------------------------------------------------- */
 
 est_node est_head_fail(const est_head_use *u, const char *fmt, ...)
 {
@@ -270,7 +274,7 @@ est_node est_head_dense_labels(est_head_use *u, int64_t width)
     return x;
 }
 
-/* What errors about labels begin with. */
+/* The prefix of errors about labels. */
 static const char *labels_text(const est_head *head, char *text, size_t size)
 {
     (void)snprintf(text, size, "%s%s%s: labels '%s'", head->kind->title, head->name != NULL ? " " : "",
@@ -283,7 +287,7 @@ est_node est_head_look_up(est_head_use *u, est_node strings)
     char text[256];
 
     if (est_node_dtype(strings) != EST_STRING) {
-        return est_head_fail(u, "it has a label_vocabulary, so labels '%s' must be strings, and they are %s",
+        return est_head_fail(u, "it has a label_vocabulary, so labels '%s' must be strings, but they are %s",
                              u->head->o.label, est_dtype_name(est_node_dtype(strings)));
     }
     return est_check_found(est_lookup(est_vocabulary_list(u->graph, u->head->class_names, NULL), strings), strings,
@@ -316,7 +320,7 @@ est_node est_head_all_class_ids(est_head_use *u, est_node like)
     return est_broadcast_to(ids, est_shape_of(like));
 }
 
-/* A name that was made, or, when there was no memory for it, `key` in a graph that says so. */
+/* The text of a name. If it ran out of memory, fails the graph and returns `key`. */
 static const char *named(const est_head_use *u, const char *made, const char *key)
 {
     if (made != NULL) return made;
@@ -387,7 +391,7 @@ void est_head_thresholds(est_head_use *u, est_node labels, est_node probabilitie
     }
 }
 
-/* --- weights and losses ---------------------------------------------------------------------------------------------- */
+/* --- weights and losses ------------------------------------------------------------------------------------------- */
 
 /* The weights of the examples, of the rank of the logits; EST_NO_NODE: all 1. */
 static est_node weights_of(est_head_use *u)
@@ -411,7 +415,7 @@ static est_node weights_of(est_head_use *u)
                          est_shape_text(est_node_shape(w), a), est_shape_text(logits, b));
 }
 
-/* What each example, or each element, costs. */
+/* The loss of each example, or of each element. */
 static est_node loss_of(est_head_use *u)
 {
     const est_head_options *o     = &u->head->o;
@@ -433,17 +437,17 @@ static est_node reduced(const est_head_use *u, est_reduction reduction)
     return est_loss_reduce(u->loss, EST_LOSS(.weights = u->weights, .reduction = reduction));
 }
 
-/* --- finishing ------------------------------------------------------------------------------------------------------- */
+/* --- finishing ---------------------------------------------------------------------------------------------------- */
 
 /* A model that a head finishes. */
 typedef struct finish {
     est_head_use *uses; /* [n]: one for each head; in the model's arena */
     int           n;
     est_node      loss;           /* of all heads, with regularization */
-    est_node      regularization; /* EST_NO_NODE: nothing is regularized */
+    est_node      regularization; /* EST_NO_NODE: no regularization */
 } finish;
 
-/* What one head says about its part of the logits; returns its loss to train with. */
+/* Adds the predictions, metrics and loss of one head for its part of the logits; returns its training loss. */
 static est_node finish_part(est_head_use *u)
 {
     const est_head_kind *kind = u->head->kind;
@@ -466,7 +470,7 @@ static est_node finish_part(est_head_use *u)
     return loss;
 }
 
-/* Summaries are of whole models, so their tags have no scope in front. */
+/* Summaries describe the whole model, so their tags have no scope prefix. */
 static void summarize(const est_head *head, const finish *f)
 {
     const est_head_use *u = &f->uses[0];
@@ -487,7 +491,7 @@ static void summarize(const est_head *head, const finish *f)
     }
 }
 
-/* --- exports --------------------------------------------------------------------------------------------------------- */
+/* --- exports ------------------------------------------------------------------------------------------------------ */
 
 static const char *export_key(const est_head_use *u, const char *key)
 {
@@ -524,7 +528,7 @@ static void export_all(const est_head *head, const finish *f)
     if (head->kind == NULL) est_model_export_predict(model, "predict", all, model->predictions.n);
 }
 
-/* --- est_head_finish ------------------------------------------------------------------------------------------------- */
+/* --- est_head_finish ---------------------------------------------------------------------------------------------- */
 
 static est_status check_logits(const est_head *head, const est_model *model, est_node logits)
 {
@@ -578,7 +582,7 @@ static est_status begin_uses(const est_head *head, est_model *model, est_mode mo
     return EST_OK;
 }
 
-/* The losses of all heads, weighted, with what regularizers cost. */
+/* The weighted losses of all heads plus the regularization losses. */
 static est_node total_loss(const est_head *head, finish *f)
 {
     est_graph *graph = f->uses[0].graph;
@@ -600,7 +604,8 @@ static est_status train(const est_head *head, est_model *model, est_node loss, c
 {
     if ((o->optimizer.rule != NULL) == (o->train_op_fn != NULL)) {
         return est_graph_blame(est_fail(EST_INVALID_ARGUMENT,
-                                        "est_head_finish: in training it needs an optimizer or a train_op_fn, %s given",
+                                        "est_head_finish: training needs either an optimizer or a train_op_fn, %s "
+                                        "given",
                                         o->train_op_fn != NULL ? "both are" : "none is"));
     }
     if (o->train_op_fn != NULL) {
@@ -654,7 +659,7 @@ est_status est_head_finish(const est_head *head, est_model *model, est_mode mode
     return status == EST_OK ? est_model_status(model) : status;
 }
 
-/* --- parsing --------------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 static est_status parse_weight(const est_column *column, est_parse_spec *spec)
 {
@@ -683,7 +688,8 @@ static est_status parse_label(const est_head *head, est_feature_spec *out)
     if (value == NULL) return EST_OK;
     if (out->rows != EST_ROWS_FIXED) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: labels '%s' are lists, which have no label_default: one that is not there is empty",
+                        "%s: label_default is set, but labels '%s' are lists: a missing list is empty; leave "
+                        "label_default out",
                         head->kind->title, out->name);
     }
     count = est_tensor_count(value);

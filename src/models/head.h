@@ -2,9 +2,9 @@
  *
  * The contract of a head: one est_head_kind. The public half is estoc/head.h.
  *
- * A kind says what its labels are, what they cost and what is predicted and measured; src/models/head.c does what all share:
- * options, weights, reductions, names, regularization, summaries, exports. A multi-head is no kind: it is a list of heads,
- * which finish one after the other. */
+ * A kind defines its labels, loss, predictions and metrics. src/models/head.c does the common work: options, weights,
+ * reductions, names, regularization, summaries, exports. A multi-head is not a kind but a list of heads, which finish
+ * one after the other. */
 #ifndef EST_MODELS_HEAD_H
 #define EST_MODELS_HEAD_H
 
@@ -22,7 +22,7 @@ struct est_head {
     est_arena           *arena;
     const est_head_kind *kind;        /* NULL: a multi-head */
     const char          *name;        /* NULL: none */
-    est_head_options     o;           /* copied; no field is "default" any more */
+    est_head_options     o;           /* copied; all defaults are filled in */
     int64_t              n;           /* logits */
     est_tensor          *class_names; /* string [classes]; NULL: no classes */
 
@@ -35,13 +35,13 @@ struct est_head {
     const char *training_scope;
 };
 
-/* One head at work in one model. */
+/* The use of one head in one model. */
 typedef struct est_head_use {
     const est_head *head;
     est_model      *model;
     est_graph      *graph;
     est_mode        mode;
-    bool            part;    /* of a multi-head: keys have its name in front */
+    bool            part;    /* of a multi-head: keys have the head's name as prefix */
     est_node        logits;  /* float32 [..., n] */
     est_node        labels;  /* what labels() made; not in EST_PREDICT */
     est_node        weights; /* EST_NO_NODE: 1; else float32, of the rank of the logits */
@@ -68,7 +68,7 @@ enum {
 struct est_head_kind {
     const char *title;                               /* "binary head", for messages */
     unsigned    takes;                               /* EST_HEAD_TAKES_... */
-    bool        weighs_elements;                     /* weights may be [..., n] too, and the loss is */
+    bool        weighs_elements;                     /* the loss is [..., n], and weights may be */
     est_feature_spec (*parse)(const est_head *head); /* how labels are read from Examples, without the name */
     est_node (*labels)(est_head_use *u);
     est_node (*loss)(est_head_use *u);
@@ -89,10 +89,10 @@ est_node est_head_fail(const est_head_use *u, const char *fmt, ...) EST_PRINTF(2
 /* The labels as they are fed, [..., width] after a missing last axis was added; bad shapes poison the graph. */
 est_node est_head_dense_labels(est_head_use *u, int64_t width);
 
-/* Strings as places in the vocabulary, -1 for others; for heads that have one. */
+/* Strings as indices into the vocabulary, -1 for unknown ones; for heads with a vocabulary. */
 est_node est_head_look_up(est_head_use *u, est_node strings);
 
-/* x, or at run time an error that names the head when a label is outside. */
+/* x; fails at run time, naming the head, when a label is out of range. */
 est_node est_head_check_labels(est_head_use *u, est_node x, double low, double high);
 
 /* The names of the classes in the shape of ids, and of all classes beside every row: [..., n]. */
@@ -100,7 +100,7 @@ est_node est_head_class_names(est_head_use *u, est_node ids);
 est_node est_head_all_classes(est_head_use *u, est_node like);
 est_node est_head_all_class_ids(est_head_use *u, est_node like);
 
-/* Says a prediction, or a metric, under the head's name; the metric's key is formatted. */
+/* Registers a prediction, or a metric, under the head's name; the metric's key is formatted. */
 void est_head_predict(est_head_use *u, const char *key, est_node value);
 void est_head_metric(est_head_use *u, est_metric metric, const char *key, ...) EST_PRINTF(3, 4);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The wide model: every column weighed, summed, plus a bias. */
+ * The linear (wide) model: a weighted sum of all columns plus a bias. */
 #include <string.h>
 
 #include "base/options.h"
@@ -19,8 +19,9 @@ static bool is_bias(est_node variable)
     return size >= strlen(BIAS) && strcmp(name + size - strlen(BIAS), BIAS) == 0;
 }
 
-/* The bias, and how much of all other weights is 0, but for dynamic embeddings, which are never read as a whole. Tables are
- * read only in runs that write summaries. `first`: the first variable that belongs to the linear model. */
+/* Adds summaries of the bias, and of the fraction of zeros among all other weights. Dynamic embeddings are left out,
+ * since they are never read as a whole. Tables are read only in runs that write summaries. `first`: the first variable
+ * of the linear model. */
 static void summarize(est_model *model, const est_canned_options *o, int64_t units, int first)
 {
     est_nodes variables = est_trainable_variables(est_model_graph(model));

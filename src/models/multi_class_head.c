@@ -21,8 +21,7 @@ static est_node labels(est_head_use *u)
     if (u->head->o.label_vocabulary != NULL) {
         x = est_head_look_up(u, x);
     } else if (dtype != EST_I64 && dtype != EST_I32) {
-        return est_head_fail(u, "labels are numbers of classes, int64 or int32, and these are %s",
-                             est_dtype_name(dtype));
+        return est_head_fail(u, "labels are %s, expected class numbers of type int64 or int32", est_dtype_name(dtype));
     }
     return est_head_check_labels(u, x, 0, (double)(u->head->n - 1));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several heads on one model. How they finish is in src/models/head.c; here they are put together. */
+ * Several heads on one model: this file combines them, src/models/head.c finishes them. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -22,8 +22,10 @@ static est_status check(est_head *const *heads, int n, const double *weights)
             return est_fail(EST_INVALID_ARGUMENT, "multi-head: head %d, a %s, needs a name", i, heads[i]->kind->title);
         }
         if (heads[i]->o.loss_reduction != heads[0]->o.loss_reduction) {
-            return est_fail(EST_INVALID_ARGUMENT, "multi-head: %s and %s differ in loss_reduction", heads[0]->name,
-                            heads[i]->name);
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "multi-head: %s and %s differ in loss_reduction; set the same for "
+                            "all heads",
+                            heads[0]->name, heads[i]->name);
         }
         for (int k = 0; k < i; k++) {
             if (strcmp(heads[i]->name, heads[k]->name) != 0) continue;

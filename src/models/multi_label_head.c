@@ -22,7 +22,7 @@ static est_node listed_labels(est_head_use *u)
     if (u->head->o.label_vocabulary != NULL) {
         x.values = est_head_look_up(u, x.values);
     } else if (dtype != EST_I64) {
-        return est_head_fail(u, "lists of labels are int64 or, with a vocabulary, strings, and these are %s",
+        return est_head_fail(u, "lists of labels are %s, expected int64 or, with a vocabulary, strings",
                              est_dtype_name(dtype));
     }
     x.values = est_head_check_labels(u, x.values, 0, (double)(u->head->n - 1));
@@ -43,7 +43,7 @@ static est_node labels(est_head_use *u)
     if (is_ragged(u)) return listed_labels(u);
     x = est_head_dense_labels(u, u->head->n);
     if (est_node_dtype(x) == EST_STRING) {
-        return est_head_fail(u, "string labels are ragged lists of classes, and these are dense");
+        return est_head_fail(u, "string labels are dense, expected ragged lists of classes");
     }
     return est_head_check_labels(u, est_cast(x, EST_F32), 0, 1);
 }

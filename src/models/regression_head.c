@@ -16,7 +16,7 @@ static est_node labels(est_head_use *u)
 {
     est_node x = est_head_dense_labels(u, u->head->n);
 
-    if (est_node_dtype(x) == EST_STRING) return est_head_fail(u, "labels are numbers, and these are strings");
+    if (est_node_dtype(x) == EST_STRING) return est_head_fail(u, "labels are strings, expected numbers");
     return est_cast(x, EST_F32);
 }
 
@@ -64,7 +64,7 @@ est_status est_regression_head(int64_t label_dimension, const est_head_options *
     return est_head_create(&regression, label_dimension > 0 ? label_dimension : 1, 0, options, out);
 }
 
-/* --- logistic ------------------------------------------------------------------------------------------------------- */
+/* --- logistic ----------------------------------------------------------------------------------------------------- */
 
 static est_node logistic_labels(est_head_use *u)
 {
@@ -94,7 +94,7 @@ est_status est_logistic_regression_head(const est_head_options *options, est_hea
     return EST_OK;
 }
 
-/* --- Poisson -------------------------------------------------------------------------------------------------------- */
+/* --- Poisson ------------------------------------------------------------------------------------------------------ */
 
 static est_node poisson_loss(est_head_use *u)
 {

@@ -10,7 +10,7 @@
 #include "nn/metric.h"
 
 #define EDGE     1e-7 /* how far the outer thresholds lie beyond 0 and 1 */
-#define V1_SMALL 1e-6 /* what v1 adds to ratios */
+#define V1_SMALL 1e-6 /* v1 adds this to ratios */
 
 typedef struct curve {
     est_node tp, fp, fn, tn; /* [thresholds] */

@@ -14,11 +14,12 @@ est_node est_embedding(est_node ids, int64_t n_ids, int64_t width, const est_emb
         return ids.graph == NULL ? ids : est_graph_poison(ids.graph, EST_INVALID_ARGUMENT);
     }
     if (est_node_dtype(ids) != EST_I32 && est_node_dtype(ids) != EST_I64) {
-        return est_nn_fail(ids.graph, "embedding: ids are %s; they are int32 or int64, see est_lookup for keys",
+        return est_nn_fail(ids.graph, "embedding: ids are %s, expected int32 or int64; est_lookup maps keys to ids",
                            est_dtype_name(est_node_dtype(ids)));
     }
     if (n_ids <= 0 || width <= 0) {
-        return est_nn_fail(ids.graph, "embedding: a table of [%lld, %lld]", (long long)n_ids, (long long)width);
+        return est_nn_fail(ids.graph, "embedding: the table has shape [%lld, %lld]; both sizes must be above 0",
+                           (long long)n_ids, (long long)width);
     }
     if (o.initializer.make == NULL) o.initializer = est_init_random_uniform(-0.05, 0.05, 0);
     est_scope_push(ids.graph, o.name != NULL ? o.name : "embedding");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The area under the ROC curve from all rows at once: sorted by score, every positive row is ahead of the negative ones seen
- * before it. */
+ * The area under the ROC curve from all rows at once: sorted by score, every positive row is ahead of the negative ones
+ * seen before it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,12 +21,12 @@ double est_exact_auc(est_scored *rows, size_t n)
     if (rows == NULL) return (double)NAN;
     qsort(rows, n, sizeof *rows, by_score);
     for (size_t i = 0, end; i < n; i = end) {
-        double here[2] = { 0 }; /* negative and positive ones of this score */
+        double here[2] = { 0 }; /* weights of the negative and positive rows of this score */
 
         for (end = i; end < n && rows[end].score == rows[i].score; end++) {
             here[rows[end].positive] += (double)rows[end].weight;
         }
-        if (end == i) return (double)NAN; /* a score that is no number has no place */
+        if (end == i) return (double)NAN; /* a NaN score cannot be ordered */
         pairs += here[1] * (negatives + 0.5 * here[0]);
         negatives += here[0];
         positives += here[1];

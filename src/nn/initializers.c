@@ -54,7 +54,7 @@ static void fans(est_shape shape, double *in, double *out)
     *out = shape.rank == 0 ? 1 : area * (double)shape.dim[shape.rank - 1];
 }
 
-/* The initializer that variance scaling comes down to for a shape. */
+/* The initializer that variance scaling is equivalent to for a shape. */
 static est_initializer scaled(const est_initializer *self, est_shape shape)
 {
     double          fan_in, fan_out, n, variance;
@@ -150,7 +150,9 @@ est_initializer est_init_lecun_normal(uint64_t seed)
 
 est_node est_initial_value(est_initializer initializer, est_graph *graph, est_dtype dtype, est_shape shape)
 {
-    if (initializer.make == NULL) return est_nn_fail(graph, "an initializer without a function to make values");
+    if (initializer.make == NULL)
+        return est_nn_fail(graph, "the initializer has no function; use one of "
+                                  "est_init_...() or set .make");
     return initializer.make(&initializer, graph, dtype, shape);
 }
 

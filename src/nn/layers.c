@@ -25,8 +25,8 @@ static bool check_input(est_node x, const char *layer, int rank_min, int rank_ma
 
     if (x.graph == NULL || est_graph_poisoned(x.graph)) return false;
     if (est_node_dtype(x) != EST_F32 && est_node_dtype(x) != EST_F64) {
-        (void)est_nn_fail(x.graph, "%s layer: input '%s' is %s; layers take float32 or float64", layer,
-                          est_node_name(x), est_dtype_name(est_node_dtype(x)));
+        (void)est_nn_fail(x.graph, "%s layer: input '%s' is %s, expected float32 or float64", layer, est_node_name(x),
+                          est_dtype_name(est_node_dtype(x)));
         return false;
     }
     if (shape->rank < rank_min || shape->rank > rank_max || est_node_dim(x, -1) < 0) {
@@ -42,7 +42,7 @@ static est_node poisoned(est_node x)
     return x.graph == NULL ? x : est_graph_poison(x.graph, EST_INVALID_ARGUMENT);
 }
 
-/* --- dense --------------------------------------------------------------------------------------------------------- */
+/* --- dense -------------------------------------------------------------------------------------------------------- */
 
 /* x [..., in] times kernel [in, units]: higher ranks are flattened to rows and back. */
 static est_node rows_times(est_node x, est_node kernel, int64_t units)
@@ -82,7 +82,7 @@ est_node est_dense(est_node x, int64_t units, const est_dense_options *options)
     return y;
 }
 
-/* --- convolution and pooling --------------------------------------------------------------------------------------- */
+/* --- convolution and pooling -------------------------------------------------------------------------------------- */
 
 typedef est_node (*conv_fn)(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);
 
@@ -170,7 +170,7 @@ est_node est_flatten(est_node x)
     return est_reshape_to(x, est_pack(EST_NODES(est_nn_dim(x, 0), est_scalar(x.graph, EST_I32, (double)rest)), 0));
 }
 
-/* --- batch normalisation and dropout -------------------------------------------------------------------------------- */
+/* --- batch normalisation and dropout ------------------------------------------------------------------------------ */
 
 typedef struct norm {
     est_batch_norm_options o;
@@ -195,7 +195,7 @@ static void norm_variables(norm *n, est_node x)
     n->variance = weight(x, "moving_variance", shape, init_or(n->o.moving_variance_initializer, ones), none, true);
 }
 
-/* A moving average and what it follows. */
+/* A moving average and the statistic that it follows. */
 typedef struct moving {
     est_node handle, batch;
     double   momentum;

@@ -26,7 +26,7 @@ static est_node reduce(est_node l, const est_loss_options *o)
         if (o->reduction == EST_LOSS_SUM_OVER_NONZERO_WEIGHTS) {
             w = est_cast(est_not_equal(w, est_zeros_like(w)), est_node_dtype(l));
         }
-        n = est_sum(est_mul(est_ones_like(l), w)); /* weights count as often as they are used */
+        n = est_sum(est_mul(est_ones_like(l), w)); /* a weight counts once for every element that it is broadcast to */
     }
     return est_div_no_nan(est_sum(total), n);
 }
@@ -62,13 +62,15 @@ static est_node elementwise_loss(est_node labels, est_node predictions, const es
     return reduce(l(labels, predictions, &o), &o);
 }
 
-/* --- cross entropies ------------------------------------------------------------------------------------------------ */
+/* --- cross entropies ---------------------------------------------------------------------------------------------- */
 
 static est_node softmax_xent(est_node labels, est_node logits, const est_loss_options *o)
 {
     if (o->label_smoothing > 0) {
         int64_t classes = est_node_dim(logits, -1);
-        if (classes < 1) return est_nn_fail(logits.graph, "label smoothing needs to know how many classes there are");
+        if (classes < 1)
+            return est_nn_fail(logits.graph, "label smoothing needs a known number of classes, but the "
+                                             "last axis of the logits is unknown");
         labels = est_shift(est_scale(labels, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
     }
     return est_softmax_xent(logits, labels);
@@ -104,7 +106,7 @@ est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const es
     return reduce(est_sparse_softmax_xent(logits, labels), &o);
 }
 
-/* --- regression and the rest ---------------------------------------------------------------------------------------- */
+/* --- regression and the rest -------------------------------------------------------------------------------------- */
 
 static est_node squared(est_node labels, est_node predictions, const est_loss_options *o)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What metrics share: a scope, local variables that start at zero, and one update and one reset for all of them. */
+ * Helpers of metrics: a scope, local variables that start at zero, and one update and one reset for all of them. */
 #ifndef EST_NN_METRIC_H
 #define EST_NN_METRIC_H
 
@@ -8,7 +8,7 @@
 
 #define EST_METRIC_STATES 4
 
-/* A collection: states that are changed by other updates than additions, so that sums over workers mean nothing. */
+/* A collection: states with updates other than additions, which cannot be summed across workers. */
 #define EST_UNSUMMED_STATES "unsummed_states"
 
 /* A metric under construction: begin, some states, end. */
@@ -24,7 +24,7 @@ typedef struct est_metric_build {
 bool       est_metric_begin(est_metric_build *m, est_node of, const char *name, const est_metric_options *options);
 est_metric est_metric_none(est_node of);
 
-/* A state called `name` to which `value` (its shape known) is added with every batch; gives its present contents. */
+/* A state called `name` to which `value` (its shape known) is added with every batch; returns its current value. */
 est_node est_metric_sum(est_metric_build *m, const char *name, est_node value);
 
 /* Closes the scope. */
@@ -33,7 +33,7 @@ est_metric est_metric_end(est_metric_build *m, est_node value);
 /* float32, as the state is. */
 est_node est_metric_f32(est_node x);
 
-/* The weights to go with `values` (float32), broadcast to their shape; ones when there are none. */
+/* The weights to go with `values` (float32), broadcast to their shape; ones without weights. */
 est_node est_metric_weights(const est_metric_build *m, est_node values);
 
 /* Labels and predictions as they are compared: predictions lose a last axis of 1 that labels do not have, or the other

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streaming metrics: means, precision and recall, per-class ones, and those of the user's own. The area under a curve is in
- * nn/auc.c.
+ * Streaming metrics: means, precision and recall, per-class ones, and those of the user's own. The area under a curve
+ * is in nn/auc.c.
  *
  * T += sum(w x), C += sum(w), value T / C: most metrics are this mean of something. */
 #include "base/argument.h"
 #include "nn/metric.h"
 
-/* --- common parts --------------------------------------------------------------------------------------------------- */
+/* --- common parts ------------------------------------------------------------------------------------------------- */
 
 est_metric est_metric_none(est_node of)
 {
@@ -78,7 +78,7 @@ est_node est_metric_truth(est_node x)
     return est_cast(dtype == EST_BOOL ? x : est_cast(x, EST_BOOL), EST_F32);
 }
 
-/* --- means ---------------------------------------------------------------------------------------------------------- */
+/* --- means -------------------------------------------------------------------------------------------------------- */
 
 /* sum(w x) / sum(w) of x in an open metric. */
 static est_node streaming_mean(est_metric_build *m, est_node x)
@@ -90,7 +90,7 @@ static est_node streaming_mean(est_metric_build *m, est_node x)
     return est_div_no_nan(total, count);
 }
 
-/* A mean of what `measure` makes of labels and predictions. */
+/* A mean of `measure` over labels and predictions. */
 typedef est_node (*measure_fn)(est_node labels, est_node predictions);
 
 static est_metric mean_of(est_node labels, est_node predictions, const char *name, measure_fn measure,
@@ -184,7 +184,7 @@ est_metric est_metric_mean_cosine_distance(est_node labels, est_node predictions
     return est_metric_end(&m, est_shift(est_neg(streaming_mean(&m, product)), 1));
 }
 
-/* --- precision and recall ------------------------------------------------------------------------------------------- */
+/* --- precision and recall ----------------------------------------------------------------------------------------- */
 
 /* tp / (tp + other): other is false positives for precision, false negatives for recall. */
 static est_node part_found(est_metric_build *m, est_node label, est_node prediction, bool recall, double epsilon)
@@ -259,7 +259,7 @@ est_metric est_metric_recall_at_threshold(est_node labels, est_node predictions,
     return found_at_threshold(labels, predictions, threshold, "recall_at_thresholds", true, options);
 }
 
-/* --- per class ------------------------------------------------------------------------------------------------------ */
+/* --- per class ---------------------------------------------------------------------------------------------------- */
 
 /* One-hot rows [n, classes] of class numbers of any shape. */
 static est_node classes_of(est_node x, int64_t n_classes)
@@ -312,7 +312,7 @@ est_metric est_metric_mean_iou(est_node labels, est_node predictions, int64_t n_
     return est_metric_end(&m, est_div_no_nan(est_sum(est_div_no_nan(hits, both)), est_sum(some)));
 }
 
-/* --- metrics of one's own ------------------------------------------------------------------------------------------- */
+/* --- metrics of one's own ----------------------------------------------------------------------------------------- */
 
 est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
 {
@@ -339,23 +339,23 @@ static bool is_local(est_node state)
     return false;
 }
 
-/* Whether a metric can be made of these; all states are est_metric_state()'s. */
+/* Checks the parts of a custom metric; all states must come from est_metric_state(). */
 static bool check_states(est_graph *graph, est_nodes states, est_nodes updates)
 {
     if (states.n < 1 || updates.n < 1) {
-        (void)est_nn_fail(graph, "a metric of its own needs a state and an update; it has %d and %d", states.n,
+        (void)est_nn_fail(graph, "a custom metric needs at least one state and one update, got %d and %d", states.n,
                           updates.n);
         return false;
     }
     for (int i = 0; i < states.n; i++) {
         if (states.data[i].graph == graph && is_local(states.data[i])) continue;
-        (void)est_nn_fail(graph, "state %d of the metric is not one that est_metric_state made", i);
+        (void)est_nn_fail(graph, "state %d of the metric was not created with est_metric_state", i);
         return false;
     }
     return true;
 }
 
-/* Marks what the nodes depend on, themselves included. */
+/* Marks the nodes and all their dependencies. */
 static void mark_inputs(const est_graph *graph, est_nodes nodes, bool *marked, int32_t *stack)
 {
     int32_t depth = 0;
@@ -389,7 +389,7 @@ static bool check_updates(est_graph *graph, est_nodes states, est_nodes updates,
 {
     for (int i = 0; i < updates.n; i++) {
         if (updates.data[i].graph == graph && est_def(updates.data[i]) != NULL) continue;
-        (void)est_nn_fail(graph, "update %d of the metric is no operation of the graph", i);
+        (void)est_nn_fail(graph, "update %d of the metric is not an operation of the graph", i);
         return false;
     }
     mark_inputs(graph, updates, marked, stack);
@@ -400,22 +400,21 @@ static bool check_updates(est_graph *graph, est_nodes states, est_nodes updates,
             written = marked[id] && writes_state(est_graph_node(graph, id), states.data[k]);
         }
         if (written) continue;
-        (void)est_nn_fail(graph, "state %d of the metric ('%s') is changed by none of its updates", k,
-                          est_node_name(states.data[k]));
+        (void)est_nn_fail(graph, "no update of the metric changes state %d ('%s')", k, est_node_name(states.data[k]));
         return false;
     }
     return true;
 }
 
-/* The value is read when the batches are over. */
+/* The value is read after the last batch, so it must not depend on one. */
 static bool check_value(est_graph *graph, est_node value, bool *marked, int32_t *stack)
 {
     mark_inputs(graph, (est_nodes){ &value, 1 }, marked, stack);
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         if (!marked[id] || est_graph_node(graph, id)->op->source != EST_SOURCE_FEED) continue;
         (void)est_nn_fail(graph,
-                          "the value of the metric depends on the batch ('%s'); compute it from what est_read_variable "
-                          "gives of the states",
+                          "the value of the metric depends on the batch ('%s'); compute it from "
+                          "est_read_variable of the states",
                           est_graph_node(graph, id)->name);
         return false;
     }
@@ -436,7 +435,7 @@ static bool check_parts(est_graph *graph, est_nodes states, est_nodes updates, e
     return ok;
 }
 
-/* Keeps in mind which states cannot be summed. */
+/* Records the states that cannot be summed. */
 static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
 {
     const est_replicas *replicas = est_graph_replicas(graph);
@@ -465,10 +464,10 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
     est_node  *resets;
 
     if (graph == NULL && EST_LIST_OK(states) && states.n > 0 && states.data[0].graph != NULL) {
-        return est_metric_none(est_nn_fail(states.data[0].graph, "the value of the metric is no node"));
+        return est_metric_none(est_nn_fail(states.data[0].graph, "the value of the metric is not a node"));
     }
     if (graph == NULL || est_graph_poisoned(graph)) return est_metric_none(value);
-    if (est_def(value) == NULL) return est_metric_none(est_nn_fail(graph, "the value of the metric is no node"));
+    if (est_def(value) == NULL) return est_metric_none(est_nn_fail(graph, "the value of the metric is not a node"));
     if (!EST_LIST_OK(states) || !EST_LIST_OK(updates)) {
         (void)est_graph_poison(
             graph, est_fail(EST_INVALID_ARGUMENT, "est_metric_custom: a list of states or updates is NULL"));

@@ -72,7 +72,7 @@ est_node est_update_rate(est_update *u, est_node var)
     return dtype == EST_F32 ? u->rate : est_cast(u->rate, dtype);
 }
 
-/* --- gradients ------------------------------------------------------------------------------------------------------ */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit)
 {
@@ -112,9 +112,9 @@ void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gra
     clip(gradients, variables.n, &o);
 }
 
-/* --- updates -------------------------------------------------------------------------------------------------------- */
+/* --- updates ------------------------------------------------------------------------------------------------------ */
 
-/* A number of a Keras optimizer as a variable: "training/Adam/beta_1". */
+/* A hyperparameter of a Keras optimizer as a variable: "training/Adam/beta_1". */
 static est_node keras_number(est_update *u, const char *name, est_dtype dtype, double value)
 {
     const char *full = est_arena_printf(est_graph_arena(u->graph), "%s/%s", u->prefix, name);
@@ -124,7 +124,8 @@ static est_node keras_number(est_update *u, const char *name, est_dtype dtype, d
                                     "global_variables");
 }
 
-/* Names the optimizer's variables and makes those that are not slots. A second one of its kind is "training/Adam_1". */
+/* Names the optimizer's variables and creates those that are not slots. A second optimizer of the same kind is
+ * "training/Adam_1". */
 static void begin_keras(est_update *u, bool own_counter)
 {
     const est_optimizer_rule *rule = u->optimizer->rule;
@@ -164,13 +165,15 @@ static est_node rate_node(est_update *u)
     return est_learning_rate(optimizer->schedule, u->step);
 }
 
-/* A variable with rows for keys may be too large to touch as a whole. */
+/* A dynamic embedding may be too large to update as a whole. */
 static bool can_update_rows(const est_update *u, est_node var, est_gradient g)
 {
     const est_optimizer *o = u->optimizer;
 
     if (g.indices.graph == NULL) {
-        (void)est_nn_fail(u->graph, "'%s' is a dynamic embedding, and its gradient is not one of rows",
+        (void)est_nn_fail(u->graph,
+                          "'%s' is a dynamic embedding, but its gradient is dense; look its rows up instead "
+                          "of reading the whole variable",
                           est_node_name(var));
         return false;
     }
@@ -182,7 +185,7 @@ static bool can_update_rows(const est_update *u, est_node var, est_gradient g)
     return true;
 }
 
-/* The updates of all variables that have a gradient; returns how many. */
+/* Adds the updates of all variables with a gradient; returns their number. */
 static int apply_all(est_update *u, est_nodes variables, const est_gradient *gradients, est_node *updates)
 {
     const est_optimizer_rule *rule = u->optimizer->rule;
@@ -213,7 +216,7 @@ static est_node count_step(est_node step, est_nodes updates)
     return count;
 }
 
-/* What est_apply_gradients was called with, and the other operations of the step (est_update_ops). */
+/* The arguments of est_apply_gradients, and the other operations of the step (est_update_ops). */
 typedef struct application {
     const est_optimizer        *optimizer;
     est_nodes                   variables;
@@ -261,7 +264,7 @@ static est_node apply_gradients(est_graph *graph, const application *a)
     return train;
 }
 
-/* --- replicas ------------------------------------------------------------------------------------------------------- */
+/* --- replicas ----------------------------------------------------------------------------------------------------- */
 
 static bool same_nodes(est_nodes a, est_nodes b)
 {
@@ -271,7 +274,7 @@ static bool same_nodes(est_nodes a, est_nodes b)
     return a.n == b.n;
 }
 
-/* The other operations of all replicas, each once: most of them were merged, and are the same for all. */
+/* The other operations of all replicas, each once: most were merged and are shared by all replicas. */
 static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 {
     est_node *all;
@@ -312,7 +315,7 @@ static est_node apply_multi_worker(est_graph *graph, void *const *brought, int n
     }
     if (replicas->by_loss) replicas->gradients = replicas->last_loss;
     reduction = est_replica_reduction_begin(graph, replicas->gradients, replicas->weight);
-    for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are there first */
+    for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are computed first */
         for (int i = 0; i < n; i++) each[i] = ((const application *)brought[i])->gradients[v];
         met[v] = est_replica_reduce_gradient(&reduction, a.variables.data[v], each);
     }
@@ -332,9 +335,8 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
     if (!EST_OPTIONS(graph, est_minimize_options, options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     if (gradients == NULL) return est_nn_fail(graph, "est_apply_gradients: gradients is NULL");
     if (optimizer.rule == NULL) {
-        return est_nn_fail(graph,
-                           "an optimizer that was never made, or with options that were refused: use est_adam(...) "
-                           "or another");
+        return est_nn_fail(graph, "the optimizer is zero, or its options were rejected: use est_adam(...) "
+                                  "or another");
     }
     if (optimizer.learning_node.graph == NULL && optimizer.schedule.rate == NULL &&
         !(optimizer.learning_rate >= 0 && optimizer.learning_rate < INFINITY)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of nn/ share: options with a size, variables that are collected on the graph, and small node helpers.
+ * Helpers of nn/: options with a size, variables in collections of the graph, and small node helpers.
  *
  * Collections on a graph: "trainable_variables", "global_variables", "local_variables", "update_ops", "losses". */
 #ifndef EST_NN_NN_H
@@ -24,8 +24,8 @@ static inline double est_or(double value, double fallback)
     return value == 0 ? fallback : value == EST_OFF ? 0 : value;
 }
 
-/* Makes a variable whose full name is `name` whatever the scope (made unique if taken), with its first value, and puts
- * it into the collection. */
+/* Creates a variable with an initial value and the full name `name` regardless of the scope (made unique if taken), and
+ * adds it to the collection. */
 est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
                                   est_initializer initializer, const char *collection);
 
@@ -33,15 +33,15 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
 est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
                          est_initializer initializer, const char *collection);
 
-/* What an initializer draws for one row of `width` numbers (variance scaling: as for [1, width]); false: it is not one of
- * those of est_init_..., which alone can be asked for single rows. The seed is the initializer's, or the graph's, which workers
- * that meet have of their job. */
+/* The distribution that an initializer draws one row of `width` numbers from (variance scaling: as for [1, width]).
+ * Returns false for a custom initializer, which cannot draw single rows. The seed is the initializer's, or the graph's,
+ * which is the same in all workers of a job. */
 bool est_nn_row_draw(const est_initializer *initializer, const est_graph *graph, int64_t width, est_row_draw *out);
 
-/* Weights brought to a rank that broadcasts with values: one axis fewer gets a last axis of size 1. */
+/* Weights reshaped to broadcast with values: with one axis fewer they get a last axis of size 1. */
 est_node est_nn_align_weights(est_node weights, est_node values);
 
-/* One int32 scalar: the size of an axis, known or only when run. */
+/* The size of an axis as an int32 scalar, known statically or at run time. */
 est_node est_nn_dim(est_node x, int axis);
 
 /* The rows of a sparse gradient in a tensor shaped as the variable. */

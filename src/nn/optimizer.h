@@ -7,7 +7,7 @@
 
 #include "nn/nn.h"
 
-/* The collection of the variables that optimizers made for themselves: slots and Keras' numbers. */
+/* The collection of the optimizers' own variables: slots and Keras' hyperparameters. */
 #define EST_OPTIMIZER_VARIABLES "optimizer_variables"
 
 /* The collection of those that hold the learning rate of a Keras optimizer. */
@@ -22,7 +22,7 @@ typedef struct est_update {
     est_node             shared[2];  /* the rule's own: set by begin() */
     const char          *slot_scope; /* of est_minimize_options */
     const char          *prefix;     /* of all variables, "training/Adam"; NULL: not of Keras */
-    est_node             hyper[8];   /* handles of the optimizer's numbers; EST_NO_NODE: constants */
+    est_node             hyper[8];   /* handles of hyperparameters; EST_NO_NODE: constants */
 } est_update;
 
 struct est_optimizer_rule {
@@ -32,11 +32,11 @@ struct est_optimizer_rule {
     est_node (*finish)(est_update *u, est_nodes updates);           /* NULL: nothing to do after all updates */
     bool takes_duplicates; /* sparse gradients need not have their duplicates summed */
 
-    /* Keras keeps numbers in variables, so that a checkpoint has them and a restored one counts. */
-    const char *hyper[8];     /* names of those of the optimizer; NULL: a constant */
-    const char *unused_hyper; /* one that ours has no use for, 0; NULL: none */
+    /* Keras keeps hyperparameters in variables, so that checkpoints hold and restore them. */
+    const char *hyper[8];     /* names of those variables; NULL: a constant */
+    const char *unused_hyper; /* a Keras hyperparameter that is not used here, 0; NULL: none */
 
-    /* Whether a sparse gradient changes rows it does not have, too (NULL: never); then also what does not. */
+    /* Whether a sparse gradient also changes rows that it does not have (NULL: never), and the alternative. */
     bool (*touches_all_rows)(const est_optimizer *optimizer);
     const char *instead;
 };
@@ -47,7 +47,7 @@ void est_optimizer_add_terms(est_graph *graph, const est_optimizer *optimizer, c
 /* A slot of `var`: "<var>/<name>", or "<prefix>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value);
 
-/* A number, one of the optimizer's, and the learning rate, as a scalar of the variable's dtype. */
+/* A number, a hyperparameter, and the learning rate, each as a scalar of the variable's dtype. */
 est_node est_update_number(est_update *u, est_node var, double value);
 est_node est_update_hyper(est_update *u, est_node var, int i);
 est_node est_update_rate(est_update *u, est_node var);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An optimizer as text, for tasks that train together to compare: the learning rate first, by which two programs differ most often. */
+ * An optimizer as text, which workers compare before they train. The learning rate comes first, because two programs
+ * differ in it most often. */
 #include "base/strbuf.h"
 #include "nn/optimizer.h"
 
@@ -47,7 +48,7 @@ static void put_rate(est_strbuf *out, const est_optimizer *o)
     est_strbuf_printf(out, " (%s)\n", o->rule->name);
 }
 
-/* Numbers that have no name in a checkpoint are told by their place. */
+/* Hyperparameters without a name in checkpoints are identified by their index. */
 static void put_numbers(est_strbuf *out, const est_optimizer *o)
 {
     int n = (int)(sizeof o->hyper / sizeof o->hyper[0]);

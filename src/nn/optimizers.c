@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimizers: one rule each. The update itself is an operation of ops/; a rule makes the slots, gives the numbers
- * and says what a sparse gradient means. */
+ * The optimizers: one rule each. The update itself is an operation of ops/; a rule creates the slots, passes the
+ * hyperparameters and handles sparse gradients. */
 #include <string.h>
 
 #include "base/argument.h"
 #include "nn/optimizer.h"
 
-/* --- gradient descent and momentum ---------------------------------------------------------------------------------- */
+/* --- gradient descent and momentum -------------------------------------------------------------------------------- */
 
 static est_node sgd_apply(est_update *u, est_node var, est_gradient g)
 {
@@ -40,7 +40,7 @@ static const est_optimizer_rule keras_momentum_rule = { .name  = "SGD",
                                                         .apply = momentum_apply,
                                                         .hyper = { "momentum" } };
 
-/* --- Adagrad -------------------------------------------------------------------------------------------------------- */
+/* --- Adagrad ------------------------------------------------------------------------------------------------------ */
 
 /* hyper: initial accumulator, epsilon */
 static est_node adagrad_apply(est_update *u, est_node var, est_gradient g)
@@ -61,7 +61,7 @@ static est_node adagrad_apply(est_update *u, est_node var, est_gradient g)
 
 static const est_optimizer_rule adagrad_rule = { .name = "Adagrad", .apply = adagrad_apply };
 
-/* --- Adam ----------------------------------------------------------------------------------------------------------- */
+/* --- Adam --------------------------------------------------------------------------------------------------------- */
 
 /* The powers of the betas at step t: variables multiplied after every step, or beta^(step + 1) as in Keras.
  * hyper: beta1, beta2, epsilon */
@@ -130,7 +130,7 @@ static const est_optimizer_rule adam_rule = { .name             = "Adam",
                                               .touches_all_rows = adam_touches_all_rows,
                                               .instead          = "est_adam with .lazy" };
 
-/* --- RMSProp -------------------------------------------------------------------------------------------------------- */
+/* --- RMSProp ------------------------------------------------------------------------------------------------------ */
 
 /* Keras without momentum: epsilon outside the root, and ms decays on every row while only rows of the gradient move. */
 static est_node keras_rms_prop_apply(est_update *u, est_node var, est_node ms, est_gradient g, est_node mg)
@@ -201,7 +201,7 @@ static const est_optimizer_rule keras_rms_prop_rule = { .name             = "RMS
                                                         .touches_all_rows = keras_rms_prop_touches_all_rows,
                                                         .instead = "est_rms_prop with a momentum or without .keras" };
 
-/* --- FTRL and Adadelta ---------------------------------------------------------------------------------------------- */
+/* --- FTRL and Adadelta -------------------------------------------------------------------------------------------- */
 
 /* hyper: power, initial accumulator, l1, l2, l2 shrinkage, beta */
 static est_node ftrl_apply(est_update *u, est_node var, est_gradient g)
@@ -237,9 +237,9 @@ static est_node adadelta_apply(est_update *u, est_node var, est_gradient g)
 
 static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = adadelta_apply, .hyper = { "rho" } };
 
-/* --- the values users hold ------------------------------------------------------------------------------------------ */
+/* --- the values users hold ---------------------------------------------------------------------------------------- */
 
-/* Options that were not made by their macro leave an optimizer without a rule: the graph says so when it is used. */
+/* Options that were not made by their macro give an optimizer without a rule; using it fails the graph. */
 #define OPTIONS_OR_NOTHING(type, options, o)                                                                           \
     do {                                                                                                               \
         if (!EST_OPTIONS(NULL, type, options, o)) return (est_optimizer){ 0 };                                         \
@@ -351,7 +351,9 @@ est_status est_optimizer_by_name(const char *name, double learning_rate, bool ke
         *out       = est_sgd(learning_rate);
         out->keras = keras;
     } else {
-        return est_fail(EST_INVALID_ARGUMENT, "no optimizer is called '%s'; Adagrad, Adam, Ftrl, RMSProp and SGD are",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "no optimizer is called '%s'; expected Adagrad, Adam, Ftrl, RMSProp or "
+                        "SGD",
                         name);
     }
     return EST_OK;

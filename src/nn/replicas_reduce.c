@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See nn/replicas_reduce.h. A mean by examples is sum (n_i / n) v_i, added up in order of replicas; workers are added up behind that, by
- * EstReduce with the number of examples that the value is of. */
+ * See nn/replicas_reduce.h. A mean by examples is sum (n_i / n) v_i, added in the order of replicas. EstReduce then reduces
+ * across workers, with the number of examples of each value. */
 #include "nn/replicas_reduce.h"
 
 static est_node *node_list(est_graph *graph, int n)
@@ -22,7 +22,7 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_
         if (j.across_workers) j.total = est_scalar(graph, EST_F32, r->n);
         return j;
     }
-    if (r->n == 1) { /* all examples here are its own */
+    if (r->n == 1) { /* it has all examples of this process */
         j.total = weight[0];
         return j;
     }
@@ -39,7 +39,7 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_
     return j;
 }
 
-/* What replica i adds to the sum. */
+/* The term of replica i in the sum. */
 static est_node part(const est_replica_reduction *j, int i, est_node value)
 {
     est_dtype dtype = est_node_dtype(value);
@@ -49,7 +49,7 @@ static est_node part(const est_replica_reduction *j, int i, est_node value)
     return est_mul(value, dtype == EST_F64 ? j->share[i] : est_cast(j->share[i], dtype));
 }
 
-/* The mean of replicas that count the same. */
+/* The mean of replicas with equal weight. */
 static est_node divided(const est_replica_reduction *j, est_node sum)
 {
     return j->how == EST_REPLICA_MEAN && j->share == NULL && j->n > 1 ? est_scale(sum, 1.0 / j->n) : sum;
@@ -62,7 +62,7 @@ static est_node across(const est_replica_reduction *j, est_node value)
     return est_cast(est_reduce_across(est_cast(value, EST_I64), j->total, j->how == EST_REPLICA_MEAN), EST_I32);
 }
 
-/* The sum of parts, of which there is at least one. */
+/* The sum of at least one part. */
 static est_node dense(const est_replica_reduction *j, est_nodes parts)
 {
     return across(j, divided(j, parts.n == 1 ? parts.data[0] : est_add_n(parts)));
@@ -86,8 +86,8 @@ static est_gradient rows(const est_replica_reduction *j, est_nodes indices, est_
     return j->across_workers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_REPLICA_MEAN) : g;
 }
 
-/* A gradient has the shape of its variable, any number of rows of it where it has indices, though what it was computed from may not
- * say so before there is a batch: a worker that has none has to bring something that fits. */
+/* A gradient has the shape of its variable, or some of its rows if it has indices. The shapes that it was computed from
+ * may be unknown before the first batch, but a worker without a batch must contribute a value of the right shape. */
 static est_node shaped(est_node value, est_node variable, bool rows)
 {
     est_shape shape = *est_node_shape(variable);

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the replicas of a graph meet: values of all of them become one, and behind that those of all workers.
+ * Reduces values across the replicas of a graph, and then across all workers.
  *
- * For what merges build (graph/replicas.h). A mean is one of examples where their numbers are known: a replica without any
- * adds nothing, not even a NaN. */
+ * Used by merge functions (graph/replicas.h). A mean is weighted by examples if their numbers are known: a replica
+ * without examples adds nothing, not even a NaN. */
 #ifndef EST_NN_REPLICAS_REDUCE_H
 #define EST_NN_REPLICAS_REDUCE_H
 
 #include "nn/nn.h"
 
-/* What is the same for all values that meet in one place. */
+/* State that all values of one reduction share. */
 typedef struct est_replica_reduction {
     est_graph         *graph;
     est_replica_reduce how;
     int                n;
     bool               across_workers;
-    est_node *share; /* [n]: of a mean: the part of all examples that are a replica's, F64; NULL: all the same */
-    est_node *has;   /* [n]: whether it has any; NULL: all have */
-    est_node  total; /* of the examples here, or of replicas; EST_NO_NODE: without peers nobody asks */
+    est_node          *share; /* [n]: of a mean: the replica's share of all examples, F64; NULL: equal shares */
+    est_node          *has;   /* [n]: whether the replica has examples; NULL: all have */
+    est_node total; /* number of examples of this process, or of replicas; EST_NO_NODE: not needed without peers */
 } est_replica_reduction;
 
-/* In the replicas of the graph, outside of each. weight: [n] scalars F32, how many examples each has; NULL: all the same. */
+/* Begins a reduction, outside of every replica. weight: [n] scalars F32, the examples of each replica; NULL: equal
+ * weights. */
 est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_reduce how, const est_node *weight);
 
 /* One value of each replica, of one shape and dtype: floats, or for sums int32 and int64. */

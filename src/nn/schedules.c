@@ -43,7 +43,7 @@ static est_node polynomial(const est_schedule *s, est_node step)
 {
     est_node decay = number(step, s->decay_steps), left;
 
-    if (s->cycle) { /* at step 0 the first period has begun already */
+    if (s->cycle) { /* at step 0 the first period has already begun */
         decay = est_mul(decay, est_maximum(est_ceil(est_div(step, decay)), number(step, 1)));
     } else {
         step = est_minimum(step, decay);
@@ -87,7 +87,7 @@ static est_node restarts(const est_schedule *s, est_node step)
         within = est_sub(p, i);
     } else {
         est_node t = number(step, s->t_mul), length, begun;
-        /* Where a period ends the logarithm is a whole number, up to rounding: a hair more lands on the right side. */
+        /* At the end of a period the logarithm is an integer up to rounding; an epsilon puts it on the right side. */
         i = est_floor(est_shift(est_scale(est_log(est_shift(est_scale(p, s->t_mul - 1), 1)), 1 / log(s->t_mul)), 1e-9));
         length = est_pow(t, i);
         begun  = est_scale(est_shift(est_neg(length), 1), 1 / (1 - s->t_mul));
@@ -170,7 +170,7 @@ est_schedule est_linear_warmup(est_schedule schedule, int64_t steps, double star
 static est_node warmed_up(const est_schedule *s, est_node step)
 {
     est_node steps = number(step, s->warmup_steps);
-    est_node final = s->rate(s, steps); /* where the line has to end */
+    est_node final = s->rate(s, steps); /* the rate at the end of the warm-up */
     est_node line  = est_add(number(step, s->warmup_start),
                              est_mul(est_div(step, steps), est_shift(final, -s->warmup_start)));
 
@@ -180,8 +180,12 @@ static est_node warmed_up(const est_schedule *s, est_node step)
 est_node est_learning_rate(est_schedule schedule, est_node step)
 {
     if (step.graph == NULL || est_graph_poisoned(step.graph)) return step;
-    if (schedule.rate == NULL) return est_nn_fail(step.graph, "a schedule without a function to make the rate");
-    if (schedule.decay_steps < 0) return est_nn_fail(step.graph, "a schedule decays over a positive number of steps");
+    if (schedule.rate == NULL)
+        return est_nn_fail(step.graph, "the schedule has no function; create it with one of "
+                                       "the schedule functions");
+    if (schedule.decay_steps < 0)
+        return est_nn_fail(step.graph, "decay_steps is negative; expected a number of steps "
+                                       "above 0");
     if (est_node_dtype(step) == EST_RESOURCE) step = est_read_variable(step);
     step = est_cast(step, EST_F64);
     return est_cast(schedule.warmup_steps > 0 ? warmed_up(&schedule, step) : schedule.rate(&schedule, step), EST_F32);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables of models: made with their first value, collected on the graph by what they are for. */
+ * Variables of models: creates them with their initial value and adds them to the collections of the graph (trainable,
+ * global, local). */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,13 +16,13 @@ bool est_options_copy(est_graph *graph, size_t struct_size, const void *given, v
     return status == EST_OK;
 }
 
-/* Builds the first value outside of the replica: all workers draw the same numbers. */
+/* Builds the initial value outside of the replica: all workers draw the same numbers. */
 static void initialize(est_node handle, est_initializer initializer)
 {
     est_replicas *replicas = est_graph_replicas(handle.graph);
     int           current  = replicas != NULL ? replicas->current : -1;
 
-    if (current > 0) return; /* the first has done it */
+    if (current > 0) return; /* replica 0 did it */
     if (current == 0) replicas->current = -1;
     est_variable_initializer(
         handle, est_initial_value(initializer, handle.graph, est_variable_dtype(handle), *est_node_shape(handle)));
@@ -60,7 +61,7 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
     handle = est_build0(
         graph, &est_op_var_handle,
         EST_ATTRS(est_attr_string("shared_name", full), est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
-    if (est_def(handle) != NULL) est_graph_node(graph, handle.id)->name = full; /* without the scope it was built in */
+    if (est_def(handle) != NULL) est_graph_node(graph, handle.id)->name = full; /* removes the scope it was built in */
     est_replicas_keep(handle);
     collect_variable(handle, initializer, collection);
     return handle;

@@ -3,8 +3,8 @@
  * Reverse-mode differentiation: gradients are more graph.
  *
  * Nodes are visited from y backwards in id order, which is a reverse topological order. Each node's gradient function
- * turns what flows into its outputs into what flows into its inputs; contributions that meet are added (AddN), sparse
- * ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
+ * maps the gradients of its outputs to those of its inputs. Several contributions to one tensor are added (AddN),
+ * sparse ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
 #include <string.h>
 
 #include "ops/ops.h"
@@ -17,9 +17,9 @@ typedef struct flow {
 
 typedef struct walk {
     est_graph *g;
-    est_arena *arena; /* dies with the walk */
-    int32_t    last;  /* nodes after y take no part */
-    bool      *leads; /* per node: a path from wrt comes through it */
+    est_arena *arena; /* freed at the end of the walk */
+    int32_t    last;  /* nodes after y are ignored */
+    bool      *leads; /* per node: it lies on a path from wrt */
     flow    ***flows; /* per node, per output */
 } walk;
 
@@ -76,7 +76,7 @@ static est_gradient concat_slices(const flow *flows, int n, est_arena *arena)
     return (est_gradient){ est_concat((est_nodes){ values, n }, 0), est_concat((est_nodes){ indices, n }, 0) };
 }
 
-/* The sum of everything that flows into one output; values.graph NULL when nothing does. */
+/* The sum of all contributions to one output; values.graph is NULL when there are none. */
 static est_gradient collect(walk *w, int32_t id, int32_t output, bool may_be_sparse)
 {
     const flow *flows = w->flows[id][output];
@@ -136,7 +136,7 @@ static est_status differentiate(walk *w, est_node y, const est_node *wrt, int n,
     }
     for (int i = 0; i < n && !est_graph_poisoned(w->g); i++) {
         if (wrt[i].graph != w->g || wrt[i].id < 0) {
-            return est_fail(EST_INVALID_ARGUMENT, "est_gradients: wrt[%d] is no node of the graph of '%s'", i,
+            return est_fail(EST_INVALID_ARGUMENT, "est_gradients: wrt[%d] is not a node of the graph of '%s'", i,
                             est_node_name(y));
         }
         if (wrt[i].id <= w->last) out[i] = collect(w, wrt[i].id, wrt[i].output, true);

@@ -146,7 +146,7 @@ void est_shape_broadcast_strides(const est_shape *from, const est_shape *to, int
     }
 }
 
-/* One axis of a broadcast; false when the two dimensions cannot meet. */
+/* One axis of a broadcast; false when the two dimensions are incompatible. */
 static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 {
     if (a == b || b == 1) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that stand for parts of something larger: ragged rows (sparse features), indexed rows (sparse gradients). */
+ * Sparse values: ragged rows (sparse features) and indexed rows (sparse gradients). */
 #include <inttypes.h>
 #include <string.h>
 

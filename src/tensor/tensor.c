@@ -187,7 +187,7 @@ est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *byte
     return EST_OK;
 }
 
-/* memcpy for strings that are mostly short: no call, and never a look beyond them. */
+/* memcpy for mostly short strings: no call, and no read beyond the end. */
 static inline void copy_short(char *to, const char *from, size_t size)
 {
     if (size > 16) {
@@ -293,7 +293,7 @@ est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out
     return est_tensor_create_from(EST_I64, shape, data, out);
 }
 
-/* Struct, element and bytes are one block: records of a file come by the million. */
+/* Struct, element and bytes are one allocation, because files have millions of records. */
 est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out)
 {
     size_t      head = sizeof(est_tensor) + sizeof(est_str);

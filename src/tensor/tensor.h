@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only the library may do with tensors. */
+ * Tensor functions that only the library may use. */
 #ifndef EST_TENSOR_TENSOR_H
 #define EST_TENSOR_TENSOR_H
 

@@ -36,8 +36,7 @@ typedef struct est_eval_results {
  * written and is read up to there. A directory that does not exist has no results. */
 EST_MUST_CHECK est_status est_eval_results_read(est_eval_results *results, const char *dir);
 
-/* The same for the files of `dir` that match a shell pattern ("eval/" and "*.tfevents.*"); `dir` itself is not a
- * pattern. */
+/* The same for the files of `dir` that match a shell pattern ("eval/" and "*.tfevents.*"); `dir` is not a pattern. */
 EST_MUST_CHECK est_status est_eval_results_glob(est_eval_results *results, const char *dir, const char *pattern);
 void                      est_eval_results_clear(est_eval_results *results);
 

@@ -15,8 +15,7 @@ typedef struct est_graph_files {
     est_wire_writer meta;      /* a MetaGraphDef with that graph and its collections */
 } est_graph_files;
 
-/* Fills both. Ops that TensorFlow does not have are lowered to its ops; where the known shapes do not suffice, they
- * stay. */
+/* Fills both. Estoc's own ops are lowered to TensorFlow's; where the known shapes do not suffice, they stay. */
 EST_MUST_CHECK est_status est_graph_files_make(const est_graph *graph, est_graph_files *out);
 
 /* Writes the GraphDef as <dir>/graph.pbtxt, atomically. */

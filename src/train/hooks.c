@@ -18,6 +18,11 @@ void *est_hook_alloc(size_t size)
     return own;
 }
 
+void est_hook_free_struct(est_hook *hook)
+{
+    est_free(hook);
+}
+
 est_status est_refuse_null(const char *what, int i)
 {
     est_error why;

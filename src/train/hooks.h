@@ -9,10 +9,13 @@
 #include "train/summary_writer.h"
 #include "train/timer.h"
 
-/* --- what hooks share --------------------------------------------------------------------------------------------- */
+/* --- shared by the hooks ------------------------------------------------------------------------------------------ */
 
 /* A zeroed hook of that many bytes; NULL with the error set. */
 void *est_hook_alloc(size_t size);
+
+/* Frees a hook that owns only its struct and is the first member of it. */
+void est_hook_free_struct(est_hook *hook);
 
 /* Fails for a hook or exporter that is NULL because its constructor failed, with the error that the thread recorded
  * then: "<what> <i> is NULL: <why>". */
@@ -44,7 +47,7 @@ est_hook *est_eval_progress_hook(int64_t steps);
  * error and a warning with a stop; without such a hook it is an error. */
 EST_MUST_CHECK est_status est_loop_diverged(est_loop *loop, const char *what);
 
-/* --- what kind a hook is; NULL is none ---------------------------------------------------------------------------- */
+/* --- kinds of hooks; NULL is no kind ------------------------------------------------------------------------------ */
 
 bool est_is_nan_hook(const est_hook *hook);
 bool est_is_checkpoint_saver(const est_hook *hook);

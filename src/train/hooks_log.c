@@ -288,11 +288,6 @@ static est_status loss_log_after_run(est_hook *hook, est_loop *loop)
     return log_line(&line, &own->timer, iteration);
 }
 
-static void loss_log_free(est_hook *hook)
-{
-    est_free(EST_CONTAINER_OF(hook, loss_log_hook, hook));
-}
-
 est_hook *est_loss_log_hook(int64_t every_n)
 {
     loss_log_hook *own = est_hook_alloc(sizeof *own);
@@ -302,7 +297,7 @@ est_hook *est_loss_log_hook(int64_t every_n)
     own->hook              = (est_hook){ .begin      = loss_log_begin,
                                          .before_run = loss_log_before_run,
                                          .after_run  = loss_log_after_run,
-                                         .free       = loss_log_free,
+                                         .free       = est_hook_free_struct,
                                          .idle       = true };
     return &own->hook;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The profiler hook: writes a Chrome timeline of one step every so many steps or seconds. The first run only starts the
+ * The profiler hook: writes a Chrome timeline of one step every so many steps or seconds. The first run starts the
  * timer. */
 #include <inttypes.h>
 

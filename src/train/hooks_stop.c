@@ -52,11 +52,6 @@ static est_status stop_at_step_after_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void stop_at_step_free(est_hook *hook)
-{
-    est_free(EST_CONTAINER_OF(hook, stop_at_step, hook));
-}
-
 est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
 {
     stop_at_step *own;
@@ -75,7 +70,7 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
     own->hook      = (est_hook){ .begin                = stop_at_step_begin,
                                  .after_create_session = stop_at_step_session,
                                  .after_run            = stop_at_step_after_run,
-                                 .free                 = stop_at_step_free,
+                                 .free                 = est_hook_free_struct,
                                  .idle                 = true };
     return &own->hook;
 }
@@ -108,11 +103,6 @@ static est_status stop_at_secs_after_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void stop_at_secs_free(est_hook *hook)
-{
-    est_free(EST_CONTAINER_OF(hook, stop_at_secs, hook));
-}
-
 est_hook *est_stop_at_secs_hook(double seconds)
 {
     stop_at_secs *own;
@@ -125,7 +115,7 @@ est_hook *est_stop_at_secs_hook(double seconds)
     if (own == NULL) return NULL;
     own->seconds = seconds;
     own->hook    = (est_hook){
-           .begin = stop_at_secs_begin, .after_run = stop_at_secs_after_run, .free = stop_at_secs_free, .idle = true
+           .begin = stop_at_secs_begin, .after_run = stop_at_secs_after_run, .free = est_hook_free_struct, .idle = true
     };
     return &own->hook;
 }
@@ -137,8 +127,7 @@ typedef struct nan_hook {
     bool     fail;
 } nan_hook;
 
-/* The log line for a loss is TensorFlow's. A non-finite input is a more likely cause than divergence, so look for one
- * first. */
+/* The log line for a loss is TensorFlow's. A non-finite input is a more likely cause than divergence. */
 static est_status diverge(est_loop *loop, bool fail, const char *what)
 {
     char reason[160], input[EST_LOOP_TEXT_MAX];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The global step waiter hook: delays the first run until other workers have advanced the shared global step far
+ * The global step waiter hook: delays the first run until the shared global step, advanced by other workers, is high
  * enough. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/waits.h"
@@ -65,11 +64,6 @@ static est_status waiter_before_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void waiter_free(est_hook *hook)
-{
-    est_free(EST_CONTAINER_OF(hook, step_waiter, hook));
-}
-
 est_hook *est_global_step_waiter_hook(int64_t wait_until_step)
 {
     step_waiter *own = est_hook_alloc(sizeof *own);
@@ -77,6 +71,6 @@ est_hook *est_global_step_waiter_hook(int64_t wait_until_step)
     if (own == NULL) return NULL;
     own->until = wait_until_step;
     own->done  = wait_until_step <= 0;
-    own->hook  = (est_hook){ .before_run = waiter_before_run, .free = waiter_free };
+    own->hook  = (est_hook){ .before_run = waiter_before_run, .free = est_hook_free_struct };
     return &own->hook;
 }

@@ -153,8 +153,7 @@ bool est_dir_lock_was_left(const est_dir_lock *lock)
 }
 
 /* The file is removed while it is still locked: a process that has already opened it notices with is_current. If it
- * cannot be removed, closing it is not enough: a forked child shares the open file and would hold the lock for as long
- * as it lives. */
+ * cannot be removed, closing it is not enough: a forked child shares the open file and would hold the lock. */
 void est_dir_lock_release(est_dir_lock *lock)
 {
     struct flock whole = { .l_type = F_UNLCK, .l_whence = SEEK_SET };

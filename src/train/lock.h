@@ -19,8 +19,8 @@ typedef struct est_dir_lock est_dir_lock;
 
 #define EST_LOCK_HOLDER_MAX 300 /* for est_dir_lock_holder */
 
-/* Takes the lock of `dir`, which exists. EST_FAILED_PRECONDITION when another process has it; the text names its host
- * and process. */
+/* Takes the lock of `dir`, which exists. EST_FAILED_PRECONDITION, naming host and process, when another process has
+ * it. */
 EST_MUST_CHECK est_status est_dir_lock_take(const char *dir, est_dir_lock **out); /* as its trainer */
 EST_MUST_CHECK est_status est_dir_lock_take_as(const char *role, const char *dir, est_dir_lock **out);
 void                      est_dir_lock_release(est_dir_lock *lock); /* NULL is fine */

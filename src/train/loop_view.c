@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop as hooks see it (est_loop_*): feeds, fetches, results, stop requests, and the search for a non-finite
- * input. */
+ * The loop as hooks see it (est_loop_*): feeds, fetches, results, stop requests, and finding a non-finite input. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -20,12 +20,10 @@ typedef struct est_pin {
     bool  unlinked;                        /* the log already has the warning that links are not possible */
 } est_pin;
 
-/* Makes links in `dir` (copied) from now on. Removes everything in it; the directory is created when the first link is
- * made. */
+/* Makes links in `dir` (copied) from now on. Removes everything in it; the first link creates the directory. */
 EST_MUST_CHECK est_status est_pin_open(est_pin *pin, const char *dir);
 
-/* Pins a checkpoint in place of the previous one. EST_NOT_FOUND: it was removed or saved again before it could be
- * pinned. */
+/* Pins a checkpoint in place of the previous one. EST_NOT_FOUND: it was removed or saved again before that. */
 EST_MUST_CHECK est_status est_pin_take(est_pin *pin, const char *prefix);
 
 /* Logs and errors name the checkpoint instead of its links, which no longer exist when the user reads them.

@@ -175,8 +175,7 @@ static bool is_excused(const restoring *r, const est_store *store, const est_var
     return var->rows != rows || var == rows->vars[1] || var == rows->vars[2] || var->value.shape.rank == 0;
 }
 
-/* The checkpoint may have fewer rows than the capacity, but all variables of a dynamic embedding must have the same
- * number. */
+/* The checkpoint may have fewer rows than the capacity, but the same number in all variables of a dynamic embedding. */
 static bool fits(const restoring *r, const target *t, const est_checkpoint_variable *stored)
 {
     const est_checkpoint_variable *keys = t->var->rows != NULL ? stored_keys(r, t->var->rows) : NULL;
@@ -199,8 +198,7 @@ static bool only_rows_differ(const est_view *value, const est_checkpoint_variabl
     return est_shape_equal(&rows, &value->shape);
 }
 
-/* Whether a variable is a slot of another one, as an optimizer's are: an error that names the variable covers its
- * slots. */
+/* Whether a variable is a slot of another one: an error that names the variable covers its slots. */
 static bool is_slot(const restoring *r, const target *t)
 {
     for (int i = 0; i < r->n; i++) {
@@ -318,8 +316,7 @@ static void list_missing(const restoring *r, const est_checkpoint *checkpoint, e
     est_strbuf_append(out, r->n_misfit == 0 && lacks_optimizer(r) ? EST_OPTIMIZER_ADVICE : EST_RESTORE_ADVICE);
 }
 
-/* Not EST_NOT_FOUND: that means that no checkpoint exists, and training would start from step 0 and overwrite this
- * one. */
+/* Not EST_NOT_FOUND: that means that no checkpoint exists, and training would start over and replace this one. */
 static est_status fail_match(const restoring *r, const est_checkpoint *checkpoint, bool missing)
 {
     est_strbuf text = { 0 };
@@ -392,7 +389,7 @@ typedef struct reads {
     bool             verified; /* to verify before anything changes */
 } reads;
 
-/* With other tasks everything is verified first: a task that has read its variables cannot roll back when another task
+/* With other tasks everything is verified first: a task that has read its variables cannot roll back when another
  * fails. */
 static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {

@@ -472,8 +472,7 @@ static ino_t index_now(const saving *s)
     return stat(s->index_path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* Writes the new `.meta` under a temporary name. It only describes the graph, so the save continues when writing it
- * fails. */
+/* Writes the new `.meta` under a temporary name. It only describes the graph, so failing to write it is no error. */
 static est_status write_meta(saving *s)
 {
     EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));

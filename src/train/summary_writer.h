@@ -39,8 +39,7 @@ void est_summary_session_log(est_summary_writer *writer, est_session_status stat
 void est_summary_flush(est_summary_writer *writer);
 
 /* Flushes when that is due: 5 seconds after the last time, with the first summary, and at the first call after a
- * session log, so that curves are not behind a checkpoint. Every event also does this; call it when no events are
- * written. */
+ * session log, so that curves are not behind a checkpoint. Every event also does this. */
 void est_summary_tick(est_summary_writer *writer);
 
 /* The path of the file; "" before the first event. The first failure of the writer; EST_OK if none. */

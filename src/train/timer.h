@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A timer for events that are due every so many steps or seconds. It reads est_now_ns, so that tests can set the
- * clock. */
+ * A timer for events that are due every so many steps or seconds. It reads est_now_ns, which tests can set. */
 #ifndef EST_TRAIN_TIMER_H
 #define EST_TRAIN_TIMER_H
 

@@ -95,12 +95,12 @@ TEST(who_finds_it)
     assert_int_equal(found.data[BYTES - 1], 9);
     other = name;
     other.cookie++;
-    expect_not_found(&other, "the memory of others");
+    expect_not_found(&other, "belongs to another user or job");
     other = name;
     other.bytes *= 2; /* touching what is not there would end the process */
     expect_not_found(&other, "another file");
     other.cookie = 0;
-    expect_not_found(&other, "there is no");
+    expect_not_found(&other, "shared memory is not available");
     file     = open("/dev/null", O_RDWR | O_CLOEXEC);
     other    = name;
     other.fd = file;

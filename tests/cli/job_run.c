@@ -85,8 +85,10 @@ TEST(train_alone)
     assert_null(strstr(run.err, "has ended before"));
     tool_run_free(&run);
     put("gap.csv", "age,trade,city,hours,rich\n,cook,Bern,40,no\n");
-    TOOL_OUT(1, "", "column \"age\": \"\" stands for no value, but one is required; a feature may have a default\n",
-             "train", path, "-q", "--set", "export=[]", DIR("x"), "--set", "data.train=gap.csv");
+    TOOL_OUT(
+        1, "",
+        "column \"age\": \"\" is a missing value, but the column is required; give it a default or leave .required out\n",
+        "train", path, "-q", "--set", "export=[]", DIR("x"), "--set", "data.train=gap.csv");
     TOOL_OUT(1, "", "no-such-file.csv", "train", path, "-q", "--set", "export=[]", DIR("x"), "--set",
              "data.train=no-such-file.csv");
 }

@@ -154,13 +154,12 @@ static const est_op new_update = {
     .update    = EST_UPDATE(.gradient = 2),
 };
 
-static void test_new_update(void **state)
+TEST(new_update)
 {
     fixture                  f     = dense();
     const est_graph         *graph = est_host_graph(f.host, f.part);
     const est_tensor *const *mean;
 
-    (void)state;
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         if (est_graph_node(graph, id)->op->writes != 0) est_graph_node(graph, id)->op = &new_update;
     }

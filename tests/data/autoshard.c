@@ -443,7 +443,8 @@ TEST(refused)
     est_test_refused(est_dataset_autoshard(range(3), 0, 0, data), "stage autoshard: worker 0 of 0");
     est_test_refused(est_dataset_autoshard(range(3), 2, 2, EST_AUTO_SHARD_OFF), "worker 2 of 2");
     est_test_refused(est_dataset_autoshard(range(3), 2, -1, data), "worker -1 of 2");
-    est_test_refused(est_dataset_autoshard(range(3), 2, 0, (est_auto_shard_policy)7), "no est_auto_shard_policy 7");
+    est_test_refused(est_dataset_autoshard(range(3), 2, 0, (est_auto_shard_policy)7),
+                     "7 is not an est_auto_shard_policy");
     est_test_refused(est_dataset_autoshard(NULL, 2, 0, data), "no dataset was given");
     est_test_refused(est_dataset_autoshard(est_dataset_take(range(3), -1), 2, 0, data), "stage take: -1 elements");
     no_files(range(3), "its rows are those of stage range");
@@ -458,18 +459,19 @@ TEST(refused)
 
     /* What is dealt has to be in the same order everywhere. */
     d = est_dataset_batch(est_dataset_shuffle(range(9), 4, 0), 2, NULL);
-    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage shuffle has another order on every worker");
+    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage shuffle has a different order on every worker");
     d = est_dataset_batch(est_dataset_shuffle(range(9), 4, 0), 2, NULL);
     est_dataset_free(est_test_finish(est_dataset_autoshard(d, 1, 0, data)));
     d = est_dataset_map(range(9), same, EST_MAP(.workers = 2, .unordered = true));
-    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage map has another order");
+    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage map has a different order");
     d = est_dataset_lines(text_files(), EST_LINES(.interleave = EST_INTERLEAVE(.workers = 2, .unordered = true)));
-    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage lines has another order");
+    est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage lines has a different order");
     d = est_dataset_csv(text_files(), EST_CSV_COLUMNS({ "n", EST_I64 }), NULL, 4,
                         EST_PARSE(.workers = 2, .unordered = true));
-    est_test_refused(est_dataset_autoshard(est_dataset_take(d, 3), 2, 0, data), "stage decode_csv has another order");
+    est_test_refused(est_dataset_autoshard(est_dataset_take(d, 3), 2, 0, data),
+                     "stage decode_csv has a different order");
     d = est_dataset_lines(est_dataset_take(est_dataset_shuffle(text_files(), 9, 0), 4), NULL);
-    est_test_refused(est_dataset_autoshard(d, 2, 0, file), "stage shuffle has another order");
+    est_test_refused(est_dataset_autoshard(d, 2, 0, file), "stage shuffle has a different order");
     d = est_dataset_rebatch(est_dataset_batch(range(9), 4, NULL), 3, 0, 1);
     est_test_refused(est_dataset_autoshard(d, 2, 0, data), "2 workers, and est_dataset_rebatch has made 3 parts");
 }
@@ -558,7 +560,7 @@ TEST(distribute_by_elements)
     est_test_refused(est_dataset_distribute(range(10), &second, EST_AUTO_SHARD_AUTO), "no batches to divide");
     est_test_refused(est_dataset_distribute(est_dataset_batch(est_dataset_shuffle(range(9), 3, 0), 4, NULL), &second,
                                             EST_AUTO_SHARD_AUTO),
-                     "stage shuffle has another order on every worker");
+                     "stage shuffle has a different order on every worker");
 }
 
 /* Adds the rows of one step of all workers; false when one of them has ended. */

@@ -133,7 +133,7 @@ TEST(refused)
     est_test_refused(est_dataset_batch(range(3), 2, EST_BATCH(.padded_shapes = &EST_SHAPE(1))),
                      ".padded_shapes needs .rows");
     est_test_refused(est_dataset_batch(est_test_rows(&deep, 1, 1, numbers_row, NULL), 2, NULL),
-                     "component deep has 8 dimensions already");
+                     "component deep has 8 dimensions, the maximum");
     est_test_refused(est_dataset_batch(est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_RAGGED)), 2, NULL),
                      "component n is ragged, its elements are batches already; unbatch first");
     est_test_refused(
@@ -262,7 +262,7 @@ static void pad_fits(est_dtype dtype, double number, bool fits)
     if (fits) {
         est_test_yields(dataset, "");
     } else {
-        est_test_refused(dataset, "which component c is filled up with");
+        est_test_refused(dataset, "the type of component c");
     }
 }
 

@@ -384,7 +384,7 @@ TEST(refused)
     source_refused(interleaved(l, (est_interleave_options){ .cycle = 65537 }), "cycle 65537: it is at most 65536");
     for (int unordered = 0; unordered <= 1; unordered++) {
         source_refused(interleaved(l, (est_interleave_options){ .cycle = 1025, .workers = 1, .unordered = unordered }),
-                       "it is at most 1024");
+                       "it can be at most 1024");
     }
     source_refused(interleaved(l, (est_interleave_options){ .block = -1 }), "block -1");
     source_refused(interleaved(l, (est_interleave_options){ .workers = -5 }), "workers -5");

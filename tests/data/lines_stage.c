@@ -58,7 +58,7 @@ TEST(compression)
     source_yields(lines("x-0", NULL), "x y|1 2|");
     source_yields(lines("x-0", EST_LINES(.compression = EST_COMPRESSION_NONE)), "x y|1 2|");
     source_fails(lines("x-0", EST_LINES(.compression = EST_COMPRESSION_ZLIB)), "", EST_DATA_LOSS, "cannot decompress");
-    source_refused(lines("x-0", EST_LINES(.compression = 9)), "there is no compression 9");
+    source_refused(lines("x-0", EST_LINES(.compression = 9)), "9 is not an est_compression");
     assert_int_equal(unlink(source_path("x-0")), 0);
 }
 
@@ -127,7 +127,7 @@ TEST(refused)
     source_refused(lines("t-*", &unmade), "EST_LINES");
     source_refused(lines("t-*", EST_LINES(.skip = -1)), "stage lines: skip -1");
     source_refused(lines("t-*", EST_LINES(.interleave = EST_INTERLEAVE(.block = -2))), "block -2");
-    source_refused(est_dataset_lines(est_dataset_range(0, 1, 1), NULL), "it takes paths of files");
+    source_refused(est_dataset_lines(est_dataset_range(0, 1, 1), NULL), "it needs paths of files");
     source_refused(est_dataset_lines(NULL, NULL), "no dataset was given");
     source_refused(est_dataset_lines(est_dataset_range(0, 1, 0), &unmade), "is not a range");
 }

@@ -25,7 +25,7 @@ TEST(elements)
 TEST(refused)
 {
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 0), "prefetch: 0 elements ahead");
-    est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 100000000), "it takes 1 to 100000");
+    est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 100000000), "expected 1 to 100000");
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 0), 1), "is not a range");
     est_test_refused(est_dataset_prefetch(NULL, 1), "no dataset");
 }

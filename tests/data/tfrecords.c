@@ -132,7 +132,7 @@ TEST(refused)
     est_tensor  *tensor = NULL;
     est_dataset *dataset;
 
-    source_refused(est_dataset_tfrecords(est_dataset_range(0, 1, 1), NULL), "it takes paths of files");
+    source_refused(est_dataset_tfrecords(est_dataset_range(0, 1, 1), NULL), "it needs paths of files");
     source_refused(est_dataset_tfrecords(NULL, NULL), "no dataset was given");
     source_refused(records("r-*", EST_INTERLEAVE(.cycle = -1)), "stage tfrecords: cycle -1");
     assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &zero, &tensor), EST_OK);

@@ -436,7 +436,7 @@ TEST(refused_vocabularies)
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "the old vocabulary 5");
     vocab                = rows(false);
     vocab.old_vocab_size = 9;
-    refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "has 4 entries, 9 were asked for");
+    refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "has 4 entries, 9 were requested");
     vocab.old_vocab_size = -1;
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT,
                   "old_vocab_size of variable table is -1; write a number above 0, or 0 for all entries");

@@ -58,7 +58,7 @@ TEST(bad_numbers)
     est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2, 0)));
     feature_bad_column(&t, "has a dimension that is not above 0");
     est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_STRING));
-    feature_bad_column(&t, "not of string");
+    feature_bad_column(&t, "is of type string, expected float32 or int64");
     est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(3), .default_value = two, .n_default = 2));
     feature_bad_column(&t, "has 2 default values for the shape [3]");
     est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_I64, .default_value = half, .n_default = 1));
@@ -92,21 +92,21 @@ TEST(bad_categories)
     est_identity_column(t.columns, "x", 3, EST_CATEGORICAL(.has_default = true, .default_value = -1));
     feature_bad_column(&t, "the default value -1");
     est_identity_column(t.columns, "x", 3, EST_CATEGORICAL(.dtype = EST_STRING));
-    feature_bad_column(&t, "an identity column is not of string");
+    feature_bad_column(&t, "an identity column cannot have the type string");
     est_identity_column(t.columns, "x", 3, EST_CATEGORICAL(.num_oov_buckets = 1));
-    feature_bad_column(&t, "takes no such option: num_oov_buckets");
+    feature_bad_column(&t, "has no option num_oov_buckets");
     est_hash_bucket_column(t.columns, "x", 3, EST_CATEGORICAL(.has_default = true));
-    feature_bad_column(&t, "takes no such option: a default value");
+    feature_bad_column(&t, "has no option a default value");
     est_hash_bucket_column(t.columns, "x", -1, NULL);
     feature_bad_column(&t, "needs at least one bucket, not -1");
     est_hash_bucket_column(t.columns, "x", 3, EST_CATEGORICAL(.dtype = EST_F32));
-    feature_bad_column(&t, "is not of float32");
+    feature_bad_column(&t, "cannot have the type float32");
     est_vocabulary_strings_column(t.columns, "x", twice, 3, NULL);
     feature_bad_column(&t, "\"a\" is in the vocabulary twice");
     est_vocabulary_strings_column(t.columns, "x", twice, 0, NULL);
     feature_bad_column(&t, "at least one entry");
     est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.vocabulary_size = 2));
-    feature_bad_column(&t, "takes no such option: vocabulary_size");
+    feature_bad_column(&t, "has no option vocabulary_size");
     est_vocabulary_strings_column(t.columns, "x", colors, 3,
                                   EST_CATEGORICAL(.has_default = true, .num_oov_buckets = 2));
     feature_bad_column(&t, "both num_oov_buckets and a default value");
@@ -198,11 +198,11 @@ TEST(bad_embeddings)
     est_embedding_column(color(&t), 2, EST_EMBEDDING_COLUMN(.max_norm = -1));
     feature_bad_column(&t, "max_norm of -1");
     est_embedding_column(color(&t), 2, EST_EMBEDDING_COLUMN(.collection_name = "x"));
-    feature_bad_column(&t, "which only shared ones have");
+    feature_bad_column(&t, "which only shared embeddings use");
     est_indicator_column(est_numeric_column(t.columns, "n", NULL));
-    feature_bad_column(&t, "an indicator column is for a categorical column");
+    feature_bad_column(&t, "an indicator column needs a categorical column");
     est_weighted_column(est_weighted_column(color(&t), "w"), "v");
-    feature_bad_column(&t, "has weights already");
+    feature_bad_column(&t, "already has weights");
     est_weighted_column(color(&t), NULL);
     feature_bad_column(&t, "needs the name of a feature");
     est_shared_embedding_columns(EST_COLUMNS(color(&t), est_identity_column(t.columns, "i", 3, NULL)), 2, NULL, out);
@@ -307,12 +307,12 @@ TEST(layers_refuse)
 
     refuse(input_layer, "column 0 of 1 is NULL", NULL);
     refuse(input_layer, "wrap it in est_indicator_column or est_embedding_column", bare);
-    refuse(input_layer, "is of sequences; it goes into est_sequence_input_layer", steps);
+    refuse(input_layer, "is a sequence column; use est_sequence_input_layer", steps);
     refuse(linear_model, "\"x\" is a key column, which a linear model cannot take", key);
     refuse(linear_model, "of sequences, which a linear model cannot take", steps);
-    refuse(sequence_layer, "which a sequence input layer cannot take", numbers);
-    refuse(input_layer, "column \"x\" reads the feature \"x\", and there is no such feature", numbers);
-    refuse(linear_model, "column \"x\" reads the feature \"x\", and there is no such feature", bare);
+    refuse(sequence_layer, "which is not a sequence column", numbers);
+    refuse(input_layer, "column \"x\" reads the feature \"x\", but there is no such feature", numbers);
+    refuse(linear_model, "column \"x\" reads the feature \"x\", but there is no such feature", bare);
     (void)input_layer(&t, (est_column_list){ 0 });
     feature_bad_graph(&t, "an input layer needs at least one column");
     feature_end(&t);

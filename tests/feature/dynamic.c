@@ -539,7 +539,7 @@ TEST(refused)
 {
     feature_test t = feature_begin();
 
-    bad(EST_F32, 2, NULL, "not of float32");
+    bad(EST_F32, 2, NULL, "keys of type float32, expected int64 or string");
     bad(EST_I64, 0, NULL, "0 dimensions");
     bad(EST_I64, 2, EST_DYNAMIC(.admit_after = -1), "admit_after -1");
     bad(EST_I64, 2, EST_DYNAMIC(.max_rows = -1), "max_rows -1");

@@ -450,7 +450,7 @@ static void refuse_weights(const char *weights, const char *text)
 
 TEST(weights_that_do_not_line_up)
 {
-    refuse_weights("w", "one is dense and one is ragged");
+    refuse_weights("w", "is dense, the other ragged");
     refuse_weights("few", "column \"word_weighted_by_few\": every row has 2 values and 1 weights");
     refuse_weights("word", "the weights \"word\" are strings");
 }
@@ -529,7 +529,8 @@ static void check_shared(bool v1, const char *table, const char *weights_a, cons
     est_shared_embedding_columns(EST_COLUMNS(a), 2, EST_EMBEDDING_COLUMN(.collection_name = "a_b_shared_embedding"),
                                  odd);
     (void)alone(&t, odd[0]);
-    feature_bad_graph(&t, "wants a table [3,2], but the one of its collection \"a_b_shared_embedding\" is [3,1]");
+    feature_bad_graph(
+        &t, "needs a table of shape [3,2], but the table of its collection \"a_b_shared_embedding\" has shape [3,1]");
     feature_end(&t);
 }
 

@@ -133,7 +133,7 @@ TEST(refusals)
     assert_int_equal(est_parse_spec_create(EST_COLUMNS(x, other), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(
         strstr(est_error_message(),
-               "the column \"x\" wants the feature \"x\" parsed as float32 [2], another one as float32 [1]"));
+               "the column \"x\" needs the feature \"x\" parsed as float32 [2], another one as float32 [1]"));
     assert_int_equal(est_parse_spec_create(EST_COLUMNS(words, cross), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "any number of string, another one as any number of int64"));
     assert_null(spec);
@@ -141,7 +141,7 @@ TEST(refusals)
     assert_ok(est_parse_spec_create(EST_COLUMNS(x), &spec));
     assert_ok(est_parse_spec_add(spec, &label));
     assert_int_equal(est_parse_spec_add(spec, &label), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "\"label\" is parsed already"));
+    assert_non_null(strstr(est_error_message(), "\"label\" is already parsed"));
     assert_int_equal(est_parse_spec_add(spec, &again), EST_INVALID_ARGUMENT);
     assert_int_equal(est_parse_spec_add(spec, &nameless), EST_INVALID_ARGUMENT);
     assert_int_equal(est_parse_spec_add(spec, &odd), EST_INVALID_ARGUMENT);

@@ -384,7 +384,7 @@ TEST(slices)
     check(est_bundle_read(bundle, "hole", &s, &got));
     est_tensor_free(got);
     assert_int_equal(est_bundle_read(bundle, "hole", NULL, &got), EST_NOT_FOUND);
-    assert_non_null(strstr(est_error_message(), "the slices of \"hole\" lack 210 of the elements wanted"));
+    assert_non_null(strstr(est_error_message(), "the slices of \"hole\" lack 210 of the requested elements"));
     assert_int_equal(est_bundle_read(bundle, "twice", NULL, &got), EST_DATA_LOSS);
     s = EST_BUNDLE_SLICE(0, 12, 0, -1, 2, 3);
     assert_int_equal(est_bundle_read(bundle, "whole", &s, &got), EST_INVALID_ARGUMENT);

@@ -160,8 +160,8 @@ TEST(refused)
 {
     est_named_tensors one = EST_NAMED_TENSORS({ "w", ones });
 
-    refused("", one, NULL, "\"\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0");
-    refused(at("no/"), one, NULL, "is no prefix of a checkpoint");
+    refused("", one, NULL, "\"\" is not a valid checkpoint prefix; write one like runs/x/model.ckpt-0");
+    refused(at("no/"), one, NULL, "is not a valid checkpoint prefix");
     refused(at("no/x"), (est_named_tensors){ 0 }, NULL, "needs at least one tensor");
     refused(at("no/x"), EST_NAMED_TENSORS({ "w", ones }, { NULL, ones }), NULL, "tensor 1 to write has no name");
     refused(at("no/x"), EST_NAMED_TENSORS({ "w", NULL }), NULL, "tensor 0 to write has no value");

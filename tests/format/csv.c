@@ -333,7 +333,7 @@ TEST(errors_say_where)
         { "1,2,3.5,4,5", "row 1, column \"i\": \"3.5\" is not an integer" },
         { "1,2,3,9223372036854775808,5", "row 1, column \"l\": \"9223372036854775808\" does not fit int64" },
         { "1,2,3,,5",
-          "row 1, column \"l\": \"\" stands for no value, but one is required; a feature may have a default" },
+          "row 1, column \"l\": \"\" is a missing value, but the column is required; give it a default or leave .required out" },
         { "1,2,3,4", "row 1, 4 fields where 5 are expected: \"1,2,3,4\"" },
         { "", "row 1, 1 field where 5 are expected" },
         { "1,2,3,4,5,6,7", "row 1, 7 fields where 5 are expected" },
@@ -373,7 +373,7 @@ TEST(bad_specs)
         { { .name = "f", .dtype = EST_F32 }, EST_CSV(.delimiter = '"'), "delimiter" },
         { { .name = "f", .dtype = EST_F32 },
           EST_CSV(.field_names = names, .n_fields = 1, .header = true),
-          "header too" },
+          "both field names and .header are set" },
         { { .name = "x", .dtype = EST_F32 }, EST_CSV(.field_names = names, .n_fields = 1), "not among the names" },
         { { .name = "x", .dtype = EST_F32 }, &(est_csv_options){ .delimiter = ';' }, "EST_CSV" },
     };
@@ -384,7 +384,7 @@ TEST(bad_specs)
         expect_error(cases[i].text);
     }
     assert_int_equal(est_csv_decoder_create(twice, 2, NULL, &d), EST_INVALID_ARGUMENT);
-    expect_error("column \"f\" is wanted twice");
+    expect_error("column \"f\" is given twice");
     assert_int_equal(est_csv_decoder_create(twice, 0, NULL, &d), EST_INVALID_ARGUMENT);
     est_csv_decoder_free(NULL);
 }

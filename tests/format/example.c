@@ -416,7 +416,7 @@ TEST(same_name_twice)
     est_example_parser *parser;
 
     assert_int_equal(est_example_parser_create(specs, 2, &parser), EST_INVALID_ARGUMENT);
-    check_error("\"a\" is asked for twice");
+    check_error("\"a\" is requested twice");
     est_example_parser_free(NULL);
 }
 

@@ -105,7 +105,7 @@ TEST(errors)
     expect_bad("", 0, EST_INVALID_ARGUMENT, "not an IDX file");
     expect_bad("\0\0\10", 3, EST_INVALID_ARGUMENT, "not an IDX file");
     expect_bad("\0\1\10\0x", 5, EST_INVALID_ARGUMENT, "not an IDX file");
-    expect_bad("\0\0\12\0x", 5, EST_INVALID_ARGUMENT, "there is no IDX type 0x0a");
+    expect_bad("\0\0\12\0x", 5, EST_INVALID_ARGUMENT, "unknown IDX type 0x0a");
     expect_bad("\0\0\10\11xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 41, EST_INVALID_ARGUMENT, "rank 9");
     expect_bad("\0\0\10\2\0\0\0\1\0", 9, EST_DATA_LOSS, "5 bytes of its 2 dimensions");
     expect_bad("\0\0\10\1\0\0\0\2x", 9, EST_DATA_LOSS, "shape [2] needs 10 bytes, but the file has 9");

@@ -286,7 +286,7 @@ TEST(assets_without_a_constant)
         def_check(asset_graph(&meta, arena));
         def_check(est_meta_graph_def_add_asset(&meta, wrong[i], "words.txt"));
         assert_int_equal(est_meta_graph_def_place_assets(&meta, "/m"), EST_INVALID_ARGUMENT);
-        def_expect_message("the asset words.txt is to go to");
+        def_expect_message("the asset words.txt belongs to");
     }
     def_check(listed_asset("type.googleapis.com/tensorflow.Other", &w));
     def_check(est_meta_graph_def_parse_bytes(def_written(&w), arena, &meta));

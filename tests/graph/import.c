@@ -131,7 +131,7 @@ TEST(refusals)
 
     est_graph_def_init(&f.def, f.arena);
     add_op(&f, "bad", "NoSuchOp", NULL, NULL);
-    expect_refused(&f, EST_UNIMPLEMENTED, "node 'bad' (NoSuchOp)", "no op 'NoSuchOp'");
+    expect_refused(&f, EST_UNIMPLEMENTED, "node 'bad' (NoSuchOp)", "op 'NoSuchOp' is not supported");
     add_op(&f, "bad", "Neg", "missing", NULL);
     expect_refused(&f, EST_INVALID_ARGUMENT, "node 'bad' (Neg)", "input 'missing' is not in the graph");
     add_op(&f, "bad", "Neg", "a:x", NULL);
@@ -152,7 +152,7 @@ TEST(refusals)
     add_op(&f, "", "Neg", "a", NULL);
     expect_refused(&f, EST_INVALID_ARGUMENT, "node 1 (Neg)", "no name");
     (void)est_placeholder(f.graph, "a", EST_F32, EST_SHAPE(1));
-    expect_refused(&f, EST_INVALID_ARGUMENT, "", "a node called 'a' already");
+    expect_refused(&f, EST_INVALID_ARGUMENT, "", "already has a node called 'a'");
     end(&f);
 }
 
@@ -168,7 +168,7 @@ TEST(attributes)
     est_graph_def_set_type(add_op(&f, "bad", "Neg", "a", NULL), "T", (est_dtype)19);
     expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'T': the type DT_HALF (19)");
     est_graph_def_set_b(add_op(&f, "bad", "Neg", "a", NULL), "new", true);
-    expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'new': the op has no such attribute");
+    expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'new': Estoc's op has no such attribute");
     est_graph_def_set_f_list(est_graph_def_add_node(&f.def, "bad", "Squeeze"), "squeeze_dims", (const float[]){ 1 }, 1);
     expect_refused(&f, EST_INVALID_ARGUMENT, "'bad'", "a list of float, expected int");
     est_graph_def_set_type(est_graph_def_add_node(&f.def, "bad", "Const"), "dtype", EST_F32);

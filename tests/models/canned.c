@@ -840,9 +840,9 @@ TEST(arguments)
     REFUSED(est_dnn_classifier, "hidden_units is empty", .columns = columns);
     REFUSED(est_dnn_classifier, "hidden layer 1 has 0 units", .columns = columns, .hidden_units = EST_I64S(4, 0));
     REFUSED(est_dnn_classifier, "dropout is 1", .columns = columns, .hidden_units = units, .dropout = 1);
-    REFUSED(est_dnn_linear_combined_regressor, "linear_columns or dnn_columns", .hidden_units = units);
+    REFUSED(est_dnn_linear_combined_regressor, "linear_columns and dnn_columns are both empty", .hidden_units = units);
     REFUSED(est_dnn_linear_combined_regressor, "hidden_units is empty", .dnn_columns = columns);
-    REFUSED(est_linear_estimator, "est_linear_estimator: it needs a head", .columns = columns);
+    REFUSED(est_linear_estimator, "est_linear_estimator: head is NULL", .columns = columns);
     REFUSED(est_linear_classifier, "est_linear_classifier: a multi-class head needs more than 2 classes, got 1",
             .columns = columns, .n_classes = 1);
     REFUSED(est_linear_classifier, "no optimizer is called 'Adamax'", .columns = columns,
@@ -878,13 +878,13 @@ TEST(bad_columns)
     status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "est_dnn_classifier: ");
-    assert_blamed(status, line, "\"kind\" is a hash bucket column, which an input layer cannot take as it is");
+    assert_blamed(status, line, "\"kind\" is a hash bucket column, which is not dense");
     status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMNS(made, NULL)), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "a linear model: column 1 of 2 is NULL");
     status = est_dnn_linear_combined_regressor(EST_CANNED(.dnn_columns = { &made, 1 }, .hidden_units = units), &e);
     line   = __LINE__ - 1;
-    assert_blamed(status, line, "cannot take as it is");
+    assert_blamed(status, line, "which is not dense");
     assert_refused(est_linear_classifier(EST_CANNED(.columns = { NULL, 3 }), &e),
                    "3 columns given, but the pointer is NULL");
 
@@ -925,7 +925,7 @@ TEST(line_of_a_model)
     status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p));
     assert_blamed(
         status, line,
-        "column \"size\" reads the feature \"size\", and there is no such feature; there are: age, kind, label");
+        "column \"size\" reads the feature \"size\", but there is no such feature; there are: age, kind, label");
     est_graph_where(&file, &noted);
     assert_string_equal(file, ""); /* the noted line is the estimator's own string: it must not outlive it */
     assert_int_equal(noted, 0);

@@ -217,13 +217,13 @@ TEST(labels_that_do_not_fit)
                    "labels 'label' are strings; give the head a label_vocabulary");
     assert_refused(
         build(&(plan){ named }, EST_EVAL, 1, "bought", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
-        "binary head bought: it has a label_vocabulary, so labels 'bought' must be strings, and they are int64");
+        "binary head bought: it has a label_vocabulary, so labels 'bought' must be strings, but they are int64");
     assert_refused(build(&(plan){ three }, EST_EVAL, 3, "kind", of_type(EST_F32, EST_SHAPE(4)), NULL, NULL),
-                   "multi-class head: labels are numbers of classes, int64 or int32, and these are float32");
+                   "multi-class head: labels are float32, expected class numbers");
     assert_refused(build(&(plan){ labels }, EST_EVAL, 3, "label", of_type(EST_I64, EST_SHAPE(4, 2)), NULL, NULL),
                    "the last axis must be 3");
     assert_refused(build(&(plan){ real }, EST_EVAL, 2, "label", of_type(EST_STRING, EST_SHAPE(4, 2)), NULL, NULL),
-                   "labels are numbers, and these are strings");
+                   "labels are strings, expected numbers");
     assert_refused(build(&(plan){ three }, EST_EVAL, 2, "kind", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
                    "multi-class head: logits have shape [?,2], the last of at least two axes must be 3");
     (void)snprintf(where, sizeof where, "head.c:%d: multi-class head: logits", finish_line);
@@ -607,7 +607,7 @@ TEST(label_spec)
     assert_ok(est_parse_spec_create((est_column_list){ 0 }, &spec));
     assert_ok(est_head_parse_spec(binary, spec));
     assert_ok(est_head_parse_spec(real, spec));
-    assert_refused(est_head_parse_spec(tags, spec), "labels 'c' are lists, which have no label_default");
+    assert_refused(est_head_parse_spec(tags, spec), "label_default is set, but labels 'c' are lists");
     assert_refused(est_head_parse_spec(odd, spec),
                    "binary head: label_default has 1 elements of int64, but labels 'd' 1 of float32");
     est_head_free(odd);

@@ -263,7 +263,7 @@ TEST(custom)
     assert_int_equal(est_global_variables(graph).n, 0); /* nothing of this goes into a checkpoint */
     assert_int_equal(est_local_variables(graph).n, 2);
     nn_ready(&f.t);
-    check_metric(&f, "a metric of its own", metric, 1.5 / 9.5 + 8);
+    check_metric(&f, "a custom metric", metric, 1.5 / 9.5 + 8);
     assert_int_equal(nn_read(&f.t, "mine/sums", few, 3), 3);
     assert_near(few[0], 5, 1e-9);
     assert_near(few[1], 3, 1e-9);
@@ -312,10 +312,10 @@ static void refused_custom(int which, const char *text)
 TEST(custom_refused)
 {
     refused_custom(0, "the metric state 's' is int32; it must be float32, float64 or int64");
-    refused_custom(1, "state 1 of the metric is not one that est_metric_state made");
-    refused_custom(2, "needs a state and an update; it has 0 and 1");
-    refused_custom(3, "state 0 of the metric ('s') is changed by none of its updates");
-    refused_custom(4, "update 0 of the metric is no operation of the graph");
+    refused_custom(1, "state 1 of the metric was not created with est_metric_state");
+    refused_custom(2, "needs at least one state and one update, got 0 and 1");
+    refused_custom(3, "no update of the metric changes state 0 ('s')");
+    refused_custom(4, "update 0 of the metric is not an operation of the graph");
     refused_custom(5, "the value of the metric depends on the batch ('batch')");
-    refused_custom(6, "the value of the metric is no node");
+    refused_custom(6, "the value of the metric is not a node");
 }

@@ -34,9 +34,8 @@ int main(int argc, char **argv)
           { GATHER, .in = { VAR(3, 5), INDICES(EST_I64, 4, few) }, .fails = EST_INVALID_ARGUMENT,
             .says = "indices[0] = 7 is not a row of variable 'in0' [3,5]: rows are 0 to 2" },
           { GATHER, .in = { VAR(3, 5), INDICES(EST_I32, 2, below) }, .fails = EST_INVALID_ARGUMENT,
-            .says =
-                "indices[1] = -1 is not a row of variable 'in0' [3,5]: rows are 0 to 2; -1 is what est_lookup gives for an "
-                  "unknown key: set its num_oov_buckets or default_id" },
+            .says = "indices[1] = -1 is not a row of variable 'in0' [3,5]: rows are 0 to 2; est_lookup returns -1 for an "
+                      "unknown key: set its num_oov_buckets or default_id" },
           { GATHER, .in = { SCALAR_VAR, INDICES(EST_I32, 2, few) }, .fails = EST_INVALID_ARGUMENT, .says = "scalar" },
     };
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);

@@ -284,8 +284,8 @@ TEST(not_shared)
            "variable 'w' is float32 [2,3] in replica 0 and float32 [2,4] in replica 1");
     expect(build_other_dtype, 2, EST_INVALID_ARGUMENT, "is float32 [2] in replica 0 and float64 [2]");
     expect(build_missing, 2, EST_INVALID_ARGUMENT,
-           "replica 1 asks for 'weights' (VarHandleOp), which replica 0 has not");
-    expect(build_more, 2, EST_INVALID_ARGUMENT, "or not so often");
+           "replica 1 requests 'weights' (VarHandleOp), which replica 0 did not");
+    expect(build_more, 2, EST_INVALID_ARGUMENT, "or not as often");
     expect(build_other_table, 2, EST_INVALID_ARGUMENT, "vocabulary 'vocabulary' has other keys or another default");
 }
 
