@@ -30,50 +30,66 @@ static void end(cluster *c, long steps)
 
 /* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a save as
  * well as in a step. */
-TEST(ps)
+static void stop_ps(int which)
 {
-    for (int which = 0; which < 2; which++) {
-        cluster       c     = make("steps=400", "timeout=60", "pause_us=2000");
-        cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
-        char          lost[64];
+    cluster       c     = make("steps=400", "timeout=60", "pause_us=2000");
+    cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
+    char          lost[64];
 
-        c.args[3] = "save=1";
-        snprintf(lost, sizeof lost, "nothing came from ps:%d for 1 s", which);
-        cluster_start_all(&c);
-        cluster_wait_step(&c, 20, 20);
-        cluster_signal(ps, SIGSTOP);
-        cluster_wait_log(&c, chief, lost, 20);
-        cluster_wait_log(&c, chief, "Making a new session", 20);
-        cluster_wait_log(&c, cluster_find(&c, "worker", 0), "Making a new session", 20);
-        cluster_signal(ps, SIGCONT);
-        cluster_wait_log(&c, chief, "All variables have values already", 20);
-        cluster_wait_all(&c, 40);
-        end(&c, 400);
-    }
+    c.args[3] = "save=1";
+    snprintf(lost, sizeof lost, "nothing came from ps:%d for 1 s", which);
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(ps, SIGSTOP);
+    cluster_wait_log(&c, chief, lost, 20);
+    cluster_wait_log(&c, chief, "Making a new session", 20);
+    cluster_wait_log(&c, cluster_find(&c, "worker", 0), "Making a new session", 20);
+    cluster_signal(ps, SIGCONT);
+    cluster_wait_log(&c, chief, "All variables have values already", 20);
+    cluster_wait_all(&c, 40);
+    end(&c, 400);
+}
+
+TEST(ps_0_silent)
+{
+    stop_ps(0);
+}
+
+TEST(ps_1_silent)
+{
+    stop_ps(1);
 }
 
 /* A ps that is started anew while the chief waits for the step of a silent worker. The worker, back, can only go on when the
  * chief has given the ps its values, so the chief must not wait for the worker. */
-TEST(ps_anew)
+static void restart_ps(int which)
 {
-    for (int which = 0; which < 2; which++) {
-        cluster       c     = make("steps=60", "timeout=32", "pause_us=10000");
-        cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
-                     *ps = cluster_find(&c, "ps", which);
+    cluster       c     = make("steps=60", "timeout=32", "pause_us=10000");
+    cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
+                 *ps = cluster_find(&c, "ps", which);
 
-        c.args[2] = "silence=60"; /* its turn stays its own */
-        cluster_start_all(&c);
-        cluster_wait_step(&c, 20, 20);
-        cluster_signal(worker, SIGSTOP);
-        cluster_wait_log(&c, chief, ": steps of others are under way", 30); /* after a quarter of the timeout */
-        cluster_signal(ps, SIGKILL);
-        cluster_wait(&c, ps, 10);
-        cluster_start(&c, ps);
-        cluster_wait_log(&c, chief, "Making a new session", 30);
-        cluster_signal(worker, SIGCONT);
-        cluster_wait_all(&c, 60);
-        end(&c, 60);
-    }
+    c.args[2] = "silence=60"; /* its turn stays its own */
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, chief, ": steps of others are under way", 30); /* after a quarter of the timeout */
+    cluster_signal(ps, SIGKILL);
+    cluster_wait(&c, ps, 10);
+    cluster_start(&c, ps);
+    cluster_wait_log(&c, chief, "Making a new session", 30);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_all(&c, 60);
+    end(&c, 60);
+}
+
+TEST(ps_0_restarted)
+{
+    restart_ps(0);
+}
+
+TEST(ps_1_restarted)
+{
+    restart_ps(1);
 }
 
 int main(int argc, char **argv)
