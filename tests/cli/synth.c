@@ -359,7 +359,7 @@ TEST(usage)
     TOOL_OUT(2, "", "--zipf takes a number from 0 to 4", "synth", "-o", out, "--zipf", "nan");
     TOOL_OUT(2, "", "--positive takes a number from 0.001 to 0.999", "synth", "-o", out, "--positive", "0");
     TOOL_OUT(2, "", "--shards takes a number from 1 to 10000", "synth", "-o", out, "--shards", "0");
-    TOOL_OUT(2, "", "is there and is not a regular file", "synth", "-o", tool_dir);
+    TOOL_OUT(2, "", "is there and is not a regular file", "synth", "-o", est_test_root);
     TOOL_OUT(1, "", "no-such-folder/x", "synth", "-o", tool_path("no-such-folder/x.csv"));
     TOOL_OUT(1, "", "no-such-folder/x", "synth", "-o", tool_path("no-such-folder/x.tfrecord"));
     assert_int_equal(tool_count_files("usage"), 0);
@@ -367,5 +367,5 @@ TEST(usage)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

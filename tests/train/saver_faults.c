@@ -159,7 +159,7 @@ static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fi
     est_fault_arm(0);
     if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
     if (status != EST_OK && kind == 0) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-    if (status != EST_OK && kind == 1 && strstr(est_error_message(), test_root) == NULL) {
+    if (status != EST_OK && kind == 1 && strstr(est_error_message(), est_test_root) == NULL) {
         fail_msg("no file is named: %s", est_error_message());
     }
     est_saver_free(saver);
@@ -185,7 +185,7 @@ static void fail_everywhere(est_remote *remote)
             bool saved;
             int  tag;
 
-            remove_dir(at("faults"));
+            est_test_dir_remove(at("faults"));
             save_first(&m, at("faults"));
             saved = save_failing(&m, kind / 2, n, step, &fired);
             assert_null(strstr(names_in(at("faults")), ".tmp-"));
@@ -240,7 +240,7 @@ static void kill_everywhere(est_remote *remote)
             pid_t      child;
             int        tag;
 
-            remove_dir(at("killed"));
+            est_test_dir_remove(at("killed"));
             save_first(&m, at("killed"));
             child = fork();
             if (child == 0) save_until_killed(remote, 1 + kind, n);
@@ -329,7 +329,7 @@ TEST(lost_directory)
     assert_int_equal(n_warnings, 1);
     assert_non_null(strstr(last_warning, "model.ckpt-1.index"));
     assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* S4 */
-    remove_dir(at("lost"));
+    est_test_dir_remove(at("lost"));
     expect_error(save_step(saver, &m, 3), EST_NOT_FOUND, at("lost"));
     est_saver_free(saver);
     est_log_set_sink(NULL, NULL);
@@ -338,5 +338,5 @@ TEST(lost_directory)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }
