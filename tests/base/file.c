@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 /* --- system calls that are written down -------------------------------------------------------------------------- */
@@ -66,24 +67,6 @@ static void expect_calls(const char *want)
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-static char root[64];
-
-static int make_root(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/est-file-XXXXXX");
-    return mkdtemp(root) == NULL;
-}
-
-static int remove_root(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
-
 /* A path under the test's directory; good until the next but one call. */
 static const char *at(const char *name)
 {
@@ -91,7 +74,7 @@ static const char *at(const char *name)
     static int  turn;
 
     turn = !turn;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", root, name);
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", est_test_root, name);
     return paths[turn];
 }
 
@@ -154,7 +137,7 @@ TEST(errors_name_the_path)
     assert_int_equal(est_file_read(at("missing"), &bytes, &size), EST_NOT_FOUND);
     assert_non_null(strstr(est_error_message(), at("missing")));
     assert_non_null(strstr(est_error_message(), strerror(ENOENT)));
-    assert_int_equal(est_file_read(root, &bytes, &size), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_file_read(est_test_root, &bytes, &size), EST_FAILED_PRECONDITION);
     assert_null(bytes);
     assert_int_equal(est_file_replace(at("no/such/dir"), "x", 1), EST_NOT_FOUND);
     assert_non_null(strstr(est_error_message(), "no/such/dir"));
@@ -210,7 +193,7 @@ TEST(relative_paths)
 {
     char *before = getcwd(NULL, 0);
 
-    assert_int_equal(chdir(root), 0);
+    assert_int_equal(chdir(est_test_root), 0);
     assert_int_equal(est_dir_create("rel/dir"), EST_OK);
     assert_int_equal(est_file_replace("plain", "1", 1), EST_OK);
     assert_int_equal(est_file_replace("rel/dir/file", "22", 2), EST_OK);
@@ -352,9 +335,9 @@ TEST(errno_codes)
 /* Whether something could be made, by the nearest directory that is there; nothing is. */
 TEST(directories_to_be)
 {
-    char dir[] = "/tmp/est-file-XXXXXX", path[64];
+    char dir[64], path[96];
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     snprintf(path, sizeof path, "%s/a/b", dir);
     assert_int_equal(est_dir_check(dir), EST_OK);
     assert_int_equal(est_dir_check(path), EST_OK);
@@ -371,10 +354,10 @@ TEST(directories_to_be)
 
 TEST(directories_go_with_all_in_them)
 {
-    char dir[] = "/tmp/est-file-XXXXXX", inner[64], file[64], outside[] = "/tmp/est-file-XXXXXX", link[64], kept[64];
+    char dir[64], inner[96], file[96], outside[64], link[96], kept[96];
 
-    assert_non_null(mkdtemp(dir));
-    assert_non_null(mkdtemp(outside));
+    est_test_dir(dir);
+    est_test_dir(outside);
     snprintf(inner, sizeof inner, "%s/a/b", dir);
     snprintf(file, sizeof file, "%s/a/b/file", dir);
     snprintf(link, sizeof link, "%s/a/link", dir);
@@ -393,5 +376,5 @@ TEST(directories_go_with_all_in_them)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], SAY_NAME) == 0) return say_name();
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

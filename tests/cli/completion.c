@@ -14,7 +14,7 @@ static void expect_completions(const char *words, const char *want)
     snprintf(command, sizeof command,
              "cd %s && bash --norc -c 'source <(%s completion bash)\n"
              "COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _estoc; echo \"${COMPREPLY[*]}\"'",
-             tool_dir, EST_TOOL, words);
+             est_test_root, EST_TOOL, words);
     pipe = popen(command, "re");
     assert_non_null(pipe);
     n      = fread(got, 1, sizeof got - 1, pipe);
@@ -111,5 +111,5 @@ TEST(wrong_usage)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -504,5 +504,5 @@ TEST(interrupted_first_pass)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

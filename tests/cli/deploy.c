@@ -42,10 +42,10 @@ static int make_step(void **state)
 {
     char path[4096];
 
-    if (tool_dir_make(state) != 0) return 1;
+    if (est_test_root_make(state) != 0) return 1;
     tool_write_text("scontrol", "#!/bin/sh\n[ \"$*\" = 'show hostnames n[01-02],m5' ] && printf 'n01\\nn02\\nm5\\n'\n");
     chmod(tool_path("scontrol"), 0700);
-    snprintf(path, sizeof path, "%s:%s", tool_dir, getenv("PATH"));
+    snprintf(path, sizeof path, "%s:%s", est_test_root, getenv("PATH"));
     setenv("PATH", path, 1);
     setenv("SLURM_JOB_ID", "1234", 1);
     setenv("SLURM_STEP_NODELIST", "n[01-02],m5", 1);
@@ -138,5 +138,5 @@ TEST(refusals)
 
 int main(void)
 {
-    return est_test_run(make_step, tool_dir_remove);
+    return est_test_run(make_step, est_test_root_remove);
 }

@@ -73,7 +73,7 @@ TEST(environment, .setup_func = clear_environment)
     expect_line(0, "ESTOC_LOG", "warn,JSON", "ESTOC_LOG", "ok     warn,JSON");
     expect_line(0, "ESTOC_LOG", "warn,yaml", "ESTOC_LOG", "note   \"warn,yaml\" is no level");
     expect_line(0, "ESTOC_LOG", "loud", "ESTOC_LOG", "note   \"loud\" is no level");
-    expect_line(0, "TMPDIR", tool_dir, "TMPDIR", tool_dir);
+    expect_line(0, "TMPDIR", est_test_root, "TMPDIR", est_test_root);
     expect_line(1, "TMPDIR", "/nowhere/at/all", "TMPDIR",
                 "BAD    /nowhere/at/all: cannot make a file there: No such file");
     assert_int_equal(tool_count_files("estoc-doctor"), 0);
@@ -188,5 +188,5 @@ TEST(wrong_usage)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -171,5 +171,5 @@ TEST(every_byte)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

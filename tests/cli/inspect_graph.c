@@ -259,13 +259,13 @@ TEST(every_byte)
 static int set_up(void **state)
 {
     arena = est_arena_create();
-    return arena == NULL || tool_dir_make(state);
+    return arena == NULL || est_test_root_make(state);
 }
 
 static int tear_down(void **state)
 {
     est_arena_free(arena);
-    return tool_dir_remove(state);
+    return est_test_root_remove(state);
 }
 
 int main(void)

@@ -201,7 +201,7 @@ TEST(unreadable, .teardown_func = be_root_again)
 {
     tool_write_text("secret", "");
     assert_int_equal(chmod(tool_path("secret"), 0), 0);
-    assert_int_equal(chmod(tool_dir, 0711), 0); /* the way to it is open */
+    assert_int_equal(chmod(est_test_root, 0711), 0); /* the way to it is open */
     tool_as_nobody = true;
     TOOL_OUT(3, "", "secret: Permission denied", "inspect", tool_path("secret"));
 }
@@ -256,5 +256,5 @@ TEST(output)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -60,12 +60,12 @@ static inline const char *changed(const char *find, const char *put)
 
 static inline int enter_dir(void **state)
 {
-    return tool_dir_make(state) != 0 || chdir(tool_dir) != 0;
+    return est_test_root_make(state) != 0 || chdir(est_test_root) != 0;
 }
 
 static inline int leave_dir(void **state)
 {
-    return chdir("/") != 0 || tool_dir_remove(state) != 0;
+    return chdir("/") != 0 || est_test_root_remove(state) != 0;
 }
 
 #endif

@@ -204,7 +204,7 @@ TEST(certificates_of_a_run)
 {
     tool_run run;
 
-    setenv("TMPDIR", tool_dir, 1);
+    setenv("TMPDIR", est_test_root, 1);
     run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c",
                "cat $ESTOC_CERTS/ca.pem $ESTOC_CERTS/cert.pem $ESTOC_CERTS/key.pem; stat -c %a $ESTOC_CERTS");
     assert_int_equal(count_parts(run.out, "-----BEGIN "), 3);
@@ -598,7 +598,7 @@ TEST(killed_launcher)
     int     pids[4];
     int64_t deadline = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
-    setenv("TMPDIR", tool_dir, 1);
+    setenv("TMPDIR", est_test_root, 1);
     r = start(TOOL_ARGV("launch", "--", "sh", "-c", "trap '' TERM INT HUP; " WITH_CHILD "wait"));
     unsetenv("TMPDIR");
     watch_pids(&r, &pids[0], &pids[1]);
@@ -639,5 +639,5 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "task") == 0) return be_task(false);
     if (argc > 1 && strcmp(argv[1], "task-no-chief") == 0) return be_task(true);
     if (argc > 1 && strcmp(argv[1], "show") == 0) return show_variables();
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -387,5 +387,5 @@ TEST(wrong_usage)
 
 int main(void)
 {
-    return est_test_run_apart(tool_dir_make, tool_dir_remove);
+    return est_test_run_apart(est_test_root_make, est_test_root_remove);
 }

@@ -65,7 +65,7 @@ static int make_run(void **state)
     static const scalar eval[]     = { { 7, "accuracy", 0.5f }, { 7, "loss", NAN } };
     static const scalar other[]    = { { 5, "loss", 0.75f } };
 
-    if (tool_dir_make(state) != 0) return 1;
+    if (est_test_root_make(state) != 0) return 1;
     make_dir("run");
     write_checkpoint("run/model.ckpt-5", 5);
     write_checkpoint("run/model.ckpt-7", 7);
@@ -278,5 +278,5 @@ TEST(damaged_checkpoint)
 
 int main(void)
 {
-    return est_test_run(make_run, tool_dir_remove);
+    return est_test_run(make_run, est_test_root_remove);
 }

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 #define TOOL_DEADLINE_SECS 60 /* the system ends a run that takes longer */
@@ -32,29 +32,9 @@ typedef struct tool_run {
     size_t out_size;
 } tool_run;
 
-static char tool_dir[64];   /* made by tool_dir_make, removed by tool_dir_remove */
 static bool tool_as_nobody; /* root runs the tool as a user who may not read everything */
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
-
-static inline int tool_dir_make(void **state)
-{
-    (void)state;
-    snprintf(tool_dir, sizeof tool_dir, "/tmp/est-cli-XXXXXX");
-    return mkdtemp(tool_dir) == NULL;
-}
-
-static inline int tool_remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
-static inline int tool_dir_remove(void **state)
-{
-    (void)state;
-    return nftw(tool_dir, tool_remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 /* A path in the temporary directory; good until eight more were asked for. */
 static inline const char *tool_path(const char *name)
@@ -63,7 +43,7 @@ static inline const char *tool_path(const char *name)
     static int  next;
     char       *path = paths[next++ % 8];
 
-    snprintf(path, sizeof paths[0], "%s/%s", tool_dir, name);
+    snprintf(path, sizeof paths[0], "%s/%s", est_test_root, name);
     return path;
 }
 
@@ -109,7 +89,7 @@ __attribute__((noinline, unused)) static char *tool_read_file(const char *path, 
 /* How many files are in the temporary directory whose names begin like this. */
 static inline int tool_count_files(const char *beginning)
 {
-    DIR           *handle = opendir(tool_dir);
+    DIR           *handle = opendir(est_test_root);
     struct dirent *item;
     int            n = 0;
 
@@ -151,8 +131,8 @@ static inline tool_run tool_start(const char *const *argv, int out_fd)
     pid_t    child;
     tool_run run = { 0 };
 
-    snprintf(out_path, sizeof out_path, "%s.out", tool_dir);
-    snprintf(err_path, sizeof err_path, "%s.err", tool_dir);
+    snprintf(out_path, sizeof out_path, "%s.out", est_test_root);
+    snprintf(err_path, sizeof err_path, "%s.err", est_test_root);
     out   = tool_open_new(out_path);
     err   = tool_open_new(err_path);
     child = fork();

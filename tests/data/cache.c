@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "support/data_test.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 static char folder[64];
@@ -23,8 +24,7 @@ static char path[96];
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/est-cache-XXXXXX");
-    if (mkdtemp(folder) == NULL) return 1;
+    est_test_dir(folder);
     snprintf(path, sizeof path, "%s/rows.cache", folder);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "data/stage.h"
 #include "support/data_test.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 static char dir[64];
@@ -17,8 +18,8 @@ static char dir[64];
 static int make_dir(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/est-peek-XXXXXX");
-    return mkdtemp(dir) == NULL || chdir(dir) != 0;
+    est_test_dir(dir);
+    return chdir(dir);
 }
 
 static int remove_dir(void **state)

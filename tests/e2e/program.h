@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 #define PROGRAM_DEADLINE_SECS 100 /* the system ends a run that takes longer */
@@ -42,20 +42,15 @@ typedef struct program {
 static inline int program_setup(void **state)
 {
     (void)state;
-    snprintf(program_dir, sizeof program_dir, "/tmp/est-e2e-XXXXXX");
-    return mkdtemp(program_dir) == NULL || setenv("TMPDIR", program_dir, 1) != 0;
-}
-
-static inline int program_remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info, (void)kind, (void)place;
-    return remove(path);
+    est_test_dir(program_dir);
+    return setenv("TMPDIR", program_dir, 1);
 }
 
 static inline int program_teardown(void **state)
 {
     (void)state;
-    return nftw(program_dir, program_remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    est_test_dir_remove(program_dir);
+    return 0;
 }
 
 /* A path in the test's directory; good until eight more were asked for. */

@@ -12,10 +12,11 @@
 #include "base/json.h"
 #include "estimator/run_config.h"
 #include "estoc/log.h"
+#include "support/dir_test.h"
 #include "support/locale_test.h"
 #include "support/test.h"
 
-static char logged[8192], scratch[] = "/tmp/est-run-config-XXXXXX";
+static char logged[8192], scratch[64];
 
 static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
 {
@@ -32,7 +33,7 @@ static int setup(void **state)
     unsetenv("TF_CONFIG");
     est_log_set_level(EST_LOG_INFO);
     est_log_set_sink(keep_line, NULL);
-    if (mkdtemp(scratch) == NULL) return 1;
+    est_test_dir(scratch);
     return setenv("TMPDIR", scratch, 1);
 }
 

@@ -85,7 +85,7 @@ TEST(exports)
     tear_down(&f);
 }
 
-TEST(checkpoints, .setup_func = make_root, .teardown_func = remove_root)
+TEST(checkpoints, .setup_func = est_test_root_make, .teardown_func = est_test_root_remove)
 {
     assert_ok(est_dir_create(at("tiny")));
     mount_small(at("tiny"), "size=1m");

@@ -12,6 +12,7 @@
 #include "estoc/checkpoint.h"
 #include "estoc/saver.h"
 #include "format/bundle.h"
+#include "support/dir_test.h"
 #include "support/feature_test.h"
 
 #define WEIGHTS "input_layer/key_dynamic_embedding/embedding_weights"
@@ -333,12 +334,12 @@ static void copy_without_mark(const char *from, const char *to)
 /* Keys of strings are others than those of integers: the rows there are would never be found. */
 TEST(other_keys)
 {
-    recipe     r     = { .optimizer = est_adagrad(0.2, NULL) };
-    char       dir[] = "/tmp/estoc-dynamic-XXXXXX", path[EST_CHECKPOINT_PATH_MAX], old[EST_CHECKPOINT_PATH_MAX + 4];
+    recipe     r = { .optimizer = est_adagrad(0.2, NULL) };
+    char       dir[64], path[EST_CHECKPOINT_PATH_MAX], old[EST_CHECKPOINT_PATH_MAX + 4];
     est_saver *saver = NULL;
     model      m     = open_model(&r), strings, same;
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 5; step++) (void)train_step(&m, step, 10);
     assert_ok(est_saver_save(saver, m.session, 5, NULL, path));
@@ -363,13 +364,13 @@ TEST(other_keys)
 /* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
 TEST(fewer_rows_that_fit)
 {
-    recipe     r     = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
-    char       dir[] = "/tmp/estoc-dynamic-XXXXXX";
+    recipe     r = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
+    char       dir[64];
     est_saver *saver = NULL;
     model      m     = open_model(&r), fewer;
     int64_t    n;
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 20; step++) (void)train_step(&m, step, 10);
     n = rows_of(&m);
@@ -394,11 +395,11 @@ TEST(resumed_is_undisturbed)
     enum { KEYS = 100 };
     const est_dynamic_options *options = EST_DYNAMIC(.admit_after = 2, .max_rows = 24, .max_age = 6);
     recipe                     r       = { .dynamic = options, .optimizer = est_adagrad(0.2, NULL) };
-    char                       dir[]   = "/tmp/estoc-dynamic-XXXXXX";
-    est_saver                 *saver   = NULL;
-    model                      m       = open_model(&r), resumed;
+    char                       dir[64];
+    est_saver                 *saver = NULL;
+    model                      m     = open_model(&r), resumed;
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 20; step++) (void)train_step(&m, step, KEYS);
     assert_int_equal(rows_of(&m), 24);
@@ -439,13 +440,13 @@ static int64_t stored_rows(const est_checkpoint *checkpoint, const char *name)
  * slots. */
 TEST(checkpoint_has_rows_of_keys)
 {
-    recipe          r      = { .optimizer = est_adagrad(0.2, NULL) };
-    char            dir[]  = "/tmp/estoc-dynamic-XXXXXX", path[EST_CHECKPOINT_PATH_MAX];
+    recipe          r = { .optimizer = est_adagrad(0.2, NULL) };
+    char            dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_saver      *saver  = NULL;
     est_checkpoint *stored = NULL;
     model           m      = open_model(&r), looks;
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     assert_ok(est_saver_create(dir, NULL, &saver));
     for (int64_t step = 0; step < 2; step++) {
         int64_t n = rows_of(&m);

@@ -7,6 +7,7 @@
 
 #include "estoc/saver.h"
 #include "runtime/session.h"
+#include "support/dir_test.h"
 #include "support/feature_test.h"
 
 static est_node layer(feature_test *t, est_column_list columns)
@@ -549,7 +550,7 @@ static void save_table(char *dir, const float *values)
     est_saver *saver = NULL;
     est_node   table = est_weight(t.graph, "weights", EST_SHAPE(3, 2), NULL);
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     est_variable_initializer(table, est_const_f32(t.graph, EST_SHAPE(3, 2), values));
     nn_ready(&t);
     assert_ok(est_saver_create(dir, NULL, &saver));
@@ -578,7 +579,7 @@ TEST(first_values_from_a_checkpoint)
 {
     static const float values[] = { 1, 2, 3, 4, 5, 6 };
     feature_test       t        = feature_begin();
-    char               dir[]    = "/tmp/estoc-stored-XXXXXX", command[64];
+    char               dir[64];
     est_node           y;
 
     save_table(dir, values);
@@ -590,8 +591,7 @@ TEST(first_values_from_a_checkpoint)
                   "embedding column \"id_embedding\" is float32 [4,2], but weights in the checkpoint");
     refuse_stored(3, dir, "other", "embedding column \"id_embedding\"");
     refuse_stored(3, "/nowhere", "weights", "/nowhere");
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    assert_int_equal(system(command), 0);
+    est_test_dir_remove(dir);
     feature_end(&t);
 }
 

@@ -14,25 +14,8 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/dir_test.h"
 #include "support/test.h"
-
-static char root[64];
-
-static int make_root(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/est-bundle-XXXXXX");
-    return mkdtemp(root) == NULL;
-}
-
-static int remove_root(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
 
 /* A path under the test's directory; good for the next three calls. */
 static const char *at(const char *name)
@@ -41,7 +24,7 @@ static const char *at(const char *name)
     static int  turn;
 
     turn = (turn + 1) % 4;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", root, name);
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", est_test_root, name);
     return paths[turn];
 }
 
@@ -202,7 +185,7 @@ TEST(round_trip)
     const size_t       aligns[]  = { 0, 64, 4096 };
     est_tensor        *tensors[16];
     int                n          = 0;
-    const est_str      strings[2] = { { "a\0b", 3 }, { root, 1 } };
+    const est_str      strings[2] = { { "a\0b", 3 }, { est_test_root, 1 } };
     char              *long_text  = malloc(200000);
     est_bundle_writer *writer;
     est_bundle        *bundle;
@@ -445,7 +428,7 @@ TEST(merge)
     est_bundle       *bundle;
     est_tensor       *got;
 
-    for (int i = 0; i < 3; i++) snprintf(parts[i], sizeof parts[i], "%s/part-%05d-of-00003", root, i);
+    for (int i = 0; i < 3; i++) snprintf(parts[i], sizeof parts[i], "%s/part-%05d-of-00003", est_test_root, i);
     write_part(parts[0], 0, false);
     write_part(parts[1], 5, true); /* no tensors: leaves no data file */
     write_part(parts[2], 1, false);
@@ -494,7 +477,7 @@ static void write_old(const char *prefix, const char *name)
 /* How many files of the root start like that. */
 static int count_files(const char *start)
 {
-    DIR           *handle = opendir(root);
+    DIR           *handle = opendir(est_test_root);
     struct dirent *entry;
     int            n = 0;
 
@@ -511,7 +494,7 @@ TEST(merge_failures)
     char              parts[2][256];
     const char *const list[2] = { parts[0], parts[1] };
 
-    for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/fragment%d", root, i);
+    for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/fragment%d", est_test_root, i);
     for (int old = 0; old < 3; old++) { /* data files of the one before */
         bool fired = true;
 
@@ -669,7 +652,7 @@ TEST(write_as_tensorflow)
         char path[1024], ours[1024];
 
         snprintf(path, sizeof path, GOLDEN "tensorflow.ckpt%s", suffix[i]);
-        snprintf(ours, sizeof ours, "%s/same%s", root, suffix[i]);
+        snprintf(ours, sizeof ours, "%s/same%s", est_test_root, suffix[i]);
         check(est_file_read(path, &want, &size));
         expect_file(ours, want, size);
         est_free(want);
@@ -798,5 +781,5 @@ TEST(failures)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 #define ROWS 3000001 /* a little over two blocks of int32; slices start within blocks */
@@ -26,8 +27,7 @@ static int make_checkpoint(void **state)
     est_bundle_slice   slice[2] = { EST_BUNDLE_SLICE(0, 1000), EST_BUNDLE_SLICE(1000, ROWS - 1000) };
 
     (void)state;
-    snprintf(folder, sizeof folder, "%s/est-reader-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (mkdtemp(folder) == NULL) return -1;
+    est_test_dir(folder);
     snprintf(prefix, sizeof prefix, "%s/c", folder);
     snprintf(data_path, sizeof data_path, "%s.data-00000-of-00001", prefix);
     assert_int_equal(est_tensor_create(EST_I32, full, &all), EST_OK);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 /* Stands in for the C library's, to count. */
@@ -35,8 +36,7 @@ static char folder[64], prefix[96];
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/est-bundle-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (mkdtemp(folder) == NULL) return -1;
+    est_test_dir(folder);
     snprintf(prefix, sizeof prefix, "%s/c", folder);
     return 0;
 }

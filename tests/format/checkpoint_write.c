@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "estoc/checkpoint.h"
 #include "estoc/log.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 static char        root[64];
@@ -28,8 +29,7 @@ static int begin(void **state)
     const est_str strings[] = { { "one", 3 }, { "", 0 }, { "a\0b", 3 } };
 
     (void)state;
-    snprintf(root, sizeof root, "/tmp/est-write-XXXXXX");
-    if (mkdtemp(root) == NULL) return 1;
+    est_test_dir(root);
     check(est_tensor_f32(EST_SHAPE(2, 2), (const float[]){ 1, 1, 1, 1 }, &ones));
     check(est_tensor_f32(EST_SHAPE(2, 2), (const float[]){ 2, 2, 2, 2 }, &twos));
     check(est_tensor_create_from(EST_STRING, EST_SHAPE(3), strings, &words));

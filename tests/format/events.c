@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/tensorflow.events"
@@ -25,8 +26,7 @@ static char dir[64], first[128], second[128];
 static int make_dir(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/est-events-XXXXXX");
-    if (mkdtemp(dir) == NULL) return 1;
+    est_test_dir(dir);
     snprintf(first, sizeof first, "%s/events.out.tfevents.0000000001.h", dir);
     snprintf(second, sizeof second, "%s/events.out.tfevents.0000000002.h.v2", dir);
     return 0;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "net/certificates.h"
 #include "net/tls.h"
+#include "support/dir_test.h"
 #include "support/test.h"
 
 static X509 *read_certificate(const char *folder, const char *name)
@@ -33,13 +34,13 @@ static X509 *read_certificate(const char *folder, const char *name)
 
 TEST(make)
 {
-    char        folder[64] = "/tmp/est-cert-XXXXXX", path[128], name[128];
+    char        folder[64], path[128], name[128];
     X509       *authority, *cert;
     EVP_PKEY   *key;
     struct stat info;
     int         days, secs;
 
-    assert_non_null(mkdtemp(folder));
+    est_test_dir(folder);
     snprintf(path, sizeof path, "%s/new/deeper", folder);
     assert_int_equal(est_certificates_make(path, "ads", 0), EST_OK);
     authority = read_certificate(path, "ca.pem");
@@ -69,9 +70,9 @@ TEST(make)
 /* A failure leaves nothing of its own, and what was there before. */
 TEST(failure_leaves_nothing)
 {
-    char folder[64] = "/tmp/est-cert-XXXXXX", path[128];
+    char folder[64], path[128];
 
-    assert_non_null(mkdtemp(folder));
+    est_test_dir(folder);
     snprintf(path, sizeof path, "%s/key.pem", folder);
     assert_int_equal(est_file_replace(path, "mine", 4), EST_OK);
     assert_int_equal(est_certificates_make(folder, "", 1), EST_ALREADY_EXISTS);
@@ -94,10 +95,10 @@ static void count_warnings(void *user, est_log_level level, int64_t wall_ns, con
 /* A key that others can read is warned of, once. */
 TEST(open_key)
 {
-    char             folder[64] = "/tmp/est-cert-XXXXXX", path[128];
+    char             folder[64], path[128];
     est_tls_context *context;
 
-    assert_non_null(mkdtemp(folder));
+    est_test_dir(folder);
     assert_int_equal(est_certificates_make(folder, "", 1), EST_OK);
     snprintf(path, sizeof path, "%s/key.pem", folder);
     est_log_set_sink(count_warnings, NULL);
@@ -113,9 +114,9 @@ TEST(open_key)
 
 TEST(limits)
 {
-    char folder[64] = "/tmp/est-cert-XXXXXX", job[100];
+    char folder[64], job[100];
 
-    assert_non_null(mkdtemp(folder));
+    est_test_dir(folder);
     memset(job, 'j', sizeof job);
     job[63] = '\0'; /* the longest name of a job */
     assert_int_equal(est_certificates_make(folder, job, 1), EST_OK);

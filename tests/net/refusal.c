@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "net/frame.h"
+#include "support/dir_test.h"
 #include "support/net_test.h"
 
 /* --- the log --------------------------------------------------------------------------------------------------------- */
@@ -502,14 +503,14 @@ static void trust_both(const char *to, const char *folder, const char *other)
 
 TEST(certificates)
 {
-    char      other[] = "/tmp/est-net-XXXXXX", expired[] = "/tmp/est-net-XXXXXX", both[] = "/tmp/est-net-XXXXXX";
+    char      other[64], expired[64], both[64];
     net_test  server, client;
     est_link *link;
     est_net  *net;
 
-    assert_non_null(mkdtemp(other));
-    assert_non_null(mkdtemp(expired));
-    assert_non_null(mkdtemp(both));
+    est_test_dir(other);
+    est_test_dir(expired);
+    est_test_dir(both);
     net_check(est_certificates_make(other, "job", 0));
     net_check(est_certificates_make(expired, "job", -1)); /* valid for no time at all, a day ago */
     trust_both(both, net_test_certificates(), expired);

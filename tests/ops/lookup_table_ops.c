@@ -16,10 +16,11 @@
 #include "graph/lower.h"
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
+#include "support/dir_test.h"
 #include "support/graph_test.h"
 #include "support/test.h"
 
-static char folder[] = "/tmp/estoc-lookup-XXXXXX";
+static char folder[64];
 
 static void ok(est_status status)
 {
@@ -34,7 +35,7 @@ static void says(const char *text)
 /* The path of a file with these bytes; good until the next call. */
 static const char *file_of(const char *bytes, size_t size)
 {
-    static char path[64];
+    static char path[96];
 
     snprintf(path, sizeof path, "%s/words.txt", folder);
     ok(est_file_replace(path, bytes, size));
@@ -585,7 +586,7 @@ TEST(graphs_with_tables_travel)
 
 TEST(a_table_is_filled_once_a_session)
 {
-    char         path[64];
+    char         path[96];
     est_graph   *g;
     est_session *session = NULL;
     est_tensor  *out = NULL, *key = strings(1, (const char *const[]){ "b" });
@@ -615,7 +616,7 @@ TEST(a_table_is_filled_once_a_session)
 /* The operation that fills a table may be run by hand, as TensorFlow's programs do: the same entries are fine, others not. */
 TEST(filling_again_changes_nothing)
 {
-    char         path[64];
+    char         path[96];
     est_graph   *g       = test_graph();
     est_session *session = NULL;
     est_node     t, init;
@@ -680,7 +681,7 @@ static est_status make_and_run(const char *path)
 
 TEST(failed_allocations_are_reported)
 {
-    char path[64];
+    char path[96];
     bool fired = true;
 
     snprintf(path, sizeof path, "%s", file_with("a\nb\n"));
@@ -698,7 +699,8 @@ TEST(failed_allocations_are_reported)
 static int make_folder(void **state)
 {
     (void)state;
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    est_test_dir(folder);
+    return 0;
 }
 
 static int remove_folder(void **state)

@@ -449,7 +449,7 @@ TEST(save_and_restore)
     est_saver   *saver;
     char         path[EST_CHECKPOINT_PATH_MAX];
 
-    assert_ok(est_saver_create(test_root, NULL, &saver));
+    assert_ok(est_saver_create(est_test_root, NULL, &saver));
     train(waits, ids, splits, target);
     assert_ok(est_saver_save(saver, waits, 3, NULL, path));
     assert_true(est_lazy_wait(find(waits, "table")));
@@ -526,7 +526,7 @@ static void compare_snapshot(est_optimizer optimizer, bool by_rows)
     writer       w;
     void        *written;
 
-    snprintf(w.prefix, sizeof w.prefix, "%s/snapshot", test_root);
+    snprintf(w.prefix, sizeof w.prefix, "%s/snapshot", est_test_root);
     train(waits, ids, splits, target);
     train(other, ids, splits, target);
     w.snapshot = take_snapshot(waits);
@@ -713,7 +713,7 @@ TEST(failed_allocations)
     int64_t    n;
 
     (void)add_table(graph);
-    assert_ok(est_saver_create(test_root, NULL, &saver));
+    assert_ok(est_saver_create(est_test_root, NULL, &saver));
     for (n = 1; status != EST_OK; n++) {
         est_fault_arm_alloc(n);
         status = live(graph, saver);
@@ -729,5 +729,5 @@ TEST(failed_allocations)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -112,7 +112,7 @@ TEST(snapshot_stands_still)
     assert_ok(est_store_snapshot(store, &entry, 1, &snapshot));
     est_snapshot_end(snapshot);
     assert_int_equal(est_snapshot_write(snapshot, at("ended")), EST_ABORTED);
-    assert_null(strstr(names_in(test_root), "ended"));
+    assert_null(strstr(names_in(est_test_root), "ended"));
     assert_ok(est_store_snapshot(store, &entry, 1, &other));
     est_store_free(store);
     assert_int_equal(est_snapshot_write(other, at("ended")), EST_ABORTED);
@@ -136,7 +136,7 @@ TEST(snapshot_refused)
     assert_ok(est_store_snapshot(store, entries, 2, &snapshot));
     expect_error(est_snapshot_write(snapshot, at("refused")), EST_INVALID_ARGUMENT, "'other' has a NaN");
     est_snapshot_free(snapshot);
-    assert_null(strstr(names_in(test_root), "refused"));
+    assert_null(strstr(names_in(est_test_root), "refused"));
     est_store_find(store, "w")->initialized = false;
     assert_int_equal(est_store_find_nan(store, entries, 2), -1); /* what has no value has no NaN */
     expect_error(est_store_snapshot(store, entries, 2, &snapshot), EST_FAILED_PRECONDITION, "'w' has no value");
@@ -430,5 +430,5 @@ TEST(no_memory)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

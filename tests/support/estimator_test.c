@@ -3,69 +3,13 @@
  * See estimator_test.h. */
 #include "support/estimator_test.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ROWS     64
-#define DIRS_MAX 256 /* at once */
-
-/* Directories that are there, by the process that made them: one that was forked leaves its parent's alone. */
-static struct {
-    char  path[64]; /* "": free */
-    pid_t owner;
-} dirs[DIRS_MAX];
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info, (void)kind, (void)place;
-    return remove(path) != 0 && errno != ENOENT; /* someone else was quicker */
-}
-
-/* Of tests that failed. */
-static void remove_left(void)
-{
-    for (int i = 0; i < DIRS_MAX; i++) {
-        if (dirs[i].path[0] != '\0' && dirs[i].owner == getpid())
-            nftw(dirs[i].path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    }
-}
-
-static void remember(const char *dir)
-{
-    static bool registered;
-    int         i = 0;
-
-    if (!registered) assert_int_equal(atexit(remove_left), 0);
-    registered = true;
-    while (i < DIRS_MAX && dirs[i].path[0] != '\0') i++;
-    assert_true(i < DIRS_MAX);
-    snprintf(dirs[i].path, sizeof dirs[i].path, "%s", dir);
-    dirs[i].owner = getpid();
-}
-
-void est_test_dir(char out[64])
-{
-    snprintf(out, 64, "/dev/shm/est-estimator-XXXXXX"); /* in memory, if it can be: runs sync many files */
-    if (mkdtemp(out) == NULL) {
-        snprintf(out, 64, "/tmp/est-estimator-XXXXXX");
-        assert_non_null(mkdtemp(out));
-    }
-    remember(out);
-}
-
-/* Without a process: the tests of faults remove thousands. */
-void est_test_dir_remove(const char *dir)
-{
-    if (nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) assert_int_equal(errno, ENOENT); /* it was not there */
-    for (int i = 0; i < DIRS_MAX; i++) {
-        if (strcmp(dirs[i].path, dir) == 0) dirs[i].path[0] = '\0';
-    }
-}
+#define ROWS 64
 
 est_status est_test_kill(est_hook *hook, est_loop *loop)
 {

@@ -6,11 +6,8 @@
 #define EST_TESTS_ESTIMATOR_TEST_H
 
 #include "estoc/estoc.h"
+#include "support/dir_test.h"
 #include "support/test.h"
-
-/* A new directory, removed with all in it by est_test_dir_remove, or when the program ends. */
-void est_test_dir(char out[64]);
-void est_test_dir_remove(const char *dir);
 
 /* y = 2 a - b + noise over 64 rows, batches of 8; shuffled and repeated in training, once otherwise. `user` may point to
  * an int64 that limits the passes in training. */

@@ -2,6 +2,7 @@
  *
  * The C side of the interop tests: starts Python, talks to it over two pipes, one line a request and one an answer. */
 #include "support/interop.h"
+#include "support/dir_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +53,8 @@ int interop_start(void **state)
     int in[2], out[2];
 
     (void)state;
-    snprintf(root, sizeof root, "/tmp/est-interop-XXXXXX");
-    if (mkdtemp(root) == NULL || pipe2(in, O_CLOEXEC) != 0 ||
+    est_test_dir(root);
+    if (pipe2(in, O_CLOEXEC) != 0 ||
         pipe2(out, O_CLOEXEC) != 0) { /* tasks of a cluster that a test starts must not keep Python waiting */
         return 1;
     }
@@ -73,14 +74,12 @@ int interop_start(void **state)
 
 int interop_stop(void **state)
 {
-    char command[128];
-
     (void)state;
     if (to_other != NULL) fclose(to_other); /* the end of its input ends it */
     if (other > 0) waitpid(other, NULL, 0);
     if (from_other != NULL) fclose(from_other);
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
+    est_test_dir_remove(root);
+    return 0;
 }
 
 void interop_ask(const char *request)

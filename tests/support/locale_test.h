@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/dir_test.h"
 #include "support/test.h"
 
 /* glibc's LC_NUMERIC: a number that says what it is, how many parts there are, where they begin; then the parts: the
@@ -36,9 +37,9 @@ static inline void locale_write_numeric(const char *path)
 /* From here to locale_point the program writes 0.25 as 0,25. */
 static inline void locale_comma(void)
 {
-    char dir[] = "/tmp/est-locale-XXXXXX", folder[64], path[80], text[8];
+    char dir[64], folder[96], path[128], text[8];
 
-    assert_non_null(mkdtemp(dir));
+    est_test_dir(dir);
     snprintf(folder, sizeof folder, "%s/comma", dir);
     snprintf(path, sizeof path, "%s/LC_NUMERIC", folder);
     assert_int_equal(mkdir(folder, 0700), 0);
@@ -46,7 +47,7 @@ static inline void locale_comma(void)
     assert_int_equal(setenv("LOCPATH", dir, 1), 0);
     assert_non_null(setlocale(LC_NUMERIC, "comma"));
     unsetenv("LOCPATH");
-    assert_int_equal(unlink(path) | rmdir(folder) | rmdir(dir), 0);
+    est_test_dir_remove(dir);
     snprintf(text, sizeof text, "%.2f", 0.25);
     assert_string_equal(text, "0,25");
 }

@@ -2,6 +2,7 @@
  *
  * What the tests of the network share. */
 #include "support/net_test.h"
+#include "support/dir_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ static char folder[64];
 int net_test_setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/est-net-XXXXXX");
-    if (mkdtemp(folder) == NULL) return 1;
+    est_test_dir(folder);
     return est_certificates_make(folder, "job", 0) == EST_OK ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/source_test.h"
+#include "support/dir_test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 
 #define COMPONENTS_MAX 4
 
-static char directory[] = "/tmp/est-source-XXXXXX";
+static char directory[64];
 
 static void check(est_status status)
 {
@@ -31,7 +32,8 @@ static void check(est_status status)
 int source_setup(void **state)
 {
     (void)state;
-    return mkdtemp(directory) == NULL;
+    est_test_dir(directory);
+    return 0;
 }
 
 int source_teardown(void **state)

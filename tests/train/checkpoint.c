@@ -107,7 +107,7 @@ TEST(errors)
 
     expect_error(est_checkpoint_open(NULL, &checkpoint), EST_INVALID_ARGUMENT, "NULL");
     expect_error(est_checkpoint_open(at("none"), &checkpoint), EST_NOT_FOUND, "there is no");
-    expect_error(est_checkpoint_open(test_root, &checkpoint), EST_NOT_FOUND, "no checkpoint in");
+    expect_error(est_checkpoint_open(est_test_root, &checkpoint), EST_NOT_FOUND, "no checkpoint in");
     expect_error(est_checkpoint_open(GOLDEN "/canned/model.ckpt-2.index", &checkpoint), EST_INVALID_ARGUMENT,
                  "without .index");
     assert_ok(est_checkpoint_open(GOLDEN "/object", &checkpoint));
@@ -315,5 +315,5 @@ TEST(failures)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -605,7 +605,7 @@ TEST(memory, .setup_func = set_up)
         status = run_all();
         fired  = est_fault_fired();
         est_fault_arm_alloc(0);
-        remove_dir(at("memory"));
+        est_test_dir_remove(at("memory"));
         if (!fired) break;
         if (status != EST_OK && status != EST_RESOURCE_EXHAUSTED) {
             fail_msg("allocation %d: %s: %s", (int)n, est_status_name(status), est_error_message());
@@ -616,5 +616,5 @@ TEST(memory, .setup_func = set_up)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -673,5 +673,5 @@ TEST(memory, .setup_func = keep_log)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -132,7 +132,7 @@ static void run_worker(void *user, int rank)
 
     w->status = est_loop_open(
         &(est_loop_spec){ .graph        = w->graph,
-                          .model_dir    = test_root,
+                          .model_dir    = est_test_root,
                           .session      = *EST_SESSION(.threads = 1, .communicator = w->multi_worker.communicator),
                           .input        = w->input,
                           .feeds        = feeds,
@@ -172,7 +172,7 @@ TEST(idle, .setup_func = keep_log)
     est_hook            *own[3];
 
     for (int i = 0; i < WORKERS; i++) make_worker(&w[i], memory_communicator_of(communicator, i), i, i == 0 ? 2 : 10);
-    assert_ok(est_saver_create(test_root, NULL, &saver));
+    assert_ok(est_saver_create(est_test_root, NULL, &saver));
     own[0] = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 2, .saver = saver));
     own[1] = est_step_counter_hook(EST_EVERY(.steps = 1));
     own[2] = est_loss_log_hook(1);
@@ -253,7 +253,7 @@ static void expect_idle(est_hook *hook, bool idle)
 /* Those that save, count and stop; not those that look at what a batch has made. */
 TEST(library, .setup_func = keep_log)
 {
-    expect_idle(est_checkpoint_saver_hook(test_root, EST_CHECKPOINT_SAVER(.steps = 1)), true);
+    expect_idle(est_checkpoint_saver_hook(est_test_root, EST_CHECKPOINT_SAVER(.steps = 1)), true);
     expect_idle(est_step_counter_hook(EST_EVERY(.steps = 1)), true);
     expect_idle(est_stop_at_step_hook(0, 1), true);
     expect_idle(est_stop_at_secs_hook(1), true);
@@ -265,5 +265,5 @@ TEST(library, .setup_func = keep_log)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

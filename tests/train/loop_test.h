@@ -146,7 +146,7 @@ static inline est_status trainer_try(trainer *t, int rows, int64_t repeat)
     t->feeds[1]   = (est_loop_feed){ .node = t->y, .component = 1 };
     t->targets[0] = t->train;
     t->spec       = (est_loop_spec){ .graph       = t->graph,
-                                     .model_dir   = test_root,
+                                     .model_dir   = est_test_root,
                                      .session     = *EST_SESSION(.threads = 1),
                                      .input       = t->input,
                                      .feeds       = t->feeds,

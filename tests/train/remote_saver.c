@@ -132,7 +132,7 @@ TEST(other_numbers_of_tasks)
 
         assert_ok(est_session_init(a.session));
         train(&a, STEPS);
-        snprintf(dir, sizeof dir, "%s/from%d", test_root, numbers[i]);
+        snprintf(dir, sizeof dir, "%s/from%d", est_test_root, numbers[i]);
         save_into(dir, a.session, STEPS);
         for (int k = 0; k < 6; k++) {
             trained      b = build(numbers[k]);
@@ -217,7 +217,7 @@ TEST(other_shards)
 
         assert_ok(est_session_init(a.session));
         train(&a, STEPS);
-        snprintf(dir, sizeof dir, "%s/shards%d", test_root, i);
+        snprintf(dir, sizeof dir, "%s/shards%d", est_test_root, i);
         save_into(dir, a.session, STEPS);
         for (int k = 0; k < 6; k++) {
             trained b = build_spread(tasks[k], shards[k]);
@@ -363,12 +363,12 @@ TEST(damaged_part)
             est_restored restored;
             char         path[128];
 
-            remove_dir(at("damaged"));
+            est_test_dir_remove(at("damaged"));
             assert_ok(est_session_init(a.session));
             save_into(at("damaged"), a.session, 1);
             train(&a, STEPS);
             save_into(at("damaged"), a.session, 2);
-            snprintf(path, sizeof path, "%s/damaged/model.ckpt-2.data-%05d-of-00004", test_root, part);
+            snprintf(path, sizeof path, "%s/damaged/model.ckpt-2.data-%05d-of-00004", est_test_root, part);
             if (lost) assert_int_equal(unlink(path), 0);
             if (!lost) flip_last_byte(path);
             assert_ok(restore_from(at("damaged"), fresh.session, &restored));
@@ -397,7 +397,7 @@ TEST(all_or_none)
     for (int part = 0; part < 4; part++) {
         char path[128];
 
-        snprintf(path, sizeof path, "%s/none/model.ckpt-1.data-%05d-of-00004", test_root, part);
+        snprintf(path, sizeof path, "%s/none/model.ckpt-1.data-%05d-of-00004", est_test_root, part);
         flip_last_byte(path);
         assert_int_equal(restore_from(at("none/model.ckpt-1"), a.session, NULL), EST_DATA_LOSS);
         assert_same(a.session, b.session);
@@ -543,7 +543,7 @@ TEST(lost_while_saving)
     m.remote->ops = &spy;
     assert_ok(est_session_init(m.session));
     assert_non_null(getcwd(cwd, sizeof cwd));
-    assert_int_equal(chdir(test_root), 0);
+    assert_int_equal(chdir(est_test_root), 0);
     assert_ok(est_saver_create("relative", NULL, &saver));
     assert_ok(est_saver_save(saver, m.session, 1, NULL, NULL));
     assert_int_equal(seen[0], '/');
@@ -629,5 +629,5 @@ TEST(missing_only_here)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

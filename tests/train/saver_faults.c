@@ -82,7 +82,7 @@ static const char *last_before(const char *end, const char *what)
 
 /* Data and index are on disk before they get their names (SV1). Of what is removed the index goes, then that is on disk,
  * then the data goes (SV4). A damaged index goes before data of its name comes. */
-static void test_order_of_calls(void **state)
+TEST(order_of_calls)
 {
     model       m     = make_model();
     est_saver  *saver = open_saver(at("removal"), EST_SAVER(.keep_max = 1));
@@ -159,7 +159,7 @@ static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fi
     est_fault_arm(0);
     if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
     if (status != EST_OK && kind == 0) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-    if (status != EST_OK && kind == 1 && strstr(est_error_message(), test_root) == NULL) {
+    if (status != EST_OK && kind == 1 && strstr(est_error_message(), est_test_root) == NULL) {
         fail_msg("no file is named: %s", est_error_message());
     }
     est_saver_free(saver);
@@ -185,7 +185,7 @@ static void fail_everywhere(est_remote *remote)
             bool saved;
             int  tag;
 
-            remove_dir(at("faults"));
+            est_test_dir_remove(at("faults"));
             save_first(&m, at("faults"));
             saved = save_failing(&m, kind / 2, n, step, &fired);
             assert_null(strstr(names_in(at("faults")), ".tmp-"));
@@ -241,7 +241,7 @@ static void kill_everywhere(est_remote *remote)
             pid_t      child;
             int        tag;
 
-            remove_dir(at("killed"));
+            est_test_dir_remove(at("killed"));
             save_first(&m, at("killed"));
             child = fork();
             if (child == 0) save_until_killed(remote, 1 + kind, n);
@@ -330,7 +330,7 @@ TEST(lost_directory)
     assert_int_equal(n_warnings, 1);
     assert_non_null(strstr(last_warning, "model.ckpt-1.index"));
     assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* SV4 */
-    remove_dir(at("lost"));
+    est_test_dir_remove(at("lost"));
     expect_error(save_step(saver, &m, 3), EST_NOT_FOUND, at("lost"));
     est_saver_free(saver);
     est_log_set_sink(NULL, NULL);
@@ -339,5 +339,5 @@ TEST(lost_directory)
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -6,7 +6,6 @@
 #define EST_TESTS_SAVER_TEST_H
 
 #include <dirent.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,40 +13,12 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "estoc/estoc.h"
+#include "support/dir_test.h"
 #include "support/nn_test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format"
 
 /* --- a directory ------------------------------------------------------------------------------------------------ */
-
-static char test_root[64];
-
-static inline int make_root(void **state)
-{
-    (void)state;
-    snprintf(test_root, sizeof test_root, "%s/est-saver-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    return mkdtemp(test_root) != NULL ? 0 : -1;
-}
-
-static inline int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-    (void)info;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-static inline void remove_dir(const char *dir)
-{
-    nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static inline int remove_root(void **state)
-{
-    (void)state;
-    remove_dir(test_root);
-    return 0;
-}
 
 /* A path below the root; good until the eighth call after it. */
 static inline const char *at(const char *name)
@@ -56,7 +27,7 @@ static inline const char *at(const char *name)
     static int  next;
 
     next = (next + 1) % 8;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", test_root, name);
+    snprintf(paths[next], sizeof paths[next], "%s/%s", est_test_root, name);
     return paths[next];
 }
 

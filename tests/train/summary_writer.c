@@ -271,11 +271,11 @@ TEST(memory, .setup_func = set_clock)
             break;
         }
         if (status != EST_OK) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-        remove_dir(at("memory"));
+        est_test_dir_remove(at("memory"));
     }
 }
 
 int main(void)
 {
-    return est_test_run(make_root, remove_root);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }
