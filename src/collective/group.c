@@ -53,7 +53,7 @@ uint64_t est_group_operations(est_rank_group *group)
     return n;
 }
 
-const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
+const char *est_rank_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
 {
     snprintf(out, EST_NET_NAME_MAX + 32, "rank %d (%s)", rank, group->peers[rank].task);
     return out;
@@ -98,9 +98,9 @@ void est_group_fail(est_rank_group *group, const char *why)
 void est_group_lose(est_rank_group *group, int rank, const char *why)
 {
     /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
-    const char *cause = strstr(why, ": rank ");
-    est_peer   *peer  = &group->peers[rank];
-    char        text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+    const char    *cause = strstr(why, ": rank ");
+    est_rank_peer *peer  = &group->peers[rank];
+    char           text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
     if (cause == NULL && !group->complete && !group->failed) { /* it may come again while the others gather */
         est_link_free(peer->link);
@@ -113,7 +113,7 @@ void est_group_lose(est_rank_group *group, int rank, const char *why)
     if (cause != NULL) {
         snprintf(text, sizeof text, "%.380s", cause + 2);
     } else {
-        snprintf(text, sizeof text, "%s was lost: %.280s", est_peer_name(group, rank, name), why);
+        snprintf(text, sizeof text, "%s was lost: %.280s", est_rank_name(group, rank, name), why);
     }
     est_group_fail(group, text);
 }
@@ -122,7 +122,7 @@ void est_group_end(est_rank_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
-    snprintf(why, sizeof why, "%s aborted: %.280s", est_peer_name(group, group->rank, name), reason);
+    snprintf(why, sizeof why, "%s aborted: %.280s", est_rank_name(group, group->rank, name), reason);
     est_group_fail(group, why);
 }
 
@@ -294,9 +294,9 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
     g->deadline_secs = o->deadline_secs != 0 ? o->deadline_secs : DEADLINE_SECS;
     g->communication = o->communication;
     for (int i = 0; i < o->n; i++) {
-        est_peer *peer = &g->peers[i];
+        est_rank_peer *peer = &g->peers[i];
 
-        *peer             = (est_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
+        *peer             = (est_rank_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
         peer->incarnation = peer->listed;
         snprintf(peer->task, sizeof peer->task, "%s", o->ranks[i].task);
         peer->address = est_strdup(o->ranks[i].address);
@@ -315,7 +315,7 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
 /* A lower rank has answered our join. */
 static void on_joined(void *user, est_status status, const char *error, est_message *answer)
 {
-    est_peer       *peer    = user;
+    est_rank_peer  *peer    = user;
     est_rank_group *group   = peer->group;
     est_mailbox    *mailbox = group->mailbox;
     est_join_answer head    = { 0 };
@@ -348,18 +348,18 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
 /* Connects to a rank and asks to join, unless nobody is there yet. */
 static est_status approach(est_rank_group *g, int rank, double secs)
 {
-    est_peer     *peer = &g->peers[rank];
-    est_join_head head = { .generation = g->generation,
-                           .list       = g->list,
-                           .host       = g->peers[g->rank].host,
-                           .rank       = (uint32_t)g->rank,
-                           .n          = (uint32_t)g->n };
-    est_link     *link = NULL;
-    char          name[EST_NET_NAME_MAX + 32];
-    est_status    status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
+    est_rank_peer *peer = &g->peers[rank];
+    est_join_head  head = { .generation = g->generation,
+                            .list       = g->list,
+                            .host       = g->peers[g->rank].host,
+                            .rank       = (uint32_t)g->rank,
+                            .n          = (uint32_t)g->n };
+    est_link      *link = NULL;
+    char           name[EST_NET_NAME_MAX + 32];
+    est_status     status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
 
     if (status == EST_UNAVAILABLE) return EST_OK;
-    est_peer_name(g, rank, name);
+    est_rank_name(g, rank, name);
     if (status != EST_OK) return est_fail_context(status, "%s", name);
     pthread_mutex_lock(&g->mailbox->lock);
     if (peer->listed != 0 && peer->listed != est_link_peer(link)->incarnation) {
@@ -394,7 +394,7 @@ static est_status fail_missing(const est_rank_group *g, double secs)
 
     for (int i = 0; i < g->n; i++) {
         if (g->peers[i].joined) continue;
-        est_strbuf_printf(&text, "%s%s at %s", est_strbuf_text(&text)[0] != '\0' ? ", " : "", est_peer_name(g, i, name),
+        est_strbuf_printf(&text, "%s%s at %s", est_strbuf_text(&text)[0] != '\0' ? ", " : "", est_rank_name(g, i, name),
                           g->peers[i].address);
     }
     status = est_fail(EST_DEADLINE_EXCEEDED, "generation %" PRIu64 " is not complete after %g s; missing: %s",
@@ -431,7 +431,7 @@ static void report_missing(est_rank_group *g, est_waiting *w)
     char why[64], name[EST_NET_NAME_MAX + 32];
 
     snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
-    w->for_whom = est_peer_name(g, find_missing(g), name);
+    w->for_whom = est_rank_name(g, find_missing(g), name);
     w->why      = why;
     pthread_mutex_unlock(&g->mailbox->lock);
     est_wait_report(w, "");
@@ -451,7 +451,7 @@ static int find_unconnected(const est_rank_group *g, int first)
 
 /* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
  * lock is held, and given up meanwhile. */
-static est_status come_multi_worker(est_rank_group *g, double secs)
+static est_status await_ranks(est_rank_group *g, double secs)
 {
     int64_t     until    = est_machine_ns() + est_secs_to_ns(secs);
     double      try_secs = TRY_SECS;
@@ -526,7 +526,7 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    status = come_multi_worker(g, secs);
+    status = await_ranks(g, secs);
     if (status == EST_OK) {
         find_hosts(g);
         g->complete     = true;

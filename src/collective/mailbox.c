@@ -66,8 +66,8 @@ static est_rank_group *find_peer(const est_mailbox *mailbox, const est_link *lin
 /* Why a rank may not join; EST_OK: it may. */
 static est_status check_join(est_rank_group *g, const est_task_id *who, const est_join_head *head)
 {
-    const est_peer *peer;
-    char            name[EST_NET_NAME_MAX + 32];
+    const est_rank_peer *peer;
+    char                 name[EST_NET_NAME_MAX + 32];
 
     if (g->failed) return est_group_raise(g);
     if (head->n != (uint32_t)g->n || head->list != g->list || head->rank >= head->n || (int)head->rank <= g->rank) {
@@ -75,7 +75,7 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
                         g->generation);
     }
     peer = &g->peers[head->rank];
-    est_peer_name(g, (int)head->rank, name);
+    est_rank_name(g, (int)head->rank, name);
     if (strcmp(peer->task, who->task) != 0)
         return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, name);
     if ((peer->listed != 0 && peer->listed != who->incarnation) ||
@@ -94,7 +94,7 @@ static void admit(est_rank_group *g, est_request *request)
     est_link       *link   = est_request_link(request);
     est_join_answer answer = { .host = g->peers[g->rank].host, .memory = g->commons.name };
     est_join_head   head;
-    est_peer       *peer;
+    est_rank_peer  *peer;
     est_status      status;
     size_t          size;
 
@@ -234,7 +234,7 @@ static void on_block(est_mailbox *mailbox, est_request *request)
     if (status == EST_OK) status = open_block(request, from, parcel);
     if (status != EST_OK) { /* a block that is left out would be taken for the next */
         est_free(parcel);
-        snprintf(why, sizeof why, "%s: %.200s", est_peer_name(g, g->rank, name), est_error_message());
+        snprintf(why, sizeof why, "%s: %.200s", est_rank_name(g, g->rank, name), est_error_message());
         est_request_fail(request, status, why);
         est_group_fail(g, why);
         return;
@@ -250,7 +250,7 @@ static void on_block(est_mailbox *mailbox, est_request *request)
         }
     }
     snprintf(why, sizeof why, "%s sent a block of operation %" PRIu64 ", which needed no more",
-             est_peer_name(g, from, name), parcel->head.number);
+             est_rank_name(g, from, name), parcel->head.number);
     est_parcels_drop(parcel, EST_FAILED_PRECONDITION, why);
     est_group_fail(g, why);
 }

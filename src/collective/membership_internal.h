@@ -12,8 +12,8 @@
  * ways and stays. Who has no link to one that it meets tries to make one, again and again.
  *
  * Locks: `lock` guards everything below it. Links, requests and the mailbox are used with it held, never the other way round. */
-#ifndef EST_COLLECTIVE_MEMBERSHIP_PARTS_H
-#define EST_COLLECTIVE_MEMBERSHIP_PARTS_H
+#ifndef EST_COLLECTIVE_MEMBERSHIP_INTERNAL_H
+#define EST_COLLECTIVE_MEMBERSHIP_INTERNAL_H
 
 #include <pthread.h>
 
@@ -25,13 +25,13 @@ typedef struct est_member {
     uint64_t     incarnation; /* of the process that has the place; 0: none has come */
     est_link    *link;        /* a reference; NULL: none */
     int64_t      lost_ns;     /* when the last link was lost over which it was any use */
-    bool         useful;      /* it has come, or trained with us, since */
-    bool         told;        /* that we have come, over this link; the answer is awaited */
+    bool         active;      /* it has come, or trained with us, since */
+    bool         proposed;    /* that we have come, over this link; the answer is awaited */
     int64_t      try_ns;      /* not to be connected to, or told, before */
     est_request *request;     /* it has come; the answer is what is agreed on. NULL: it has not */
     est_proposal proposal;    /* what it said then */
-    bool         heard;       /* that the job has ended, from this task */
-    bool         ended;       /* this process said that it failed, and has not come since */
+    bool         knows_over;  /* that the job has ended, from this task */
+    bool         failed;      /* this process said that it failed, and has not come since */
     char         why[256];    /* it was last lost, or could not be reached; "": it is linked, or was not tried */
 } est_member;
 
@@ -66,16 +66,16 @@ struct est_membership {
     pthread_mutex_t      lock;
     pthread_cond_t       changed;
     est_membership_state state;
-    est_member          *members;       /* [n]; of this task only `arrival` */
-    est_candidate       *candidates;    /* [n]; scratch */
-    uint64_t             view;          /* number of the meeting; answers to earlier ones do not count */
-    int64_t              since_ns;      /* when it began */
-    est_decision         agreed;        /* the last that was to go on */
-    est_decision         heard;         /* what came of the meeting; kind 0: nothing yet */
-    bool                 over;          /* the job has ended, */
-    bool                 ended;         /* and this task says so to all others */
-    int                  n_asks;        /* under way */
-    char                 farewell[256]; /* why this task leaves; "": it is done */
+    est_member          *members;           /* [n]; of this task only `arrival` */
+    est_candidate       *candidates;        /* [n]; scratch */
+    uint64_t             round;             /* number of the meeting; answers to earlier ones do not count */
+    int64_t              since_ns;          /* when it began */
+    est_decision         agreed;            /* the last that was to go on */
+    est_decision         decision;          /* what came of the meeting; kind 0: nothing yet */
+    bool                 over;              /* the job has ended, */
+    bool                 ended_here;        /* and this task says so to all others */
+    int                  n_asks;            /* under way */
+    char                 leave_reason[256]; /* why this task leaves; "": it is done */
 };
 
 /* ensemble_peers.c */
@@ -99,9 +99,9 @@ bool est_member_take_link(est_member *member, est_link *link);
 void est_member_close(est_member *member, const char *why);
 
 /* Tells a task that we have come, that we go with others, or that the job is over. */
-EST_MUST_CHECK est_status est_membership_tell(est_membership *e, int number, int method);
+EST_MUST_CHECK est_status est_membership_send(est_membership *m, int number, int method);
 
 /* Ends the group for one who came and is not of it, when that is for this task to do. */
-void est_membership_make_room(est_membership *e, int number);
+void est_membership_end_group(est_membership *m, int number);
 
 #endif

@@ -16,7 +16,7 @@ enum {
     STEP,
     GENERATION,
     MEMBERS,
-    WORD,
+    PAYLOAD,
     KIND,
     INCARNATIONS,
     SOURCE, /* one more than the rank */
@@ -114,7 +114,7 @@ void est_proposal_write(const est_proposal *a, est_wire_writer *out)
     est_wire_put_u64(out, GENERATION, a->generation);
     put_numbers(out, a->members);
     est_wire_put_string(out, ADDRESS, a->address);
-    est_wire_put_string(out, WORD, a->payload);
+    est_wire_put_string(out, PAYLOAD, a->payload);
     est_wire_put_string(out, WHY, a->why);
     est_wire_put_string(out, PURPOSE, a->purpose);
 }
@@ -130,7 +130,7 @@ void est_decision_write(const est_decision *a, est_wire_writer *out)
         for (int i = 0; i < a->members.n; i++) est_wire_put_string(out, ADDRESS, a->addresses[i]);
         est_wire_put_i64(out, SOURCE, a->source + 1);
         est_wire_put_i64(out, STEP, a->step);
-        est_wire_put_string(out, WORD, a->payload);
+        est_wire_put_string(out, PAYLOAD, a->payload);
     } else if (a->kind == EST_DECIDED_REFUSAL) {
         est_wire_put_i64(out, STATUS, a->status);
         est_wire_put_string(out, TEXT, a->text);
@@ -184,7 +184,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     case STEP: f->step = est_wire_i64(r, field); break;
     case GENERATION: f->generation = est_wire_u64(r, field); break;
     case MEMBERS: add_number(f, est_wire_i64(r, field), n_tasks); break;
-    case WORD: f->payload = est_wire_bytes(r, field); break;
+    case PAYLOAD: f->payload = est_wire_bytes(r, field); break;
     case KIND: f->kind = est_wire_i64(r, field); break;
     case INCARNATIONS:
         if (f->n_incarnations == n_tasks) return est_fail(EST_DATA_LOSS, "a meeting of more tasks than there are");

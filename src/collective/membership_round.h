@@ -96,8 +96,8 @@ typedef struct est_candidate {
 } est_candidate;
 
 typedef struct est_round {
-    const est_rank      *tasks; /* [n]; names and addresses */
-    const est_candidate *of;    /* [n] */
+    const est_rank      *tasks;      /* [n]; names and addresses */
+    const est_candidate *candidates; /* [n] */
     int                  n, self;
     double               connect_secs, rejoin_secs;
     bool                 elastic;

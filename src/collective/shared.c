@@ -10,9 +10,9 @@
  * (in) and taken from the slots of all (out); the first is told how long each part is, and taken before the second is laid.
  *
  * Ranks tell each other how many pieces they have through, from the first operation of the group on, by three marks each:
- *   S1  a slot is written to when all ranks are done with the piece that was there, EST_SLOTS before;
- *   S2  a segment is added up when it is ready in all slots, and taken when it is summed; what is gathered, when it is ready;
- *   S3  operations of a group go through one at a time, in their order.
+ *   SM1  a slot is written to when all ranks are done with the piece that was there, EST_SLOTS before;
+ *   SM2  a segment is added up when it is ready in all slots, and taken when it is summed; what is gathered, when it is ready;
+ *   SM3  operations of a group go through one at a time, in their order.
  *
  * What others write there is compared, added and copied, never an address; a length is read once, and checked as one that came in a
  * block. So a rank gone wild spoils results, as it could with blocks, and nothing else.
@@ -128,7 +128,7 @@ static est_collective piece_of(const est_work *w, size_t piece)
     return c;
 }
 
-/* By which a rank says that it is ready for the stage (S1, S2). */
+/* By which a rank says that it is ready for the stage (SM1, SM2). */
 static const est_mark *mark_for(const est_shared_rank *rank, est_shared_kind kind, int stage)
 {
     if (stage == STAGE_IN) return &rank->done;
@@ -247,7 +247,7 @@ static est_status check_heads(const est_work *w)
         return est_fail(EST_FAILED_PRECONDITION,
                         "operation %" PRIu64 " is %s of %" PRIu64 " bytes here, and something else at %s; all ranks "
                         "must begin the same operations in the same order",
-                        w->head.number, w->name, w->head.bytes, est_peer_name(g, i, name));
+                        w->head.number, w->name, w->head.bytes, est_rank_name(g, i, name));
     }
     return EST_OK;
 }

@@ -113,7 +113,7 @@ static void fail(est_work *w, est_status status)
 
     if (has_failed(w)) return;
     est_error_take(status, &w->error);
-    snprintf(why, sizeof why, "%s: %.280s", est_peer_name(w->group, w->group->rank, name), w->error.message);
+    snprintf(why, sizeof why, "%s: %.280s", est_rank_name(w->group, w->group->rank, name), w->error.message);
     est_group_fail(w->group, why);
 }
 
@@ -218,7 +218,7 @@ static est_status check_block(const est_work *w, const est_parcel *p, size_t byt
                     "operation %" PRIu64 " is %s of %" PRIu64
                     " bytes here, and something else at %s, which sent a block of %zu "
                     "bytes instead of %zu; all ranks must begin the same operations in the same order",
-                    a->number, w->name, a->bytes, est_peer_name(w->group, p->from, name), p->bytes, bytes);
+                    a->number, w->name, a->bytes, est_rank_name(w->group, p->from, name), p->bytes, bytes);
 }
 
 /* Without the lock. The parcel, if any, stays the caller's. */
@@ -250,7 +250,7 @@ static void fail_left(est_work *w, int peer)
 {
     char name[EST_NET_NAME_MAX + 32];
 
-    fail(w, est_fail(EST_ABORTED, "%s has left the group before %s %" PRIu64, est_peer_name(w->group, peer, name),
+    fail(w, est_fail(EST_ABORTED, "%s has left the group before %s %" PRIu64, est_rank_name(w->group, peer, name),
                      w->name, w->head.number));
 }
 
@@ -518,7 +518,7 @@ static void expire(est_work *w)
 
     fail(w, est_fail(EST_DEADLINE_EXCEEDED, "%s %" PRIu64 " of generation %" PRIu64 " waited for %s for %g s", w->name,
                      w->head.number, w->head.generation,
-                     peer >= 0 ? est_peer_name(w->group, peer, name) : "its own steps", w->deadline_secs));
+                     peer >= 0 ? est_rank_name(w->group, peer, name) : "its own steps", w->deadline_secs));
 }
 
 /* Tells the log that the work is not done, without the lock: another thread may change meanwhile whom it waits for. */

@@ -60,7 +60,7 @@ typedef struct est_parcel {
 } est_parcel;
 
 /* A rank as the group sees it. */
-typedef struct est_peer {
+typedef struct est_rank_peer {
     est_rank_group *group;
     char            task[EST_NET_NAME_MAX];
     char           *address;
@@ -68,7 +68,7 @@ typedef struct est_peer {
     uint64_t        host;
     est_link       *link; /* a reference; NULL: not connected */
     bool            joined, left;
-} est_peer;
+} est_rank_peer;
 
 /* What the other ranks see of a rank in shared memory: see shared.c. Marks count pieces. */
 typedef struct est_shared_rank {
@@ -104,7 +104,7 @@ struct est_rank_group {
     est_net          *net;
     uint64_t          generation, list;
     int               n, rank;
-    est_peer         *peers; /* [n] */
+    est_rank_peer    *peers; /* [n] */
     double            deadline_secs;
     est_communication communication;
     est_topology      topology; /* this and hosts: once it is complete */
@@ -183,7 +183,7 @@ void est_group_lose(est_rank_group *group, int rank, const char *why);
 EST_MUST_CHECK est_status est_group_raise(const est_rank_group *group);
 
 /* "rank 2 (worker:2)" */
-const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32]);
+const char *est_rank_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32]);
 
 /* Fails the request and frees the parcels. */
 void est_parcels_drop(est_parcel *first, est_status status, const char *why);

@@ -51,17 +51,17 @@ static int data_inputs(const est_item *item)
     return n;
 }
 
-/* When an item begins and ends, as far as memory is concerned: the lanes of a stage are one moment (P5). */
-static const est_plan_stage *lanes_of(const est_plan *plan, int32_t k)
+/* When an item begins and ends, as far as memory is concerned: the lanes of a wave are one moment (P5). */
+static const est_plan_wave *lanes_of(const est_plan *plan, int32_t k)
 {
-    int32_t g = k < plan->n_items ? plan->stage_of[k] : -1;
+    int32_t g = k < plan->n_items ? plan->wave_of[k] : -1;
 
-    return g >= 0 && plan->stages[g].n_lanes > 1 ? &plan->stages[g] : NULL;
+    return g >= 0 && plan->waves[g].n_lanes > 1 ? &plan->waves[g] : NULL;
 }
 
 static int32_t moment_begin(const est_plan *plan, int32_t k)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         if (plan->steps[s] < k) k = plan->steps[s];
@@ -71,7 +71,7 @@ static int32_t moment_begin(const est_plan *plan, int32_t k)
 
 static int32_t moment_end(const est_plan *plan, int32_t k)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         if (plan->steps[s] > k) k = plan->steps[s];
@@ -79,7 +79,7 @@ static int32_t moment_end(const est_plan *plan, int32_t k)
     return k;
 }
 
-static int32_t lane_of(const est_plan *plan, const est_plan_stage *g, int32_t k)
+static int32_t lane_of(const est_plan *plan, const est_plan_wave *g, int32_t k)
 {
     int32_t lane = 0;
 
@@ -90,7 +90,7 @@ static int32_t lane_of(const est_plan *plan, const est_plan_stage *g, int32_t k)
 /* Whether an item of another lane looks at the root's memory while item k runs. */
 static bool shared_with_lanes(const est_plan *plan, int32_t k, int32_t root)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         const est_item *item = &plan->items[plan->steps[s]];

@@ -7,7 +7,7 @@
  *   reduce.c   what meets the values of other workers
  *   order.c    in which order nodes run, variables' hazards included
  *   plan.c     one item per node: its kernel, its views, where its inputs come from
- *   stage.c    which small items that do not depend on each other share the threads
+ *   wave.c    which small items that do not depend on each other share the threads
  *   layout.c   sizes, lifetimes, one slab for all intermediate results
  *   execute.c  a step: check feeds, follow changed shapes, call kernels in order
  *
@@ -19,7 +19,7 @@
  *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
  *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
- *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
+ *   P5  Items of a wave run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
  *       tables are drawn where they stay.
  *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they touch;
@@ -46,7 +46,7 @@ typedef struct est_buffer {
     size_t  bytes;       /* capacity */
     size_t  offset;      /* SLAB */
     void   *data;        /* all others */
-    int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
+    int32_t first, last; /* items between which its bytes are taken, lanes of a wave counted as one moment */
     int32_t last_use;    /* the item that looks at it last */
     int32_t views;       /* the first of the views that share it, as est_slot.next goes on */
 } est_buffer;
@@ -71,11 +71,11 @@ typedef struct est_item {
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
-typedef struct est_plan_stage {
+typedef struct est_plan_wave {
     int32_t  first, end; /* in est_plan.steps; lanes lie one after the other there */
     int32_t  n_lanes;    /* 1: run here and now */
     int32_t *lane_end;   /* [n_lanes], in est_plan.steps */
-} est_plan_stage;
+} est_plan_wave;
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
@@ -111,10 +111,10 @@ typedef struct est_plan {
     int32_t          *steps; /* items that a run must visit: those that run or are dynamic */
     int32_t           n_steps;
     int32_t          *step_of; /* item -> its place in steps, -1: none */
-    est_plan_stage   *stages;
-    int32_t           n_stages;
-    int32_t          *stage_of;    /* item -> stage, -1: none */
-    est_error        *lane_errors; /* as many as a stage has lanes at most */
+    est_plan_wave    *waves;
+    int32_t           n_waves;
+    int32_t          *wave_of;     /* item -> wave, -1: none */
+    est_error        *lane_errors; /* as many as a wave has lanes at most */
     int32_t          *followers;   /* views that alias a feed or what is lent: their address changes with it */
     int32_t           n_followers;
     int32_t           n_buffers;
@@ -178,7 +178,7 @@ EST_MUST_CHECK est_status est_plan_order(est_plan *plan);
 EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);
 
 /* Gathers small items that do not depend on each other into lanes (P5). After kernels are chosen, before layout. */
-EST_MUST_CHECK est_status est_plan_stages(est_plan *plan);
+EST_MUST_CHECK est_status est_plan_waves(est_plan *plan);
 
 /* Picks the first kernel of each op that accepts the shapes of the first step. */
 EST_MUST_CHECK est_status est_plan_choose_kernels(est_plan *plan);

@@ -24,7 +24,7 @@
 #include "support/nn_test.h"
 
 #define SOON_SECS   5.0 /* silence would be 10 */
-#define RETURN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
+#define REJOIN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
 
 /* What a meeting should give. */
 typedef struct expected {
@@ -42,13 +42,14 @@ static void meet_and_check(crew_member *m)
     float           sum = 0;
 
     snprintf(payload, sizeof payload, "word of %d", m->number);
-    crew_check(m, est_membership_join(m->membership, x->steps != NULL ? x->steps[m->number] : -1, payload, &m->met));
+    crew_check(m, est_membership_join(m->membership, x->steps != NULL ? x->steps[m->number] : -1, payload, &m->view));
     if (m->error[0] != '\0') return;
-    if (m->met.over || m->met.n != x->n || m->met.source != x->source || m->met.step != x->step)
-        crew_fail(m, "%d ranks, source %d, step %d", m->met.n, m->met.source, (int)m->met.step);
-    if (x->generation != 0 && m->met.generation != x->generation) crew_fail(m, "generation %d", (int)m->met.generation);
-    if (m->met.tasks[m->met.rank] != m->number) crew_fail(m, "rank %d is another", m->met.rank);
-    if (m->met.communicator->n != m->met.n || m->met.communicator->rank != m->met.rank)
+    if (m->view.over || m->view.n != x->n || m->view.source != x->source || m->view.step != x->step)
+        crew_fail(m, "%d ranks, source %d, step %d", m->view.n, m->view.source, (int)m->view.step);
+    if (x->generation != 0 && m->view.generation != x->generation)
+        crew_fail(m, "generation %d", (int)m->view.generation);
+    if (m->view.tasks[m->view.rank] != m->number) crew_fail(m, "rank %d is another", m->view.rank);
+    if (m->view.communicator->n != m->view.n || m->view.communicator->rank != m->view.rank)
         crew_fail(m, "its peers are others");
     snprintf(payload, sizeof payload, "word of %d", x->speaker);
     if (strcmp(est_membership_payload(m->membership), payload) != 0)
@@ -138,7 +139,7 @@ static void *hurry_on(void *arg)
             est_sleep_ns(EST_NS_PER_SEC / 1000);
         }
     }
-    atomic_fetch_add(&ahead_ns, (int64_t)((RETURN_SECS + 1) * (double)EST_NS_PER_SEC));
+    atomic_fetch_add(&ahead_ns, (int64_t)((REJOIN_SECS + 1) * (double)EST_NS_PER_SEC));
     return NULL;
 }
 
@@ -285,7 +286,7 @@ static void test_go_on(void **state)
         return_of r        = { victim, "", { steps, 3, victim == 0, 9, 0 } };
         int64_t   start;
 
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
@@ -309,7 +310,7 @@ static void test_absent(void **state)
         int64_t   steps[3] = { 7, 7, 7 };
         return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
 
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 2 });
@@ -322,7 +323,7 @@ static void test_absent(void **state)
 /* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
 static void meet_and_fail(crew_member *m)
 {
-    est_status status = est_membership_join(m->membership, 7, "", &m->met);
+    est_status status = est_membership_join(m->membership, 7, "", &m->view);
 
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
@@ -334,7 +335,7 @@ static void test_give_up(void **state)
 
     (void)state;
     for (int victim = 0; victim < 2; victim++) {
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
@@ -342,7 +343,7 @@ static void test_give_up(void **state)
         run_without(&c, 1U << victim, meet_and_fail, missing);
         crew_free(&c);
     }
-    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
     crew_stop(&c, 0);
@@ -353,7 +354,7 @@ static void test_give_up(void **state)
 
 /* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
  * pairs to be cut. */
-static void part(crew *c)
+static void resolve_conflict(crew *c)
 {
     static const int cut[] = { 2, 3, 1, 0 };
 
@@ -383,11 +384,11 @@ static void test_partition(void **state)
     hurry h = { .crew = &c, .awaits = { 12U, 12U, 3U, 3U } };
 
     (void)state;
-    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
     c.silence_secs = 0.6;
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
-    part(&c);
+    resolve_conflict(&c);
     assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
     crew_run(&c, CREW_ALL, be_parted, "was lost");
     atomic_store(&h.over, true);
@@ -600,7 +601,7 @@ static void train_with_twin(crew_member *m)
         count_until_aborted(m);
     }
     if (!is_twin && m->number == t->number) {
-        status = est_membership_join(m->membership, 7, "", &m->met);
+        status = est_membership_join(m->membership, 7, "", &m->view);
         crew_expect(m, status, EST_FAILED_PRECONDITION, "another process has taken");
     } else {
         m->arg = &t->want;
@@ -637,8 +638,8 @@ static void end_or_meet(crew_member *m)
         est_membership_end_job(m->membership);
         return;
     }
-    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 static void test_end(void **state)
@@ -663,8 +664,8 @@ static void end_or_come_back(crew_member *m)
     }
     crew_await_wait(&m->crew->members[0], "all others");
     crew_start(m->crew, m->number);
-    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 static void test_back_after_end(void **state)
@@ -693,11 +694,11 @@ static void end_or_begin_next(crew_member *m)
         end_or_come_back(m);
         return;
     }
-    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
     crew_stop(m->crew, 1);
     crew_start(m->crew, 1);
-    status = est_membership_join(m->membership, -1, "", &m->met);
+    status = est_membership_join(m->membership, -1, "", &m->view);
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not come within 3 s");
     atomic_store(tried, 1);
 }
@@ -735,7 +736,7 @@ static void end_after_last(crew_member *m)
 {
     if (m->number < 2) {
         if (!has_come(m, 2)) crew_fail(m, "the last one has not come");
-        crew_check(m, est_group_status(m->met.group));
+        crew_check(m, est_group_status(m->view.group));
     }
     end_or_meet(m);
 }
@@ -771,7 +772,7 @@ static void test_mended(void **state)
 /* One that was not of the job has come for the next one, and is not told that this has ended. */
 static void come_early(crew_member *m)
 {
-    crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_DEADLINE_EXCEEDED,
+    crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_DEADLINE_EXCEEDED,
                 "did not come within 0.5 s");
 }
 
@@ -832,7 +833,7 @@ static void meet_odd_one(crew_member *m)
         c->options.terms = x->terms;
         c->options.n     = x->n;
         crew_start(c, m->number);
-        crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_FAILED_PRECONDITION, x->text);
+        crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_FAILED_PRECONDITION, x->text);
         crew_stop(c, m->number);
         c->options.terms = RIGHT_TERMS;
         c->options.n     = 2;
@@ -869,7 +870,7 @@ static void test_terms(void **state)
 /* One that no list but its own has is refused, and those who wait or train do not notice. */
 static void be_refused(crew_member *m)
 {
-    crew_expect(m, est_membership_join(m->membership, 9, "", &m->met), EST_FAILED_PRECONDITION, m->arg);
+    crew_expect(m, est_membership_join(m->membership, 9, "", &m->view), EST_FAILED_PRECONDITION, m->arg);
 }
 
 static void count_one(crew_member *m)
@@ -918,8 +919,8 @@ static bool is_over(void *user)
 
 static void find_over(crew_member *m)
 {
-    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 /* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
@@ -956,7 +957,7 @@ static void look(void *user, est_log_level level, int64_t wall_ns, const char *l
 
 static void meet_nobody(crew_member *m)
 {
-    est_status status = est_membership_join(m->membership, -1, "", &m->met);
+    est_status status = est_membership_join(m->membership, -1, "", &m->view);
 
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
@@ -1048,7 +1049,7 @@ static void meet_and_be_stopped(crew_member *m)
         crew_await_wait(&m->crew->members[0], "worker:1");
         if (kill(getpid(), SIGTERM) != 0) crew_fail(m, "no signal");
     } else {
-        est_status status = est_membership_join(m->membership, -1, "", &m->met);
+        est_status status = est_membership_join(m->membership, -1, "", &m->view);
 
         crew_expect(m, status, EST_CANCELLED, "SIGTERM while waiting for worker:1 (127.0.0.1:");
     }
@@ -1090,8 +1091,8 @@ static est_status meet_and_wait(crew_member *m)
 {
     est_work *work;
 
-    EST_TRY(est_membership_join(m->membership, 7, "", &m->met));
-    EST_TRY(est_barrier(m->met.group, NULL, &work));
+    EST_TRY(est_membership_join(m->membership, 7, "", &m->view));
+    EST_TRY(est_barrier(m->view.group, NULL, &work));
     return est_work_wait(work);
 }
 
@@ -1121,7 +1122,7 @@ static void test_no_memory(void **state)
         crew_run(&c, CREW_ALL, meet_at_last, NULL);
         fired = est_fault_fired();
         est_fault_arm_alloc(0);
-        assert_true(c.members[0].met.n == 2 && c.members[0].met.generation == c.members[1].met.generation);
+        assert_true(c.members[0].view.n == 2 && c.members[0].view.generation == c.members[1].view.generation);
     }
     assert_true(n > 20);
     crew_free(&c);

@@ -115,12 +115,16 @@ static void play(const scene *s)
     est_candidate            of[N];
     est_rank                 ranks[N];
     int                      memory[N][N], want[N];
-    est_round                a = {
-                       .tasks = ranks, .of = of, .n = N, .self = s->self, .connect_secs = 10, .rejoin_secs = 5, .elastic = s->elastic
-    };
-    est_decision got     = { 0 };
-    est_numbers  members = numbers_of(s->members, want);
-    bool         decided;
+    est_round                a       = { .tasks        = ranks,
+                                         .candidates   = of,
+                                         .n            = N,
+                                         .self         = s->self,
+                                         .connect_secs = 10,
+                                         .rejoin_secs  = 5,
+                                         .elastic      = s->elastic };
+    est_decision             got     = { 0 };
+    est_numbers              members = numbers_of(s->members, want);
+    bool                     decided;
 
     for (int i = 0; i < N; i++) {
         const one *t = &s->tasks[i];
@@ -166,7 +170,7 @@ static void test_forever(void **state)
     est_proposal  self     = { .number = 0, .step = 1, .generation = 1, .payload = (char *)(uintptr_t) "" };
     est_candidate of[]     = { { .proposal = &self }, { .away_ns = INT64_MAX } };
     est_rank      ranks[2] = { { "worker:0", "a", 0 }, { "worker:1", "b", 0 } };
-    est_round     a        = { .tasks = ranks, .of = of, .n = 2, .connect_secs = 1, .rejoin_secs = EST_FOREVER };
+    est_round     a = { .tasks = ranks, .candidates = of, .n = 2, .connect_secs = 1, .rejoin_secs = EST_FOREVER };
     est_decision  got;
     bool          decided;
 

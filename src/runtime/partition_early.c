@@ -7,12 +7,12 @@
  * Sizes that are not known before a step, those of rows, count as nothing. */
 #include <stdlib.h>
 
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 #include "tensor/shape.h"
 
 #define PIECE_BYTES (256 << 10) /* what is worth a message of its own */
 
-static const est_node_def *node_of(const est_phases *c, int32_t id)
+static const est_node_def *node_of(const est_partition_phases *c, int32_t id)
 {
     return est_graph_node(c->whole->graph, id);
 }
@@ -24,13 +24,13 @@ typedef struct update {
     uint64_t bytes; /* of them, as far as is known */
 } update;
 
-static bool is_beside(const est_phases *c, int32_t id, int32_t other)
+static bool is_beside(const est_partition_phases *c, int32_t id, int32_t other)
 {
     return !est_is_free(c->whole->graph, id) && c->task[id] == c->task[other] && c->phase[id] == c->phase[other];
 }
 
 /* Keeps C4. */
-static bool may_leave(const est_phases *c, const est_node_def *def)
+static bool may_leave(const est_partition_phases *c, const est_node_def *def)
 {
     if (def->op->writes == 0 || def->n_out > 0) return false;
     for (int32_t e = c->in.first[def->id]; e < c->in.first[def->id + 1]; e++) {
@@ -40,7 +40,7 @@ static bool may_leave(const est_phases *c, const est_node_def *def)
 }
 
 /* Where in the order the node has all that is computed here for it, and how many bytes that is. */
-static update measure(const est_phases *c, const int32_t *at, const est_node_def *def)
+static update measure(const est_partition_phases *c, const int32_t *at, const est_node_def *def)
 {
     update u = { .node = def->id };
 
@@ -68,8 +68,8 @@ static int earlier_first(const void *a, const void *b)
 }
 
 /* Cuts what one phase of a task does into pieces, in the order in which they are ready; what is ready last is the rest. */
-static void cut_phase(const est_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
-                      int32_t *piece)
+static void divide_phase(const est_partition_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
+                         int32_t *piece)
 {
     int32_t  n = 0, last = 0, n_pieces = 0, begin = 0;
     uint64_t early = 0, bytes = 0, enough;
@@ -96,7 +96,7 @@ static void cut_phase(const est_phases *c, const int32_t *at, int32_t task, int3
     }
 }
 
-est_status est_cut_pieces(const est_phases *c, int32_t *piece)
+est_status est_partition_early(const est_partition_phases *c, int32_t *piece)
 {
     size_t   n       = (size_t)est_graph_size(c->whole->graph) + 1;
     int32_t *at      = est_arena_alloc(c->whole->arena, sizeof *at * n);
@@ -111,7 +111,7 @@ est_status est_cut_pieces(const est_phases *c, int32_t *piece)
         if (c->phase[id] > last) last = c->phase[id];
     }
     for (int32_t phase = 1; phase <= last; phase += 2) {
-        for (int32_t task = 0; task < c->n_tasks; task++) cut_phase(c, at, task, phase, updates, piece);
+        for (int32_t task = 0; task < c->n_tasks; task++) divide_phase(c, at, task, phase, updates, piece);
     }
     return EST_OK;
 }

@@ -4,9 +4,9 @@
  * rest is here, but for what only one other task needs. */
 #include "graph/device_name.h"
 #include "ops/ops.h"
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 
-static est_status task_of_device(const est_placed *c, const est_node_def *def, int32_t *out)
+static est_status task_of_device(const est_partition_step *c, const est_node_def *def, int32_t *out)
 {
     est_device_task device = est_device_name_task(def->device);
 
@@ -21,7 +21,7 @@ static est_status task_of_device(const est_placed *c, const est_node_def *def, i
 }
 
 /* *touches: whether there is a variable among the inputs; then it decides, whatever the device says. */
-static est_status task_of_variables(const est_placed *c, const est_node_def *def, bool *touches, int32_t *out)
+static est_status task_of_variables(const est_partition_step *c, const est_node_def *def, bool *touches, int32_t *out)
 {
     *touches = false;
     for (int32_t i = 0; i < def->n_in; i++) {
@@ -43,7 +43,7 @@ static est_status task_of_variables(const est_placed *c, const est_node_def *def
 }
 
 /* What depends on the feeds, variables or tables of this step. */
-static void mark_varying(const est_placed *c, bool *varies)
+static void mark_varying(const est_partition_step *c, bool *varies)
 {
     for (int32_t k = 0; k < c->whole->n_items; k++) {
         int32_t             id  = c->whole->order[k];
@@ -56,7 +56,7 @@ static void mark_varying(const est_placed *c, bool *varies)
 }
 
 /* Moves what only one task uses, and nothing of the step changes, to that task: from users to what they use. */
-static void move_constants(const est_placed *c, const bool *varies, int32_t *user, int32_t *task)
+static void move_constants(const est_partition_step *c, const bool *varies, int32_t *user, int32_t *task)
 {
     for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
     for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
@@ -74,7 +74,7 @@ static void move_constants(const est_placed *c, const bool *varies, int32_t *use
 }
 
 /* A group of operations of one task is there, too. */
-static void move_groups(const est_placed *c, int32_t *task)
+static void move_groups(const est_partition_step *c, int32_t *task)
 {
     for (int32_t k = 0; k < c->whole->n_items; k++) {
         int32_t             id  = c->whole->order[k];
@@ -86,7 +86,7 @@ static void move_groups(const est_placed *c, int32_t *task)
     }
 }
 
-est_status est_cut_tasks(const est_placed *c, bool moves, est_arena *arena, int32_t *task)
+est_status est_partition_place(const est_partition_step *c, bool moves, est_arena *arena, int32_t *task)
 {
     bool    *varies = est_arena_alloc(arena, (size_t)c->n + 1);
     int32_t *user   = est_arena_alloc(arena, sizeof *user * ((size_t)c->n + 1));

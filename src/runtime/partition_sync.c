@@ -5,14 +5,14 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 
 static const est_node_def *node_of(const est_plan *plan, int32_t id)
 {
     return est_graph_node(plan->graph, id);
 }
 
-est_status est_core_order(const est_plan *whole, est_plan *out)
+est_status est_partition_core(const est_plan *whole, est_plan *out)
 {
     est_node *updates = est_arena_alloc(whole->arena, sizeof *updates * ((size_t)whole->n_items + 1));
     int       n       = 0;
@@ -27,7 +27,7 @@ est_status est_core_order(const est_plan *whole, est_plan *out)
     return est_plan_order(out);
 }
 
-void est_core_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role)
+void est_partition_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role)
 {
     for (int32_t k = 0; k < whole->n_items; k++) {
         int32_t id = whole->order[k];
@@ -59,7 +59,7 @@ static est_status name_after_users(est_graph *graph)
     return EST_OK;
 }
 
-est_status est_core_extract(const est_plan *core, est_io *io, est_graph **out)
+est_status est_partition_extract(const est_plan *core, est_io *io, est_graph **out)
 {
     EST_TRY(est_pass_extract_in_order(core->graph, io, core->order, core->n_items, out));
     return name_after_users(*out);

@@ -232,11 +232,11 @@ void est_group_communicator_clear(est_group_communicator *communicator)
     est_free(communicator->slots);
 }
 
-est_status est_membership_gather(est_membership *e, const void *mine, size_t bytes, est_gathered *all)
+est_status est_membership_gather(est_membership *m, const void *mine, size_t bytes, est_gathered *all)
 {
     est_work *work;
 
-    if (e->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
-    EST_TRY(as_aborted(est_all_gather_uneven(e->group, mine, bytes, all, NULL, &work)));
-    return as_aborted(wait_for(&e->communicator, work, "what each has"));
+    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    EST_TRY(as_aborted(est_all_gather_uneven(m->group, mine, bytes, all, NULL, &work)));
+    return as_aborted(wait_for(&m->communicator, work, "what each has"));
 }
