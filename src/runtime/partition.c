@@ -62,9 +62,9 @@ typedef struct partition {
     const est_store  *store;
     const est_remote *remote;
     est_arena        *arena;
-    est_plan          whole;         /* the order of the step as a whole, and its edges */
-    est_plan          apart;         /* together: the same of its updates and what they need */
-    const est_plan   *core;          /* that, or the whole */
+    est_order         whole;         /* the order of the step as a whole, and its edges */
+    est_order         apart;         /* together: the same of its updates and what they need */
+    const est_order  *core;          /* that, or the whole */
     bool              sync_replicas; /* as above */
     int32_t           n;             /* nodes before the cut */
     int32_t          *task;          /* per node */
@@ -194,8 +194,8 @@ static bool writes_variable(const partition *p, const est_node_def *def, const c
 /* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
 static int32_t find_count(const partition *p)
 {
-    for (int32_t k = 0; k < p->whole.n_items; k++) {
-        const est_node_def *def = node_of(p, p->whole.order[k]);
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        const est_node_def *def = node_of(p, p->whole.nodes[k]);
 
         if (!def->op->fills_var && writes_variable(p, def, "global_step")) return def->id;
     }
@@ -203,20 +203,6 @@ static int32_t find_count(const partition *p)
 }
 
 /* --- when --------------------------------------------------------------------------------------------------------- */
-
-static est_status link_edges(const partition *p, const est_plan *plan, est_incoming *out)
-{
-    int32_t *next  = est_arena_alloc(p->arena, sizeof *next * ((size_t)p->n + 2));
-    int32_t *first = est_arena_alloc(p->arena, sizeof *first * ((size_t)p->n + 2));
-    int32_t *from  = est_arena_alloc(p->arena, sizeof *from * ((size_t)plan->n_edges + 1));
-
-    if (next == NULL || first == NULL || from == NULL) return est_no_memory();
-    for (int32_t e = 0; e < plan->n_edges; e++) first[plan->edge_to[e] + 1]++;
-    for (int32_t id = 0; id < p->n; id++) next[id + 1] = first[id + 1] += first[id];
-    for (int32_t e = 0; e < plan->n_edges; e++) from[next[plan->edge_to[e]]++] = plan->edge_from[e];
-    *out = (est_incoming){ first, from };
-    return EST_OK;
-}
 
 /* The first phase of a node in which something that it waits for is there. Together, an update is sent what its task gives. */
 static int32_t phase_after(const partition *p, int32_t from, int32_t id)
@@ -230,11 +216,11 @@ static int32_t phase_after(const partition *p, int32_t from, int32_t id)
 }
 
 /* Phases of what has none yet and is no later than `upto`; at other tasks from `first` on. */
-static void assign_phases_of(const partition *p, const est_plan *plan, const est_incoming *in, est_role upto,
+static void assign_phases_of(const partition *p, const est_order *order, const est_incoming *in, est_role upto,
                              int32_t first)
 {
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        int32_t id    = plan->order[k];
+    for (int32_t k = 0; k < order->n; k++) {
+        int32_t id    = order->nodes[k];
         int32_t phase = p->task[id] == EST_HERE ? 0 : first;
 
         if (p->phase[id] >= 0 || p->role[id] > upto) continue;
@@ -265,8 +251,8 @@ static est_status assign_pieces(const partition *p)
 {
     for (int32_t id = 0; id < p->n; id++)
         p->piece[id] = p->sync_replicas && p->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
-    return est_partition_early(&(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core },
-                               p->piece);
+    return est_partition_early(
+        p->arena, &(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core }, p->piece);
 }
 
 /* --- segments ----------------------------------------------------------------------------------------------------- */
@@ -297,8 +283,8 @@ static bool are_beside(const partition *p, int a, int b)
 
 static void list_piece(partition *p, int32_t phase, int32_t piece)
 {
-    for (int32_t k = 0; k < p->whole.n_items; k++) {
-        int32_t id = p->whole.order[k];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        int32_t id = p->whole.nodes[k];
         int     at;
 
         if (p->task[id] == EST_HERE || p->phase[id] != phase || p->piece[id] != piece || est_is_free(p->graph, id))
@@ -319,8 +305,8 @@ static est_status list_segments(partition *p)
     int32_t last = 0;
     size_t  max;
 
-    for (int32_t k = 0; k < p->whole.n_items; k++) {
-        if (p->phase[p->whole.order[k]] > last) last = p->phase[p->whole.order[k]];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        if (p->phase[p->whole.nodes[k]] > last) last = p->phase[p->whole.nodes[k]];
     }
     max         = (size_t)(last + 1) * (size_t)p->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
     p->segments = est_arena_alloc(p->arena, sizeof *p->segments * max);
@@ -353,8 +339,8 @@ static bool is_changed_before(const partition *p, int32_t read, int32_t at)
 {
     const char *name = est_node_string(node_of(p, node_of(p, read)->in[0].node), "shared_name");
 
-    for (int32_t k = 0; k < p->whole.n_items; k++) {
-        int32_t writer = p->whole.order[k];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        int32_t writer = p->whole.nodes[k];
 
         if (p->segment[writer] >= 0 && p->segment[writer] < at && writes_variable(p, node_of(p, writer), name))
             return true;
@@ -423,10 +409,10 @@ static est_status find_control_borders(partition *p, est_node_def *def)
 }
 
 /* Of the nodes that are in segments that change variables, together, or of all others. */
-static est_status find_borders_of(partition *p, const est_plan *plan, bool reading)
+static est_status find_borders_of(partition *p, const est_order *order, bool reading)
 {
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        est_node_def *def = est_graph_node(p->graph, plan->order[k]);
+    for (int32_t k = 0; k < order->n; k++) {
+        est_node_def *def = est_graph_node(p->graph, order->nodes[k]);
         int32_t       at  = p->segment[def->id];
 
         if ((p->piece[def->id] == EST_READING) != reading) continue;
@@ -523,7 +509,7 @@ static est_status make_segment(partition *p, int at)
     if (p->sync_replicas && p->segments[at].writes) {
         EST_TRY(est_partition_extract(p->core, io, &p->segments[at].graph));
     } else {
-        EST_TRY(est_pass_extract_in_order(p->graph, io, p->whole.order, p->whole.n_items, &p->segments[at].graph));
+        EST_TRY(est_pass_extract_in_order(&p->whole, io, &p->segments[at].graph));
     }
     EST_TRY(hide_draws(p->segments[at].graph));
     return name_apart(p->segments[at].graph);
@@ -652,8 +638,8 @@ static void needed_by(const partition *p, int32_t finish, const est_node_def *us
 
 static void redirect(const partition *p)
 {
-    for (int32_t k = 0; k < p->whole.n_items; k++) {
-        est_node_def *def = est_graph_node(p->graph, p->whole.order[k]);
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        est_node_def *def = est_graph_node(p->graph, p->whole.nodes[k]);
 
         if (p->segment[def->id] >= 0) continue;
         for (int32_t i = 0; i < def->n_in; i++) {
@@ -685,15 +671,15 @@ static void redirect(const partition *p)
 static est_status make_partition(partition *p)
 {
     EST_TRY(flatten_groups(p));
-    EST_TRY(est_plan_order(&p->whole));
-    EST_TRY(link_edges(p, &p->whole, &p->in_whole));
+    EST_TRY(est_order_make(p->graph, p->io, p->arena, &p->whole));
+    EST_TRY(est_order_incoming(&p->whole, p->arena, &p->in_whole));
     p->core          = &p->whole;
     p->in_core       = p->in_whole;
     p->sync_replicas = p->remote->sync_replicas && find_count(p) >= 0;
     if (p->sync_replicas) {
-        EST_TRY(est_partition_core(&p->whole, &p->apart));
+        EST_TRY(est_partition_core(&p->whole, p->arena, &p->apart));
         p->core = &p->apart;
-        EST_TRY(link_edges(p, p->core, &p->in_core));
+        EST_TRY(est_order_incoming(p->core, p->arena, &p->in_core));
         est_partition_roles(&p->whole, &p->in_whole, p->core, p->role);
     }
     EST_TRY(est_partition_place(&(est_partition_step){ p->graph, p->io, p->store, p->remote, &p->whole, p->n },
@@ -725,7 +711,6 @@ est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *sto
     size_t     n = (size_t)p.n + 1;
     est_status status;
 
-    p.whole   = (est_plan){ .graph = graph, .io = *io, .arena = arena };
     p.task    = est_arena_alloc(arena, sizeof *p.task * n);
     p.phase   = est_arena_alloc(arena, sizeof *p.phase * n);
     p.piece   = est_arena_alloc(arena, sizeof *p.piece * n);
@@ -734,10 +719,8 @@ est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *sto
     status    = p.task != NULL && p.phase != NULL && p.piece != NULL && p.segment != NULL && p.role != NULL
                     ? make_partition(&p)
                     : est_no_memory();
-    est_free(p.whole.edge_from);
-    est_free(p.whole.edge_to);
-    est_free(p.apart.edge_from);
-    est_free(p.apart.edge_to);
+    est_order_clear(&p.whole);
+    est_order_clear(&p.apart);
     for (int i = 0; i < p.n_segments && status != EST_OK; i++) est_graph_free(p.segments[i].graph);
     EST_TRY(status);
     *segments   = p.segments;

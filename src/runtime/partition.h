@@ -11,16 +11,11 @@
 #define EST_PIECES_MAX 4 /* of one phase at one task */
 #define EST_READING    (-1)
 
-/* What each node waits for: node i for from[first[i]] up to from[first[i + 1] - 1]. */
-typedef struct est_incoming {
-    const int32_t *first, *from;
-} est_incoming;
-
 typedef struct est_partition_phases {
-    const est_plan *whole; /* the order of the step as a whole, or of its core */
-    int             n_tasks;
-    const int32_t  *task, *phase; /* per node; EST_HERE: this one */
-    est_incoming    in;
+    const est_order *whole; /* the order of the step as a whole, or of its core */
+    int              n_tasks;
+    const int32_t   *task, *phase; /* per node; EST_HERE: this one */
+    est_incoming     in;
 } est_partition_phases;
 
 /* What a node is to a step that is made together (runtime/partition_sync.c). */
@@ -31,13 +26,13 @@ typedef enum est_role {
 } est_role;
 
 /* Orders the core alone; *out is as est_plan_order leaves it. */
-EST_MUST_CHECK est_status est_partition_core(const est_plan *whole, est_plan *out);
+EST_MUST_CHECK est_status est_partition_core(const est_order *whole, est_arena *arena, est_order *out);
 
 /* Fills role[], which is EST_ROLE_PLAIN for all, of what is in the whole step; `in` is of that. */
-void est_partition_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role);
+void est_partition_roles(const est_order *whole, const est_incoming *in, const est_order *core, est_role *role);
 
 /* est_pass_extract of something in the core, with names and an order that are the same whatever else is in the graph. */
-EST_MUST_CHECK est_status est_partition_extract(const est_plan *core, est_io *io, est_graph **out);
+EST_MUST_CHECK est_status est_partition_extract(const est_order *core, est_io *io, est_graph **out);
 
 /* A step whose variables have their places. */
 typedef struct est_partition_step {
@@ -45,7 +40,7 @@ typedef struct est_partition_step {
     const est_io     *io;
     const est_store  *store;
     const est_remote *remote;
-    const est_plan   *whole;
+    const est_order  *whole;
     int32_t           n; /* nodes of the graph */
 } est_partition_step;
 
@@ -55,7 +50,7 @@ EST_MUST_CHECK est_status est_partition_place(const est_partition_step *step, bo
                                               int32_t *task);
 
 /* Which piece of its phase a node is in, from 1 to EST_PIECES_MAX; piece[] stays as it was for all that are in none (C4). */
-EST_MUST_CHECK est_status est_partition_early(const est_partition_phases *phases, int32_t *piece);
+EST_MUST_CHECK est_status est_partition_early(est_arena *arena, const est_partition_phases *phases, int32_t *piece);
 
 /* Handles and constants are wherever they are needed (C3). A constant that waits for something is not: repeated elsewhere it would
  * take what it waits for along. */

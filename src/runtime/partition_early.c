@@ -74,8 +74,8 @@ static void divide_phase(const est_partition_phases *c, const int32_t *at, int32
     int32_t  n = 0, last = 0, n_pieces = 0, begin = 0;
     uint64_t early = 0, bytes = 0, enough;
 
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole->order[k]);
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        const est_node_def *def = node_of(c, c->whole->nodes[k]);
         update              u;
 
         if (est_is_free(c->whole->graph, def->id) || c->task[def->id] != task || c->phase[def->id] != phase) continue;
@@ -96,16 +96,16 @@ static void divide_phase(const est_partition_phases *c, const int32_t *at, int32
     }
 }
 
-est_status est_partition_early(const est_partition_phases *c, int32_t *piece)
+est_status est_partition_early(est_arena *arena, const est_partition_phases *c, int32_t *piece)
 {
     size_t   n       = (size_t)est_graph_size(c->whole->graph) + 1;
-    int32_t *at      = est_arena_alloc(c->whole->arena, sizeof *at * n);
-    update  *updates = est_arena_alloc(c->whole->arena, sizeof *updates * n);
+    int32_t *at      = est_arena_alloc(arena, sizeof *at * n);
+    update  *updates = est_arena_alloc(arena, sizeof *updates * n);
     int32_t  last    = 0;
 
     if (at == NULL || updates == NULL) return est_no_memory();
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t id = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t id = c->whole->nodes[k];
 
         at[id] = k;
         if (c->phase[id] > last) last = c->phase[id];

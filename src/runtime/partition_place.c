@@ -45,8 +45,8 @@ static est_status task_of_variables(const est_partition_step *c, const est_node_
 /* What depends on the feeds, variables or tables of this step. */
 static void mark_varying(const est_partition_step *c, bool *varies)
 {
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
 
         varies[id] = def->op->source == EST_SOURCE_FEED || def->op->source == EST_SOURCE_TABLE || def->n_control > 0 ||
@@ -60,8 +60,8 @@ static void move_constants(const est_partition_step *c, const bool *varies, int3
 {
     for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
     for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
-    for (int32_t k = c->whole->n_items - 1; k >= 0; k--) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = c->whole->n - 1; k >= 0; k--) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
 
         if (!varies[id] && !est_is_free(c->graph, id) && task[id] == EST_HERE && user[id] >= 0) task[id] = user[id];
@@ -76,8 +76,8 @@ static void move_constants(const est_partition_step *c, const bool *varies, int3
 /* A group of operations of one task is there, too. */
 static void move_groups(const est_partition_step *c, int32_t *task)
 {
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
         bool                one = def->op == &est_op_no_op && def->n_control > 0;
 
@@ -93,8 +93,8 @@ est_status est_partition_place(const est_partition_step *c, bool moves, est_aren
 
     if (varies == NULL || user == NULL) return est_no_memory();
     for (int32_t id = 0; id < c->n; id++) task[id] = EST_HERE;
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        const est_node_def *def = est_graph_node(c->graph, c->whole->order[k]);
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        const est_node_def *def = est_graph_node(c->graph, c->whole->nodes[k]);
         bool                touches;
 
         EST_TRY(task_of_variables(c, def, &touches, &task[def->id]));

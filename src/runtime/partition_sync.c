@@ -7,38 +7,37 @@
 #include "base/alloc.h"
 #include "runtime/partition.h"
 
-static const est_node_def *node_of(const est_plan *plan, int32_t id)
+static const est_node_def *node_of(const est_order *order, int32_t id)
 {
-    return est_graph_node(plan->graph, id);
+    return est_graph_node(order->graph, id);
 }
 
-est_status est_partition_core(const est_plan *whole, est_plan *out)
+est_status est_partition_core(const est_order *whole, est_arena *arena, est_order *out)
 {
-    est_node *updates = est_arena_alloc(whole->arena, sizeof *updates * ((size_t)whole->n_items + 1));
+    est_node *updates = est_arena_alloc(arena, sizeof *updates * ((size_t)whole->n + 1));
     int       n       = 0;
 
     if (updates == NULL) return est_no_memory();
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        if (node_of(whole, whole->order[k])->op->writes != 0) {
-            updates[n++] = (est_node){ whole->graph, whole->order[k], 0 };
+    for (int32_t k = 0; k < whole->n; k++) {
+        if (node_of(whole, whole->nodes[k])->op->writes != 0) {
+            updates[n++] = (est_node){ whole->graph, whole->nodes[k], 0 };
         }
     }
-    *out = (est_plan){ .graph = whole->graph, .io = { .targets = updates, .n_targets = n }, .arena = whole->arena };
-    return est_plan_order(out);
+    return est_order_make(whole->graph, &(est_io){ .targets = updates, .n_targets = n }, arena, out);
 }
 
-void est_partition_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role)
+void est_partition_roles(const est_order *whole, const est_incoming *in, const est_order *core, est_role *role)
 {
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        int32_t id = whole->order[k];
+    for (int32_t k = 0; k < whole->n; k++) {
+        int32_t id = whole->nodes[k];
 
         for (int32_t e = in->first[id]; e < in->first[id + 1]; e++) {
             if (role[in->from[e]] != EST_ROLE_PLAIN) role[id] = EST_ROLE_LATE;
         }
         if (node_of(whole, id)->op->writes != 0) role[id] = EST_ROLE_UPDATE;
     }
-    for (int32_t k = 0; k < core->n_items; k++) {
-        if (role[core->order[k]] == EST_ROLE_LATE) role[core->order[k]] = EST_ROLE_UPDATE;
+    for (int32_t k = 0; k < core->n; k++) {
+        if (role[core->nodes[k]] == EST_ROLE_LATE) role[core->nodes[k]] = EST_ROLE_UPDATE;
     }
 }
 
@@ -59,8 +58,8 @@ static est_status name_after_users(est_graph *graph)
     return EST_OK;
 }
 
-est_status est_partition_extract(const est_plan *core, est_io *io, est_graph **out)
+est_status est_partition_extract(const est_order *core, est_io *io, est_graph **out)
 {
-    EST_TRY(est_pass_extract_in_order(core->graph, io, core->order, core->n_items, out));
+    EST_TRY(est_pass_extract_in_order(core, io, out));
     return name_after_users(*out);
 }

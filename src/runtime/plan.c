@@ -25,7 +25,8 @@ static est_status make_arrays(est_plan *plan)
     size_t n_nodes = (size_t)est_graph_size(plan->graph) + 1, n_items = (size_t)plan->n_items + 1, n_views;
 
     plan->n_views = 0;
-    for (int32_t k = 0; k < plan->n_items; k++) plan->n_views += est_graph_node(plan->graph, plan->order[k])->n_out;
+    for (int32_t k = 0; k < plan->n_items; k++)
+        plan->n_views += est_graph_node(plan->graph, plan->order.nodes[k])->n_out;
     n_views         = (size_t)plan->n_views + 1;
     plan->items     = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
     plan->steps     = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
@@ -56,7 +57,7 @@ static est_view *view_of(const est_plan *plan, est_edge edge)
 
 static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
 {
-    const est_node_def *def  = est_graph_node(plan->graph, plan->order[k]);
+    const est_node_def *def  = est_graph_node(plan->graph, plan->order.nodes[k]);
     est_item           *item = &plan->items[k];
     size_t              n_in = (size_t)def->n_in + 1, n_out = (size_t)def->n_out + 1;
     est_view          **in = est_arena_alloc(plan->arena, sizeof(est_view *) * n_in);
@@ -538,7 +539,8 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
     if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
-    EST_TRY(est_plan_order(plan));
+    EST_TRY(est_order_make(plan->graph, &plan->io, plan->arena, &plan->order));
+    plan->n_items = plan->order.n;
     EST_TRY(make_arrays(plan));
     for (int32_t k = 0; k < plan->n_items; k++) {
         EST_TRY(make_item(plan, k, view));
@@ -587,8 +589,7 @@ void est_plan_free(est_plan *plan)
     est_exchange_free(plan->exchange);
     est_plan_free_buffers(plan);
     est_trace_free(plan->trace);
-    est_free(plan->edge_from);
-    est_free(plan->edge_to);
+    est_order_clear(&plan->order);
     est_graph_free(plan->graph);
     est_arena_free(plan->arena);
     est_free(plan);

@@ -99,10 +99,8 @@ typedef struct est_plan {
     const est_device *device; /* whose memory the slab is */
     est_pool         *pool;
     est_arena        *arena;
-    int32_t          *order;               /* node ids in the order they run */
-    int32_t          *edge_from, *edge_to; /* what comes before what: data, control and hazards of variables */
-    int32_t           n_edges;
-    int32_t           n_items;
+    est_order         order;
+    int32_t           n_items; /* as many as the order has nodes */
     est_item         *items;   /* in that order */
     int32_t          *item_of; /* node id -> item, -1: not in the plan */
     int32_t           n_views;
@@ -171,8 +169,6 @@ EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *
 const est_view *est_plan_fetch(const est_plan *plan, int i); /* NULL: there is no such one */
 
 /* --- between the files of the plan --- */
-
-EST_MUST_CHECK est_status est_plan_order(est_plan *plan);
 
 /* Follows the fed shapes through the plan and lays memory out anew if something no longer fits. */
 EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);

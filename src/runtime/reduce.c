@@ -100,10 +100,10 @@ static void find_depths(const est_graph *program, int32_t *depth)
     }
 }
 
-static void find_sites(builder *b, const est_plan *whole)
+static void find_sites(builder *b, const est_order *order)
 {
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        const est_node_def *def = node_of(b, whole->order[k]);
+    for (int32_t k = 0; k < order->n; k++) {
+        const est_node_def *def = node_of(b, order->nodes[k]);
         site_kind           kind;
 
         if (def->order > b->last) b->last = def->order;
@@ -134,11 +134,11 @@ static void sort_sites(builder *b)
 }
 
 /* What sites wait for. */
-static void mark_early(builder *b, const est_plan *whole)
+static void mark_early(builder *b, const est_order *order)
 {
     for (int i = 0; i < b->n_sites; i++) b->early[b->sites[i].id] = true;
-    for (int32_t k = whole->n_items - 1; k >= 0; k--) {
-        const est_node_def *def = node_of(b, whole->order[k]);
+    for (int32_t k = order->n - 1; k >= 0; k--) {
+        const est_node_def *def = node_of(b, order->nodes[k]);
 
         if (!b->early[def->id]) continue;
         for (int32_t i = 0; i < def->n_in; i++) b->early[def->in[i].node] = true;
@@ -429,10 +429,10 @@ static est_status replace_level(builder *b, int first, int end)
 }
 
 /* R2. */
-static est_status hold_writers(builder *b, const est_plan *whole)
+static est_status hold_writers(builder *b, const est_order *order)
 {
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        est_node_def *def = est_graph_node(b->graph, whole->order[k]);
+    for (int32_t k = 0; k < order->n; k++) {
+        est_node_def *def = est_graph_node(b->graph, order->nodes[k]);
         int32_t      *control;
 
         if (def->op->writes == 0 || b->early[def->id]) continue;
@@ -468,17 +468,17 @@ static est_status make_exchange(builder *b)
     return EST_OK;
 }
 
-static est_status replace_sites(builder *b, est_communicator *communicator, const est_plan *whole)
+static est_status replace_sites(builder *b, est_communicator *communicator, const est_order *order)
 {
     EST_TRY(make_exchange(b));
     b->x->communicator = communicator;
     sort_sites(b);
-    mark_early(b, whole);
+    mark_early(b, order);
     for (int first = 0, end; first < b->n_sites; first = end) {
         for (end = first; end < b->n_sites && b->sites[end].level == b->sites[first].level;) end++;
         EST_TRY(replace_level(b, first, end));
     }
-    return hold_writers(b, whole);
+    return hold_writers(b, order);
 }
 
 /* A value meets itself. Levels do not matter: later sites see what earlier ones were replaced by. */
@@ -504,25 +504,24 @@ static est_status remove_sites(builder *b)
 
 static est_status run_pass(builder *b, est_communicator *communicator)
 {
-    est_plan   whole = { .graph = b->graph, .io = *b->rewriter.io, .arena = b->arena };
+    est_order  order;
     est_status status;
 
     b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)est_graph_size(b->program) + 1));
     b->early = est_arena_alloc(b->arena, sizeof *b->early * ((size_t)b->n + 1));
     b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
     if (b->depth == NULL || b->early == NULL || b->sites == NULL) return est_no_memory();
-    status = est_plan_order(&whole);
+    status = est_order_make(b->graph, b->rewriter.io, b->arena, &order);
     if (communicator != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
-    if (status == EST_OK) find_sites(b, &whole);
+    if (status == EST_OK) find_sites(b, &order);
     if (status == EST_OK && b->n_sites > 0) {
         if (communicator == NULL) {
             status = remove_sites(b);
         } else {
-            status = replace_sites(b, communicator, &whole);
+            status = replace_sites(b, communicator, &order);
         }
     }
-    est_free(whole.edge_from);
-    est_free(whole.edge_to);
+    est_order_clear(&order);
     return status;
 }
 

@@ -17,25 +17,19 @@
 #define WORTH_BYTES (64 << 10)  /* a window that moves less is not worth waking anybody for */
 #define LANES_MAX   256
 
-/* Edges into each node, from plan->edges. */
-typedef struct incoming {
-    int32_t *first; /* per node, one more at the end */
-    int32_t *from;
-} incoming;
-
 typedef struct wave_builder {
-    est_plan *plan;
-    incoming  in;
-    int32_t  *lane;            /* per item: its lane in the open window, or -1 */
-    int32_t   tail[LANES_MAX]; /* last item of each lane */
-    int32_t   n_lanes;
-    int32_t   begin;     /* step the window starts at */
-    size_t    bytes;     /* moved by the window */
-    int32_t  *asked;     /* per item without a step: the last step that asked what it waits for */
-    int32_t  *stack;     /* items whose waits are still to be looked at */
-    int32_t   question;  /* that step, plus one */
-    int32_t  *sorted;    /* scratch for putting steps into lanes */
-    int32_t  *lane_ends; /* where waves keep theirs; filled from the front */
+    est_plan    *plan;
+    est_incoming in;
+    int32_t     *lane;            /* per item: its lane in the open window, or -1 */
+    int32_t      tail[LANES_MAX]; /* last item of each lane */
+    int32_t      n_lanes;
+    int32_t      begin;     /* step the window starts at */
+    size_t       bytes;     /* moved by the window */
+    int32_t     *asked;     /* per item without a step: the last step that asked what it waits for */
+    int32_t     *stack;     /* items whose waits are still to be looked at */
+    int32_t      question;  /* that step, plus one */
+    int32_t     *sorted;    /* scratch for putting steps into lanes */
+    int32_t     *lane_ends; /* where waves keep theirs; filled from the front */
 } wave_builder;
 
 static size_t view_bytes(const est_view *view)
@@ -164,19 +158,6 @@ static void walk(wave_builder *w)
 
 /* --- set-up ------------------------------------------------------------------------------------------------------------- */
 
-static est_status find_incoming(est_plan *plan, incoming *in)
-{
-    int32_t n = est_graph_size(plan->graph);
-
-    in->first = est_arena_alloc(plan->arena, sizeof *in->first * (size_t)(n + 2));
-    in->from  = est_arena_alloc(plan->arena, sizeof *in->from * (size_t)(plan->n_edges + 1));
-    if (in->first == NULL || in->from == NULL) return est_no_memory();
-    for (int32_t e = 0; e < plan->n_edges; e++) in->first[plan->edge_to[e] + 2]++;
-    for (int32_t i = 1; i < n + 2; i++) in->first[i] += in->first[i - 1];
-    for (int32_t e = 0; e < plan->n_edges; e++) in->from[in->first[plan->edge_to[e] + 1]++] = plan->edge_from[e];
-    return EST_OK;
-}
-
 static void find_waves_of_items(est_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_items; k++) plan->wave_of[k] = -1;
@@ -207,7 +188,7 @@ est_status est_plan_waves(est_plan *plan)
     }
     for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;
     for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;
-    EST_TRY(find_incoming(plan, &w.in));
+    EST_TRY(est_order_incoming(&plan->order, plan->arena, &w.in));
     walk(&w);
     find_waves_of_items(plan);
     return EST_OK;
