@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ensemble: its life, and the thread that meets.
+ * Membership: create, join, leave, end.
  *
- * To meet is to tell all others that one has come, and to wait until one of them, or this task itself, knows what came of it. The
- * rest happens in the network thread (ensemble_hear.c). An agreement is worth nothing until the group that it is about is
- * complete; when that fails, because one of those who agreed is gone, they meet again. */
+ * A join sends this task's proposal to all others and waits until one of them, or this task itself, knows the decision.
+ * The other half runs in the network thread (membership_requests.c). A decision counts once its group is complete; when
+ * that fails because a member is lost, the next round begins. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,18 +22,17 @@
 
 #define CONNECT_SECS 7200.0
 #define REJOIN_SECS  600.0
-#define JOIN_SECS    60.0 /* that those who agreed have to form their group */
-#define END_SECS     30.0 /* that others have to hear that it is over, those, too, that are lost and come back */
+#define JOIN_SECS    60.0 /* limit for forming the group of a decision */
+#define END_SECS     30.0 /* limit for informing the others that the job is over */
 #define SLICE_NS     (EST_NS_PER_SEC / 10)
-#define OVER_NS      EST_NS_PER_SEC /* between two questions whether the job is over */
-#define TRY_SECS     0.1            /* to connect to one before the next is tried; grows to */
+#define OVER_NS      EST_NS_PER_SEC /* between two calls of est_membership_options.over */
+#define TRY_SECS     0.1            /* to connect to one task before the next is tried; grows to */
 #define TRY_SECS_MAX 2.0
-#define REASONS_MAX  3                    /* why some do not come, in a line of the log */
-#define AGAIN_NS     (EST_NS_PER_SEC / 5) /* before the same one is tried again */
+#define REASONS_MAX  3                    /* reasons for missing tasks in a line of the log */
+#define AGAIN_NS     (EST_NS_PER_SEC / 5) /* before the same task is tried again */
 
-/* --- life ----------------------------------------------------------------------------------------------------------------- */
+/* --- create and leave --------------------------------------------------------------------------------------------- */
 
-/* What this task has to have the same as all others. */
 static est_status make_terms(est_membership *m, const est_membership_options *o)
 {
     est_terms  terms  = { .options = est_strdup(o->terms != NULL ? o->terms : "") };
@@ -69,13 +68,13 @@ static est_status copy_tasks(est_membership *m, const est_membership_options *o)
 static est_status check_options(const est_server *server, const est_membership_options *o)
 {
     if (o->n < 1 || o->self < 0 || o->self >= o->n)
-        return est_fail(EST_INVALID_ARGUMENT, "task %d of an ensemble of %d", o->self, o->n);
+        return est_fail(EST_INVALID_ARGUMENT, "task %d of a membership of %d tasks", o->self, o->n);
     for (int i = 0; i < o->n; i++) {
         if (strlen(o->tasks[i].task) >= EST_NET_NAME_MAX)
             return est_fail(EST_INVALID_ARGUMENT, "the name of task %d is too long: %s", i, o->tasks[i].task);
     }
     if (strcmp(o->tasks[o->self].task, server->task) != 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "task %d of the ensemble is %s, and the server is %s", o->self,
+        return est_fail(EST_INVALID_ARGUMENT, "task %d of the membership is %s, but the server is %s", o->self,
                         o->tasks[o->self].task, server->task);
     }
     return EST_OK;
@@ -84,7 +83,7 @@ static est_status check_options(const est_server *server, const est_membership_o
 static void free_membership(est_membership *m)
 {
     est_mailbox_free(m->mailbox);
-    est_group_communicator_clear(&m->communicator);
+    est_membership_free_slots(m);
     for (int i = 0; i < m->options.n && m->members != NULL; i++) est_proposal_clear(&m->members[i].proposal);
     for (int i = 0; i < m->options.n && m->tasks != NULL; i++) {
         est_free((char *)(uintptr_t)m->tasks[i].task);
@@ -124,13 +123,14 @@ est_status est_membership_create(est_server *server, const est_membership_option
         return status;
     }
     m->options.tasks = m->tasks;
-    est_group_communicator_init(&m->communicator, server->task, options->bytes_per_pack);
+    m->communicator  = (est_communicator){ .ops            = &est_membership_communicator_ops,
+                                           .bytes_per_pack = options->bytes_per_pack };
     est_server_extend(server, &(est_extension){ est_membership_serve, est_membership_lost, m });
     *out = m;
     return EST_OK;
 }
 
-/* Nobody hears from this task any more, nor it from them. The lock is held. */
+/* Closes all links and fails all requests. The lock is held. */
 static void withdraw(est_membership *m, const char *why)
 {
     m->state = EST_MEMBERSHIP_IDLE;
@@ -143,7 +143,6 @@ static void withdraw(est_membership *m, const char *why)
 
 static void leave_group(est_membership *m)
 {
-    m->communicator.group = NULL;
     est_group_free(m->group);
     m->group = NULL;
 }
@@ -155,12 +154,13 @@ void est_membership_free(est_membership *m)
     est_server_extend(m->server, NULL);
     pthread_mutex_lock(&m->lock);
     withdraw(m, m->leave_reason[0] != '\0' ? m->leave_reason : EST_GOODBYE);
-    while (m->n_asks > 0) pthread_cond_wait(&m->changed, &m->lock); /* their links are closed */
+    while (m->n_asks > 0) pthread_cond_wait(&m->changed, &m->lock); /* their links are closed, so they end */
     pthread_mutex_unlock(&m->lock);
     free_membership(m);
 }
 
-/* A step that was sent to the others may still be made by them: one that is only stopped leaves the group in good order. */
+/* The others may still complete the step that this task has contributed to, so a task that was only stopped does not
+ * abort. */
 void est_membership_fail(est_membership *m, est_status status)
 {
     snprintf(m->leave_reason, sizeof m->leave_reason, EST_ENDED "%s: %s", est_status_name(status), est_error_message());
@@ -169,7 +169,7 @@ void est_membership_fail(est_membership *m, est_status status)
 
 est_communicator *est_membership_communicator(est_membership *m)
 {
-    return &m->communicator.base;
+    return &m->communicator;
 }
 
 const char *est_membership_payload(const est_membership *m)
@@ -177,19 +177,19 @@ const char *est_membership_payload(const est_membership *m)
     return m->agreed.payload != NULL ? m->agreed.payload : "";
 }
 
-/* --- waiting -------------------------------------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-/* A meeting that is waited for. The lock is held in all of this, and given up where it says so. */
+/* A join that waits. The lock is held throughout, and released where a comment says so. */
 typedef struct waiting {
-    int64_t     agreed_ns;         /* when it was first agreed on a group; 0: not yet */
-    int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over, */
-    bool        over;              /* and it was */
-    est_waiting log;               /* all of it, whoever is waited for */
+    int64_t     agreed_ns;         /* of the first decision on a group; 0: none yet */
+    int64_t     since_ns, over_ns; /* over_ns: when options.over was last called, */
+    bool        over;              /* and its result */
+    est_waiting log;               /* of the whole join */
     est_waiting wait;              /* for the status view */
-    est_strbuf  names;             /* whom it waits for, */
-    est_strbuf  why;               /* and what for: as the status view has it */
-    double      try_secs;          /* to connect to one */
-    int         next;              /* to be connected to */
+    est_strbuf  names;             /* of the awaited tasks, */
+    est_strbuf  why;               /* and the reason, as in the status view */
+    double      try_secs;          /* to connect to a task */
+    int         next;              /* task to connect to */
 } waiting;
 
 static est_round this_round(est_membership *m)
@@ -214,32 +214,33 @@ static est_round this_round(est_membership *m)
                         .elastic      = m->options.elastic };
 }
 
-/* Whom it waits for: those who have not come or, when all have, the host, which is about to say so. */
+/* The tasks that are waited for: the missing ones or, when all are present, the decider. */
 static void name_awaited(est_membership *m, est_strbuf *out)
 {
-    est_round a    = this_round(m);
-    int       host = est_round_decider(&a);
-    bool      none = true;
+    est_round a       = this_round(m);
+    int       decider = est_round_decider(&a);
+    bool      none    = true;
 
     for (int i = 0; i < m->options.n; i++) {
         if (!est_round_awaits(&a, i)) continue;
         est_strbuf_printf(out, "%s%s (%s)", none ? "" : ", ", m->tasks[i].task, m->tasks[i].address);
         none = false;
     }
-    if (none && host != m->options.self) est_strbuf_printf(out, "%s (%s)", m->tasks[host].task, m->tasks[host].address);
+    if (none && decider != m->options.self)
+        est_strbuf_printf(out, "%s (%s)", m->tasks[decider].task, m->tasks[decider].address);
 }
 
-/* What they wait for and, after it, why some are not there: the first of them, of those that ended only, or of all. */
-static void describe_wait(est_membership *m, bool ended_only, est_strbuf *out)
+/* What this task waits for, and why the first missing tasks are missing; failed_only: only of tasks that said why. */
+static void describe_wait(est_membership *m, bool failed_only, est_strbuf *out)
 {
     est_round a = this_round(m);
     int       n = 0;
 
-    est_strbuf_printf(out, "to %s together", m->options.purpose);
+    est_strbuf_printf(out, "to join (%s)", m->options.purpose);
     for (int i = 0; i < m->options.n && n < REASONS_MAX; i++) {
         const est_member *member = &m->members[i];
 
-        if (!est_round_awaits(&a, i) || member->why[0] == '\0' || (ended_only && !member->failed)) continue;
+        if (!est_round_awaits(&a, i) || member->why[0] == '\0' || (failed_only && !member->failed)) continue;
         est_strbuf_printf(out, "; %s: %s", m->tasks[i].task, member->why);
         n++;
     }
@@ -273,7 +274,7 @@ static void show_wait(est_membership *m, waiting *w)
     }
 }
 
-/* Tells the log whom it waits for, why, and for how long yet. */
+/* Logs the awaited tasks, the reasons, and the time left. */
 static void report_wait(est_membership *m, waiting *w)
 {
     est_strbuf why = { 0 };
@@ -288,8 +289,8 @@ static void report_wait(est_membership *m, waiting *w)
     est_strbuf_clear(&why);
 }
 
-/* Asks, without the lock, whether the job has ended without us. It has when that is so twice: who has just ended it and can reach us
- * is about to say so, and would wait for us if we had gone before. */
+/* Calls options.over, without the lock. Only the second `true` counts: a chief that has just ended the job and can
+ * reach this task is about to inform it, and would wait for a task that had left before. */
 static void ask_over(est_membership *m, waiting *w)
 {
     int64_t now = est_now_ns();
@@ -304,7 +305,7 @@ static void ask_over(est_membership *m, waiting *w)
     w->over = over;
 }
 
-/* Whether to go on waiting; says so in the log now and then. May give up the lock. */
+/* Whether to keep waiting; reports now and then. May release the lock. */
 static est_status keep_waiting(est_membership *m, waiting *w)
 {
     const est_membership_options *o    = &m->options;
@@ -313,10 +314,10 @@ static est_status keep_waiting(est_membership *m, waiting *w)
     show_wait(m, w);
     if (est_stop_signal() != 0)
         return est_fail(EST_CANCELLED, "%s while waiting for %s", est_stop_signal_name(), est_strbuf_text(&w->names));
-    /* A host decides within one of the two; whoever waits for longer than for both has one that does not. */
+    /* A decider decides within one of the two limits. After more than both, it is stuck. */
     if (o->connect_secs != EST_FOREVER && o->rejoin_secs != EST_FOREVER &&
         secs > o->connect_secs + 2 * o->rejoin_secs) {
-        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to %s together", secs, est_strbuf_text(&w->names),
+        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to join (%s)", secs, est_strbuf_text(&w->names),
                         o->purpose);
     }
     report_wait(m, w);
@@ -340,9 +341,9 @@ static void end_waiting(waiting *w)
     est_strbuf_clear(&w->why);
 }
 
-/* --- reaching others -------------------------------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------------------------------- */
 
-/* Tells all who can be reached that we have come, once each. */
+/* Sends the proposal to every linked task that has not got it. */
 static est_status send_proposals(est_membership *m)
 {
     for (int i = 0; i < m->options.n; i++) {
@@ -353,12 +354,12 @@ static est_status send_proposals(est_membership *m)
         status = est_membership_send(m, i, EST_MEMBERSHIP_PROPOSE);
         if (status == EST_RESOURCE_EXHAUSTED) return status;
         member->proposed = status == EST_OK;
-        member->try_ns   = est_now_ns() + AGAIN_NS; /* or the link is lost, which we are about to hear */
+        member->try_ns   = est_now_ns() + AGAIN_NS; /* a failed send means a lost link, which is reported soon */
     }
     return EST_OK;
 }
 
-/* The next to be connected to; -1: none for now. */
+/* The next task to connect to; -1: none for now. */
 static int find_unlinked(const est_membership *m, int first)
 {
     for (int k = 0; k < m->options.n; k++) {
@@ -369,8 +370,8 @@ static int find_unlinked(const est_membership *m, int first)
     return -1;
 }
 
-/* Keeps why one could not be reached, without what the reader knows: who it is, and how long one attempt takes. What it said itself
- * is worth more. */
+/* Records why a task could not be reached, without its name and the time of an attempt, which the reader knows. A
+ * reason that the task gave itself is kept. */
 static void record_unreached(est_membership *m, int number)
 {
     static const char within[] = " s: ";
@@ -383,7 +384,7 @@ static void record_unreached(est_membership *m, int number)
     snprintf(member->why, sizeof member->why, "%s", reason != NULL ? reason + strlen(within) : why);
 }
 
-/* Tries to connect to one who is not linked, without the lock; *tried false: there is none. */
+/* Tries, without the lock, to connect to the next task without a link; *tried false: there is none. */
 static est_status connect_next(est_membership *m, waiting *w, bool *tried)
 {
     int        i    = find_unlinked(m, w->next);
@@ -408,9 +409,9 @@ static est_status connect_next(est_membership *m, waiting *w, bool *tried)
     return EST_OK;
 }
 
-/* --- meeting ---------------------------------------------------------------------------------------------------------------- */
+/* --- join --------------------------------------------------------------------------------------------------------- */
 
-/* Says to itself what it tells the others. */
+/* Begins a round: makes this task's proposal. */
 static est_status propose(est_membership *m, int64_t step, const char *payload, const char *why)
 {
     est_proposal own = { .number     = m->options.self,
@@ -446,7 +447,7 @@ static est_status propose(est_membership *m, int64_t step, const char *payload, 
     return EST_OK;
 }
 
-/* Waits until it is known what came of the meeting. *decided: by this task. */
+/* Waits for the decision of the round. *decided: this task has made it. */
 static est_status await_decision(est_membership *m, waiting *w, bool *decided)
 {
     bool tried;
@@ -470,7 +471,7 @@ static est_status await_decision(est_membership *m, waiting *w, bool *decided)
     return EST_OK;
 }
 
-/* Tells one who knows that we have come, and is not of those who agreed, that we have gone. */
+/* Tells a task that has this task's proposal, and is not in the view, not to count on it. */
 static est_status send_exclude(est_membership *m, int number, est_status before)
 {
     est_status status = est_membership_send(m, number, EST_MEMBERSHIP_EXCLUDE);
@@ -479,44 +480,44 @@ static est_status send_exclude(est_membership *m, int number, est_status before)
     return before == EST_OK && status == EST_RESOURCE_EXHAUSTED ? status : before; /* else its link is lost */
 }
 
-/* Takes what was heard over, and tells those who have come. */
+/* Applies the decision of the round, and relays it to the tasks that have proposed. */
 static est_status apply_decision(est_membership *m, bool decided)
 {
-    est_decision taken  = m->decision;
-    est_status   status = EST_OK;
+    est_decision decision = m->decision;
+    est_status   status   = EST_OK;
 
     m->decision = (est_decision){ 0 };
-    if (taken.kind == EST_DECIDED_GROUP) {
+    if (decision.kind == EST_DECIDED_GROUP) {
         est_decision_clear(&m->agreed);
-        m->agreed = taken;
+        m->agreed = decision;
         m->state  = EST_MEMBERSHIP_FORMING;
         for (int i = 0; i < m->options.n; i++) {
             est_member *member = &m->members[i];
 
-            bool is_member = est_decision_rank(&taken, i, member->incarnation) >= 0;
+            bool is_member = est_decision_rank(&decision, i, member->incarnation) >= 0;
 
             member->active = member->active || is_member;
             if (!is_member && member->proposed) status = send_exclude(m, i, status);
             if (member->request == NULL) continue;
             if (is_member) {
-                est_member_answer(member, &taken);
+                est_member_answer(member, &decision);
             } else {
                 est_membership_end_group(m, i);
             }
         }
         return status;
     }
-    for (int i = 0; i < m->options.n; i++) { /* what others refuse us is for us alone */
-        if (decided || taken.kind == EST_DECIDED_OVER) est_member_answer(&m->members[i], &taken);
+    for (int i = 0; i < m->options.n; i++) { /* a refusal by another task is for this task alone */
+        if (decided || decision.kind == EST_DECIDED_OVER) est_member_answer(&m->members[i], &decision);
     }
     m->state = EST_MEMBERSHIP_IDLE;
-    m->over  = m->over || taken.kind == EST_DECIDED_OVER;
-    if (taken.kind == EST_DECIDED_REFUSAL) status = est_fail(taken.status, "%s", taken.text);
-    est_decision_clear(&taken);
+    m->over  = m->over || decision.kind == EST_DECIDED_OVER;
+    if (decision.kind == EST_DECIDED_REFUSAL) status = est_fail(decision.status, "%s", decision.text);
+    est_decision_clear(&decision);
     return status;
 }
 
-/* Makes the group that was agreed on; without the lock. */
+/* Forms the group of the decision; without the lock. */
 static est_status form_group(est_membership *m)
 {
     const est_decision *a       = &m->agreed;
@@ -539,7 +540,8 @@ static est_status form_group(est_membership *m)
     return status;
 }
 
-/* Whether those who could not form a group may do better the next time. How long they waited for each other before does not count. */
+/* Whether another round may succeed where this group could not be formed. Time before the first decision does not
+ * count. */
 static bool may_try_again(const est_membership *m, const waiting *w, est_status status)
 {
     double secs = (double)(est_now_ns() - w->agreed_ns) / (double)EST_NS_PER_SEC;
@@ -551,7 +553,7 @@ static bool may_try_again(const est_membership *m, const waiting *w, est_status 
     return m->options.rejoin_secs == EST_FOREVER || secs <= m->options.rejoin_secs + JOIN_SECS;
 }
 
-/* One meeting and its group. *again: it was agreed on one that did not come about. */
+/* One round and its group. *again: the group could not be formed. */
 static est_status join_once(est_membership *m, waiting *w, bool *again)
 {
     bool       decided;
@@ -560,7 +562,7 @@ static est_status join_once(est_membership *m, waiting *w, bool *again)
     *again = false;
     EST_TRY(status);
     EST_TRY(apply_decision(m, decided));
-    if (m->state != EST_MEMBERSHIP_FORMING) return EST_OK; /* it is over */
+    if (m->state != EST_MEMBERSHIP_FORMING) return EST_OK; /* the job is over */
     if (w->agreed_ns == 0) w->agreed_ns = est_now_ns();
     pthread_mutex_unlock(&m->lock);
     est_wait_end(&w->wait);
@@ -576,7 +578,7 @@ static est_status join_once(est_membership *m, waiting *w, bool *again)
     m->state = EST_MEMBERSHIP_IDLE;
     *again   = may_try_again(m, w, status);
     if (!*again) return est_fail_context(status, "generation %" PRIu64 " of %s", m->agreed.generation, m->server->task);
-    est_log_info("%s: generation %" PRIu64 " did not come about: %s", m->server->task, m->agreed.generation,
+    est_log_info("%s: generation %" PRIu64 " was not formed: %s", m->server->task, m->agreed.generation,
                  est_error_message());
     return EST_OK;
 }
@@ -586,25 +588,24 @@ static void fill_view(est_membership *m, est_membership_view *out)
     const est_decision *a                             = &m->agreed;
     char                source[EST_NET_NAME_MAX + 48] = "no variables yet";
 
-    *out                      = (est_membership_view){ .generation   = a->generation,
-                                                       .n            = a->members.n,
-                                                       .rank         = est_group_rank(m->group),
-                                                       .tasks        = a->members.data,
-                                                       .source       = a->source,
-                                                       .step         = a->step,
-                                                       .group        = m->group,
-                                                       .communicator = &m->communicator.base };
-    m->communicator.group     = m->group;
-    m->communicator.base.n    = out->n;
-    m->communicator.base.rank = out->rank;
+    *out                 = (est_membership_view){ .generation   = a->generation,
+                                                  .n            = a->members.n,
+                                                  .rank         = est_group_rank(m->group),
+                                                  .tasks        = a->members.data,
+                                                  .source       = a->source,
+                                                  .step         = a->step,
+                                                  .group        = m->group,
+                                                  .communicator = &m->communicator };
+    m->communicator.n    = out->n;
+    m->communicator.rank = out->rank;
     if (a->source >= 0) {
         snprintf(source, sizeof source, "step %" PRId64 " of %s", a->step, m->tasks[a->members.data[a->source]].task);
     }
     if (strcmp(m->options.purpose, "train") == 0) {
         est_log_info("%s: generation %" PRIu64 ", rank %d of %d, %s", m->server->task, out->generation, out->rank,
                      out->n, source);
-    } else { /* whose step is not one of the training */
-        est_log_info("%s: to %s together: generation %" PRIu64 ", rank %d of %d", m->server->task, m->options.purpose,
+    } else { /* the step is not a training step */
+        est_log_info("%s: %s: generation %" PRIu64 ", rank %d of %d", m->server->task, m->options.purpose,
                      out->generation, out->rank, out->n);
     }
 }
@@ -616,7 +617,7 @@ est_status est_membership_join(est_membership *m, int64_t step, const char *payl
     bool       again, over;
     int64_t    pause = SLICE_NS / 4;
     est_status status;
-    char       why[320] = ""; /* there is no group any more */
+    char       why[320] = ""; /* why the last group failed */
 
     if (m->group != NULL && est_group_status(m->group) != EST_OK) snprintf(why, sizeof why, "%s", est_error_message());
     leave_group(m);
@@ -628,7 +629,7 @@ est_status est_membership_join(est_membership *m, int64_t step, const char *payl
         if (status == EST_OK) status = join_once(m, &w, &again);
         if (again) {
             snprintf(why, sizeof why, "%s", est_error_message());
-            est_cond_wait_ns(&m->changed, &m->lock, pause); /* what failed at once may do so again */
+            est_cond_wait_ns(&m->changed, &m->lock, pause); /* an immediate failure may repeat */
             if (pause < EST_NS_PER_SEC) pause *= 2;
         }
     } while (again);
@@ -640,7 +641,7 @@ est_status est_membership_join(est_membership *m, int64_t step, const char *payl
     }
     over = m->state != EST_MEMBERSHIP_JOINED;
     pthread_mutex_unlock(&m->lock);
-    if (w.log.reported && status == EST_OK) est_log_info("%s waits no more", m->server->task);
+    if (w.log.reported && status == EST_OK) est_log_info("%s: all workers are present", m->server->task);
     end_waiting(&w);
     if (status == EST_OK && over) {
         *out = (est_membership_view){ .over = true };
@@ -660,9 +661,10 @@ void est_membership_reset(est_membership *m)
     m->partial = false;
 }
 
-/* --- the end of the job ------------------------------------------------------------------------------------------------------- */
+/* --- the end of the job ------------------------------------------------------------------------------------------- */
 
-/* The first one, from `first` on, that has still to hear that it is over: it is here, or was at the last meeting. -1: none. */
+/* The first task from `first` on that is linked or in the last view, and does not know that the job is over. -1:
+ * none. */
 static int find_uninformed(const est_membership *m, int first)
 {
     for (int i = first; i < m->options.n; i++) {
@@ -697,7 +699,7 @@ void est_membership_end_job(est_membership *m)
     for (int i = 0; i < m->options.n; i++) {
         est_member_answer(&m->members[i], &(est_decision){ .kind = EST_DECIDED_OVER });
         if (m->members[i].link != NULL && est_membership_send(m, i, EST_MEMBERSHIP_OVER) != EST_OK)
-            continue; /* it is gone */
+            continue; /* it is lost */
     }
     while (find_uninformed(m, 0) >= 0 && est_now_ns() < until && est_stop_signal() == 0) {
         if (est_wait_is_due(&wait)) report_uninformed(m, &wait);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session asks of the other workers (runtime/communicator.h), done by the group of the moment. A group that has failed, or is late,
- * is no fault of the step: whoever runs it gets EST_ABORTED, with the rank and the reason, and meets again. */
+ * The communicator of sessions (runtime/communicator.h) over the current group. A step whose group fails, or misses a
+ * deadline, fails with EST_ABORTED, the rank and the reason, so that the caller joins again. */
 #include <math.h>
 
 #include "base/alloc.h"
 #include "cluster/waits.h"
 #include "collective/membership_internal.h"
 
-/* What the last operation of a slot gave. */
+/* The results of the last operation of a slot. */
 struct est_comm_slot {
     est_indexed_rows *rows; /* [n_rows], of each table */
     int               n_rows;
@@ -21,46 +21,46 @@ struct est_comm_work {
     est_comm_slot *slot;
 };
 
-static est_group_communicator *communicator_of(est_communicator *communicator)
+static est_membership *membership_of(est_communicator *communicator)
 {
-    return EST_CONTAINER_OF(communicator, est_group_communicator, base);
+    return EST_CONTAINER_OF(communicator, est_membership, communicator);
 }
 
-/* As the step is to fail. */
+/* EST_ABORTED for everything that another view may cure. */
 static est_status as_aborted(est_status status)
 {
     if (status != EST_DEADLINE_EXCEEDED && status != EST_UNAVAILABLE) return status;
     return est_fail(EST_ABORTED, "%s", est_error_message());
 }
 
-static est_status find_slot(est_group_communicator *p, int slot, est_comm_slot **out)
+static est_status find_slot(est_membership *m, int slot, est_comm_slot **out)
 {
-    if (slot >= p->n_slots) {
-        est_comm_slot **more = est_realloc(p->slots, sizeof(est_comm_slot *) * ((size_t)slot + 1));
+    if (slot >= m->n_slots) {
+        est_comm_slot **more = est_realloc(m->slots, sizeof(est_comm_slot *) * ((size_t)slot + 1));
 
         if (more == NULL) return est_no_memory();
-        p->slots = more;
-        while (p->n_slots <= slot) p->slots[p->n_slots++] = NULL;
+        m->slots = more;
+        while (m->n_slots <= slot) m->slots[m->n_slots++] = NULL;
     }
-    if (p->slots[slot] == NULL) p->slots[slot] = est_zalloc(sizeof **p->slots);
-    *out = p->slots[slot];
+    if (m->slots[slot] == NULL) m->slots[slot] = est_zalloc(sizeof **m->slots);
+    *out = m->slots[slot];
     return *out != NULL ? EST_OK : est_no_memory();
 }
 
-/* A work that is not begun; slot -1: it needs none. */
-static est_status make_work(est_group_communicator *p, int slot, est_comm_work **out)
+/* A work that has not begun; slot -1: it needs none. */
+static est_status make_work(est_membership *m, int slot, est_comm_work **out)
 {
     est_comm_work *work;
     est_comm_slot *found  = NULL;
     est_status     status = EST_OK;
 
-    if (p->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: call est_membership_join");
     work = est_zalloc(sizeof *work);
     if (work == NULL) status = est_no_memory();
-    if (status == EST_OK && slot >= 0) status = find_slot(p, slot, &found);
+    if (status == EST_OK && slot >= 0) status = find_slot(m, slot, &found);
     if (status != EST_OK) { /* the others have begun it, or will */
         est_free(work);
-        est_group_abort(p->group, est_error_message());
+        est_group_abort(m->group, est_error_message());
         return status;
     }
     work->slot = found;
@@ -68,7 +68,7 @@ static est_status make_work(est_group_communicator *p, int slot, est_comm_work *
     return EST_OK;
 }
 
-/* Hands a work over that was begun, or frees it. */
+/* Passes the work to the caller if it has begun, else frees it. */
 static est_status begun(est_status status, est_comm_work *work, est_comm_work **out)
 {
     if (status == EST_OK) {
@@ -82,17 +82,18 @@ static est_status begun(est_status status, est_comm_work *work, est_comm_work **
 static est_status begin_sum(est_communicator *communicator, void *data, size_t count, est_dtype dtype,
                             est_comm_work **out)
 {
-    est_group_communicator *p = communicator_of(communicator);
-    est_comm_work          *work;
+    est_membership *m = membership_of(communicator);
+    est_comm_work  *work;
 
-    EST_TRY(make_work(p, -1, &work));
-    return begun(est_all_reduce(p->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);
+    EST_TRY(make_work(m, -1, &work));
+    return begun(est_all_reduce(m->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);
 }
 
-/* Waits where the status view can see it. */
-static est_status wait_for(const est_group_communicator *p, est_work *work, const char *why)
+/* Waits, and shows the wait in the status view. */
+static est_status wait_for(const est_membership *m, est_work *work, const char *why)
 {
-    est_waiting wait   = est_wait_begin(p->who, "all others", why, INFINITY); /* the work has a limit, and reports */
+    est_waiting wait   = est_wait_begin(m->server->task, "all others", why,
+                                        INFINITY); /* the work has its own deadline and log */
     est_status  status = est_work_wait(work);
 
     est_wait_end(&wait);
@@ -101,7 +102,7 @@ static est_status wait_for(const est_group_communicator *p, est_work *work, cons
 
 static est_status wait_sum(est_communicator *communicator, est_comm_work *work)
 {
-    est_status status = wait_for(communicator_of(communicator), work->work, "sum of gradients");
+    est_status status = wait_for(membership_of(communicator), work->work, "all-reduce");
 
     est_free(work);
     return as_aborted(status);
@@ -115,7 +116,7 @@ static void clear_rows(est_comm_slot *slot)
     slot->n_rows = 0;
 }
 
-/* Room for the results of n tables in the slot, and what is given to the group. */
+/* Room in the slot for the results of n tables, and the tables in the group's terms. */
 static est_status make_tables(est_comm_slot *slot, const est_comm_rows *tables, int n, est_rows_table **out)
 {
     clear_rows(slot);
@@ -142,27 +143,28 @@ static est_status make_tables(est_comm_slot *slot, const est_comm_rows *tables, 
 static est_status begin_rows(est_communicator *communicator, int slot, const est_comm_rows *tables, int n,
                              est_comm_work **out)
 {
-    est_group_communicator *p    = communicator_of(communicator);
-    est_rows_table         *mine = NULL;
-    est_comm_work          *work;
-    est_status              status;
+    est_membership *m    = membership_of(communicator);
+    est_rows_table *mine = NULL;
+    est_comm_work  *work;
+    est_status      status;
 
-    EST_TRY(make_work(p, slot, &work));
+    EST_TRY(make_work(m, slot, &work));
     status = make_tables(work->slot, tables, n, &mine);
     if (status != EST_OK) { /* the others have begun it, or will */
         est_free(work);
-        est_group_abort(p->group, est_error_message());
+        est_group_abort(m->group, est_error_message());
         return status;
     }
-    status = est_rows_begin(p->group, mine, n, NULL, &work->rows);
+    status = est_rows_begin(m->group, mine, n, NULL, &work->rows);
     est_free(mine);
     return begun(status, work, out);
 }
 
 static est_status wait_rows(est_communicator *communicator, est_comm_work *work, est_comm_rows *out)
 {
-    est_comm_slot *slot   = work->slot;
-    est_waiting    wait   = est_wait_begin(communicator_of(communicator)->who, "all others", "sum of rows", INFINITY);
+    est_comm_slot *slot = work->slot;
+    est_waiting    wait = est_wait_begin(membership_of(communicator)->server->task, "all others", "all-reduce of rows",
+                                         INFINITY);
     est_status     status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
 
     est_wait_end(&wait);
@@ -178,19 +180,19 @@ static est_status wait_rows(est_communicator *communicator, est_comm_work *work,
 static est_status begin_gather(est_communicator *communicator, int slot, const void *mine, size_t bytes,
                                est_comm_work **out)
 {
-    est_group_communicator *p = communicator_of(communicator);
-    est_comm_work          *work;
+    est_membership *m = membership_of(communicator);
+    est_comm_work  *work;
 
-    EST_TRY(make_work(p, slot, &work));
+    EST_TRY(make_work(m, slot, &work));
     est_gathered_clear(&work->slot->gathered);
-    return begun(est_all_gather_uneven(p->group, mine, bytes, &work->slot->gathered, NULL, &work->work), work, out);
+    return begun(est_all_gather_uneven(m->group, mine, bytes, &work->slot->gathered, NULL, &work->work), work, out);
 }
 
 static est_status wait_gather(est_communicator *communicator, est_comm_work *work, const void **data,
                               const size_t **begins)
 {
     const est_gathered *gathered = &work->slot->gathered;
-    est_status          status   = wait_for(communicator_of(communicator), work->work, "what each has");
+    est_status          status   = wait_for(membership_of(communicator), work->work, "all-gather");
 
     est_free(work);
     if (status == EST_OK) {
@@ -202,41 +204,35 @@ static est_status wait_gather(est_communicator *communicator, est_comm_work *wor
 
 static void abort_group(est_communicator *communicator, const char *why)
 {
-    const est_group_communicator *p = communicator_of(communicator);
+    const est_membership *m = membership_of(communicator);
 
-    if (p->group != NULL) est_group_abort(p->group, why);
+    if (m->group != NULL) est_group_abort(m->group, why);
 }
 
-static const est_communicator_ops group_ops = { .sum         = begin_sum,
-                                                .wait        = wait_sum,
-                                                .rows        = begin_rows,
-                                                .wait_rows   = wait_rows,
-                                                .gather      = begin_gather,
-                                                .wait_gather = wait_gather,
-                                                .abort       = abort_group };
+const est_communicator_ops est_membership_communicator_ops = { .sum         = begin_sum,
+                                                               .wait        = wait_sum,
+                                                               .rows        = begin_rows,
+                                                               .wait_rows   = wait_rows,
+                                                               .gather      = begin_gather,
+                                                               .wait_gather = wait_gather,
+                                                               .abort       = abort_group };
 
-void est_group_communicator_init(est_group_communicator *communicator, const char *who, size_t bytes_per_pack)
+void est_membership_free_slots(est_membership *m)
 {
-    *communicator = (est_group_communicator){ .base = { .ops = &group_ops, .bytes_per_pack = bytes_per_pack },
-                                              .who  = who };
-}
-
-void est_group_communicator_clear(est_group_communicator *communicator)
-{
-    for (int i = 0; i < communicator->n_slots; i++) {
-        if (communicator->slots[i] == NULL) continue;
-        clear_rows(communicator->slots[i]);
-        est_gathered_clear(&communicator->slots[i]->gathered);
-        est_free(communicator->slots[i]);
+    for (int i = 0; i < m->n_slots; i++) {
+        if (m->slots[i] == NULL) continue;
+        clear_rows(m->slots[i]);
+        est_gathered_clear(&m->slots[i]->gathered);
+        est_free(m->slots[i]);
     }
-    est_free(communicator->slots);
+    est_free(m->slots);
 }
 
 est_status est_membership_gather(est_membership *m, const void *mine, size_t bytes, est_gathered *all)
 {
     est_work *work;
 
-    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: call est_membership_join");
     EST_TRY(as_aborted(est_all_gather_uneven(m->group, mine, bytes, all, NULL, &work)));
-    return as_aborted(wait_for(&m->communicator, work, "what each has"));
+    return as_aborted(wait_for(m, work, "all-gather"));
 }

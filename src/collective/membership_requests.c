@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an ensemble hears from others: arrivals, answers, the end of the job, and the loss of a link. Everything here runs in the
- * network thread, but for sending others. */
+ * Membership in the network thread: proposals of other tasks, answers to this task's own, the end of the job, and lost
+ * links. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "collective/membership_internal.h"
 
-#define TRY_NS (EST_NS_PER_SEC / 10) /* before one who failed to listen is told again */
+#define TRY_NS (EST_NS_PER_SEC / 10) /* before a proposal that was not answered is sent again */
 
-/* --- answering ------------------------------------------------------------------------------------------------------------ */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 static void send_decision(est_request *request, const est_decision *decision)
 {
@@ -23,21 +23,21 @@ static void send_decision(est_request *request, const est_decision *decision)
     if (est_wire_writer_status(&out) == EST_OK) {
         est_request_answer(request, (est_payload){ .head = out.data, .head_size = out.size });
     } else {
-        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "out of memory for a membership decision");
     }
     est_wire_writer_clear(&out);
 }
 
 static void send_refusal(est_request *request, est_status status, const char *text)
 {
-    est_decision not = { 0 };
+    est_decision refusal = { 0 };
 
-    if (est_decision_refuse(&not, status, "%s", text) == EST_OK) {
-        send_decision(request, &not );
+    if (est_decision_refuse(&refusal, status, "%s", text) == EST_OK) {
+        send_decision(request, &refusal);
     } else {
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, text);
     }
-    est_decision_clear(&not );
+    est_decision_clear(&refusal);
 }
 
 void est_member_answer(est_member *member, const est_decision *decision)
@@ -57,7 +57,7 @@ void est_member_drop_request(est_member *member, const char *why)
     est_proposal_clear(&member->proposal);
 }
 
-/* --- links ---------------------------------------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------------------------------- */
 
 bool est_member_take_link(est_member *member, est_link *link)
 {
@@ -75,7 +75,7 @@ bool est_member_take_link(est_member *member, est_link *link)
     return true;
 }
 
-/* One that can be reached, again and again, but says nothing is away all the while. */
+/* A task that can be reached but never proposes counts as lost since it was last active. */
 static void drop_link(est_member *member)
 {
     est_link_free(member->link);
@@ -92,17 +92,17 @@ void est_member_close(est_member *member, const char *why)
     drop_link(member);
 }
 
-/* --- sending others --------------------------------------------------------------------------------------------------------- */
+/* --- requests to others ------------------------------------------------------------------------------------------- */
 
-/* Something that a task was told. */
+/* A request to another task. */
 typedef struct sending {
     est_membership *membership;
-    est_link       *link; /* only to be compared */
+    est_link       *link; /* only compared */
     int             number, method;
     uint64_t        round;
 } sending;
 
-/* The answer to our coming. One that is not of this meeting, or that leaves us out, is old. */
+/* The answer to this task's proposal. A decision of an earlier generation, or without this task, is stale. */
 static void take_decision(est_membership *m, const sending *t, est_message *message)
 {
     est_decision a = { 0 };
@@ -110,7 +110,7 @@ static void take_decision(est_membership *m, const sending *t, est_message *mess
     const void  *head   = est_message_head(message, &size);
     est_status   status = est_decision_read(head, size, m->options.n, &a);
 
-    if (status == EST_RESOURCE_EXHAUSTED) return; /* it is told again */
+    if (status == EST_RESOURCE_EXHAUSTED) return; /* the proposal is sent again */
     if (status != EST_OK &&
         est_decision_refuse(&a, status, "%s: %s", m->tasks[t->number].task, est_error_message()) != EST_OK) {
         return;
@@ -134,7 +134,7 @@ static void on_answered(void *user, est_status status, const char *error, est_me
     est_membership *m      = t->membership;
     est_member     *member = &m->members[t->number];
 
-    (void)error; /* it is told again, over another link if need be */
+    (void)error; /* it is sent again, over another link if need be */
     pthread_mutex_lock(&m->lock);
     m->n_asks--;
     if (t->method == EST_MEMBERSHIP_OVER && status == EST_OK) member->knows_over = true;
@@ -163,7 +163,7 @@ est_status est_membership_send(est_membership *m, int number, int method)
     status = est_wire_writer_status(&out);
     if (status == EST_OK) {
         status = est_link_ask(
-            member->link, (uint16_t)method, method == EST_MEMBERSHIP_OVER ? "the end of the job" : "a meeting",
+            member->link, (uint16_t)method, method == EST_MEMBERSHIP_OVER ? "the end of the job" : "membership",
             (est_payload){ .head = out.data, .head_size = out.size }, EST_FOREVER, on_answered, t, NULL);
         if (status == EST_OK) m->n_asks++;
     }
@@ -172,46 +172,47 @@ est_status est_membership_send(est_membership *m, int number, int method)
     return status;
 }
 
-/* --- arrivals --------------------------------------------------------------------------------------------------------------- */
+/* --- proposals ---------------------------------------------------------------------------------------------------- */
 
 void est_membership_end_group(est_membership *m, int number)
 {
     const est_member *member    = &m->members[number];
-    int               host      = m->agreed.members.data[0];
+    int               decider   = m->agreed.members.data[0];
     bool              is_member = est_decision_rank(&m->agreed, number, member->incarnation) >= 0;
     char              why[320];
 
-    /* One of the group that has left it is for the group's links to tell, once all have joined: whoever does not need it any
-     * more, since that was the last step, has no reason to fail. Else the host sees to it, unless the one who came takes its
-     * place. */
+    /* A member that proposes again has left the complete group. The group's own links report that, to those that still
+     * need the member: after the last step nobody does. Otherwise the decider ends the group, unless the task replaces
+     * it. */
     if (is_member && m->state == EST_MEMBERSHIP_JOINED && member->proposal.why[0] == '\0') return;
-    if (host != m->options.self && (is_member ? m->state == EST_MEMBERSHIP_JOINED : number > host)) return;
+    if (decider != m->options.self && (is_member ? m->state == EST_MEMBERSHIP_JOINED : number > decider)) return;
     if (is_member && member->proposal.why[0] != '\0') {
         snprintf(why, sizeof why, "%s", member->proposal.why);
     } else {
-        snprintf(why, sizeof why, "%s has come, and all meet again", m->tasks[number].task);
+        snprintf(why, sizeof why, "%s joins: all workers join again", m->tasks[number].task);
     }
     est_log_info("%s: %s", m->server->task, why);
     est_mailbox_end(m->mailbox, m->agreed.generation, why);
 }
 
-/* Whether somebody may speak for the task: of two processes the one that was started later. */
+/* Whether a process may act for the task: of two processes, the one that was started later. */
 static bool is_latest(const est_member *member, const est_task_id *who)
 {
     return member->link == NULL || est_link_is_lost(member->link) || who->incarnation >= member->incarnation;
 }
 
-/* Whether one who comes, of the same list, may have the place that it wants. */
+/* Whether the sender of a proposal with the same list of tasks may be the task that it names. */
 static est_status check_place(const est_membership *m, const est_proposal *a, const est_task_id *who)
 {
     if (a->number == m->options.self || strcmp(m->tasks[a->number].task, who->task) != 0)
-        return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, m->tasks[a->number].task);
+        return est_fail(EST_FAILED_PRECONDITION, "%s proposes as %s", who->task, m->tasks[a->number].task);
     if (!is_latest(&m->members[a->number], who))
         return est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
     return EST_OK;
 }
 
-/* Whether one who differs from this task stays, and this task goes. Names differ where numbers of two lists do not. */
+/* Whether this task fails, and not the sender, when their terms differ. Where the numbers are equal, the names
+ * decide. */
 static bool takes_precedence(const est_membership *m, const est_proposal *a, const est_task_id *who)
 {
     if (m->agreed.generation > 0) return false;
@@ -219,26 +220,27 @@ static bool takes_precedence(const est_membership *m, const est_proposal *a, con
     return strcmp(who->task, m->server->task) < 0;
 }
 
-/* One comes that is not of this job, or this task is not of its: only one of the two fails. */
+/* The sender's terms differ from this task's: exactly one of the two fails. */
 static void resolve_conflict(est_membership *m, est_request *request, const est_proposal *a, const est_task_id *who)
 {
     est_status status;
 
     if (!takes_precedence(m, a, who)) {
         status = est_terms_compare(&m->terms, m->server->task, &a->terms, who->task);
-        est_log_warn("%s: %s was refused: %s", m->server->task, who->task, est_error_message());
+        est_log_warn("%s: refused %s: %s", m->server->task, who->task, est_error_message());
         send_refusal(request, status, est_error_message());
         return;
     }
     status = est_terms_compare(&a->terms, who->task, &m->terms, m->server->task);
     if (m->state == EST_MEMBERSHIP_JOINING && m->decision.kind == 0 &&
         est_decision_refuse(&m->decision, status, "%s", est_error_message()) != EST_OK) {
-        est_log_debug("%s: %s", m->server->task, est_error_message()); /* the next time, then */
+        est_log_debug("%s: %s", m->server->task, est_error_message()); /* then at the next proposal */
     }
-    est_request_fail(request, EST_ABORTED, "this task is of another job"); /* it tries again: another may come here */
+    est_request_fail(request, EST_ABORTED,
+                     "this task belongs to another job"); /* it retries: another process may take this place */
 }
 
-/* Seats one who has come; the arrival is taken. */
+/* Stores an accepted proposal, which is taken. */
 static void store_proposal(est_membership *m, est_request *request, est_proposal *proposal)
 {
     est_link          *link     = est_request_link(request);
@@ -252,8 +254,8 @@ static void store_proposal(est_membership *m, est_request *request, est_proposal
         member->request = NULL;
         est_proposal_clear(&member->proposal);
     }
-    est_member_drop_request(member, "it has come again");
-    (void)est_member_take_link(member, link); /* false: one of the same process that is as good */
+    est_member_drop_request(member, "it has proposed again");
+    (void)est_member_take_link(member, link); /* false: there is a link to the same process */
     member->active   = true;
     member->failed   = false;
     member->why[0]   = '\0';
@@ -263,27 +265,28 @@ static void store_proposal(est_membership *m, est_request *request, est_proposal
     if (!of_group) return;
     if (member->proposal.generation < m->agreed.generation &&
         est_decision_rank(&m->agreed, number, who->incarnation) >= 0) {
-        est_member_answer(member, &m->agreed); /* it has not heard of it yet */
+        est_member_answer(member, &m->agreed); /* it does not know the decision yet */
     } else {
         est_membership_end_group(m, number);
     }
 }
 
-/* Whether one who comes after the end was of this job: it was at the last meeting, or takes the place of one that was lost before it
- * had heard. Of others only the task that has ended the job knows who has. */
+/* Whether a task that proposes after the end belonged to this job: it was in the last view, or replaces a process that
+ * was lost before it was informed, which only the task that has ended the job can know. */
 static bool belonged_to_job(const est_membership *m, int number, uint64_t incarnation)
 {
     return est_decision_rank(&m->agreed, number, incarnation) >= 0 || (m->ended_here && !m->members[number].knows_over);
 }
 
-/* One who comes for what all others have left behind was lost meanwhile. When this has ended, too, it may be for the next time, which
- * this task may be about to begin: then it tries again, as in all other cases. */
+/* A task that joins for the previous purpose was lost before that ended. Once this job has ended as well, the proposal
+ * may be for the next one with that purpose, which this task may be about to begin: then, as in all other cases, the
+ * sender retries. */
 static void answer_other_purpose(const est_membership *m, est_request *request, const char *purpose)
 {
     if (m->options.after != NULL && strcmp(purpose, m->options.after) == 0 && !m->over) {
         send_decision(request, &(est_decision){ .kind = EST_DECIDED_OVER });
     } else {
-        est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
+        est_request_fail(request, EST_ABORTED, "this task joins for another purpose");
     }
 }
 
@@ -297,7 +300,7 @@ static void on_propose(est_membership *m, est_request *request)
     bool               listed = proposal.terms.list == m->terms.list;
 
     if (status == EST_OK && listed) status = check_place(m, &proposal, who);
-    if (status == EST_RESOURCE_EXHAUSTED) { /* it tries again */
+    if (status == EST_RESOURCE_EXHAUSTED) { /* it retries */
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
         send_refusal(request, status, est_error_message());
@@ -306,7 +309,7 @@ static void on_propose(est_membership *m, est_request *request)
     } else if (m->over && listed && belonged_to_job(m, proposal.number, who->incarnation)) {
         send_decision(request, &(est_decision){ .kind = EST_DECIDED_OVER });
         m->members[proposal.number].knows_over = true;
-    } else if (m->over) { /* it has come for the next job, which this task may be about to begin, too; it tries again */
+    } else if (m->over) { /* a proposal for the next job, which this task may be about to begin; the sender retries */
         est_request_fail(request, EST_ABORTED, "the job has ended");
     } else if (est_terms_compare(&m->terms, m->server->task, &proposal.terms, who->task) != EST_OK) {
         resolve_conflict(m, request, &proposal, who);
@@ -317,7 +320,7 @@ static void on_propose(est_membership *m, est_request *request)
     pthread_cond_broadcast(&m->changed);
 }
 
-/* The number of the task that a request is from, if it is from the process that has its place; -1. */
+/* The number of the task that sent a request; -1: a process that is no member, or not the latest of its task. */
 static int find_sender(const est_membership *m, const est_request *request)
 {
     const est_task_id *who = est_link_peer(est_request_link(request));
@@ -328,7 +331,7 @@ static int find_sender(const est_membership *m, const est_request *request)
     return -1;
 }
 
-/* One who has come goes with others. What counted on it is not made. */
+/* A task that has proposed is in a view without this one: a group that counts on it is not formed. */
 static void on_exclude(est_membership *m, est_request *request)
 {
     int                 number = find_sender(m, request);
@@ -338,10 +341,10 @@ static void on_exclude(est_membership *m, est_request *request)
     if (number >= 0) {
         est_member *member = &m->members[number];
 
-        est_member_drop_request(member, "it has gone");
+        est_member_drop_request(member, "it has joined a view without this task");
         if ((m->state == EST_MEMBERSHIP_JOINING || m->state == EST_MEMBERSHIP_FORMING) &&
             est_decision_rank(agreed, number, member->incarnation) >= 0) {
-            snprintf(why, sizeof why, "%s has gone with others", m->tasks[number].task);
+            snprintf(why, sizeof why, "%s has joined another view", m->tasks[number].task);
             est_mailbox_end(m->mailbox, agreed->generation, why);
         }
     }
@@ -349,11 +352,11 @@ static void on_exclude(est_membership *m, est_request *request)
     pthread_cond_broadcast(&m->changed);
 }
 
-/* The chief says that it is over; any task that has its place may. */
+/* The chief, or any member, says that the job is over. */
 static void on_over(est_membership *m, est_request *request)
 {
     if (find_sender(m, request) < 0) {
-        est_request_fail(request, EST_FAILED_PRECONDITION, "it is not one of those who train");
+        est_request_fail(request, EST_FAILED_PRECONDITION, "the sender is not a member of this job");
         return;
     }
     m->over = true;
@@ -379,10 +382,10 @@ bool est_membership_serve(void *user, est_request *request)
     return true;
 }
 
-/* --- losses ----------------------------------------------------------------------------------------------------------------- */
+/* --- lost links --------------------------------------------------------------------------------------------------- */
 
-/* Keeps why a task was lost. What it said itself, over any link to this process of it, is worth more than what the net knows. Without
- * somebody who said so before it, it is what this task said. */
+/* Records why a task was lost. A reason that the task gave, over any link to the same process, overrides one of the
+ * network. A text that begins with the reason is one that this task gave itself. */
 static void record_loss(est_member *member, const char *task, const est_link *link, bool last, const char *why)
 {
     const est_task_id *who  = est_link_peer(link);
@@ -404,7 +407,7 @@ static void lose_member(est_membership *m, int number, const est_link *link, con
     record_loss(member, m->tasks[number].task, link, member->link == link, why);
     if (member->link != link) return;
     drop_link(member);
-    /* A group that is complete has links of its own to tell. One that is just about to be made is not made then. */
+    /* A complete group has links of its own. One that is being formed is ended. */
     if (m->state == EST_MEMBERSHIP_IDLE || m->state == EST_MEMBERSHIP_JOINED) return;
     if (est_decision_rank(agreed, number, member->incarnation) < 0) return;
     snprintf(text, sizeof text, "%s was lost before all had joined: %.280s", m->tasks[number].task, why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a host decides, and whether two can be of one job. */
+ * How the decider decides, and whether two workers belong to one job. */
 #include "collective/membership_round.h"
 
 #include <string.h>
@@ -10,22 +10,22 @@
 #include "base/strbuf.h"
 #include "cluster/terms.h"
 
-/* --- what all must have the same ----------------------------------------------------------------------------------------- */
+/* --- terms -------------------------------------------------------------------------------------------------------- */
 
 est_status est_terms_compare(const est_terms *terms, const char *whose, const est_terms *other, const char *others)
 {
     if (terms->list != other->list) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "%s is of a job of %s, and %s of one of %s: all need the same "
+                        "%s belongs to a job of %s, and %s to one of %s: all workers need the same "
                         "TF_CONFIG cluster",
                         whose, terms->tasks, others, other->tasks);
     }
     return est_terms_same(est_terms_text(terms->options), whose, est_terms_text(other->options), others);
 }
 
-/* --- who is here --------------------------------------------------------------------------------------------------------- */
+/* --- presence ----------------------------------------------------------------------------------------------------- */
 
-/* Who was at the last meeting, of all that those who are here know of. */
+/* The proposal with the newest view of all that are present; NULL: nobody has had one. */
 static const est_proposal *last_view(const est_round *a)
 {
     const est_proposal *last = NULL;
@@ -73,7 +73,7 @@ static est_status name_missing(const est_round *a, char **out)
     return est_strbuf_take(&text, out);
 }
 
-/* Two halves must not both go on: of exactly half, the one with the lowest number does. */
+/* Two halves must not both continue: exactly half is a quorum only with the lowest number. */
 static bool has_quorum(const est_round *a, const est_proposal *last)
 {
     int n = 0;
@@ -83,7 +83,7 @@ static bool has_quorum(const est_round *a, const est_proposal *last)
     return a->candidates[last->members.data[0]].proposal != NULL;
 }
 
-/* Whether those who are here may go on without the rest; if not, *out says why. */
+/* Whether the present workers may continue without the rest; if not, *out is the refusal. */
 static est_status check_quorum(const est_round *a, int n_here, bool *may, est_decision *out)
 {
     const est_proposal *last = last_view(a);
@@ -95,21 +95,22 @@ static est_status check_quorum(const est_round *a, int n_here, bool *may, est_de
     *may = false;
     EST_TRY(name_missing(a, &names));
     if (last == NULL) {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come within %g s", names, a->connect_secs);
+        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not join within %g s", names, a->connect_secs);
     } else if (!a->elastic) {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come back within %g s", names,
+        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not rejoin within %g s", names,
                                      a->rejoin_secs);
     } else {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED,
-                                     "%s did not come back within %g s, and those left of the last meeting of %d are "
-                                     "not enough to go on: others might, too",
-                                     names, a->rejoin_secs, last->members.n);
+        status = est_decision_refuse(
+            out, EST_DEADLINE_EXCEEDED,
+            "%s did not rejoin within %g s, and the workers that are left of the last view of %d "
+            "are no quorum",
+            names, a->rejoin_secs, last->members.n);
     }
     est_free(names);
     return status;
 }
 
-/* All who are here, until memory is out. */
+/* Adds all present workers; stops when memory is out. */
 static void add_members(const est_round *a, est_decision *out)
 {
     for (int i = 0; i < a->n; i++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables of one rank to all others.
+ * State transfer: the variables of one rank to all others.
  *
- * First everybody says which variables it has and how it trains them, so that all see the same difference, if there is one, and fail
- * alike, and a fingerprint of each value. Then values that somebody lacks go out in the order of names: large ones by themselves, small ones in packs.
+ * First all ranks gather an inventory: their variables, the terms of their graph, and a fingerprint of each value. So
+ * all ranks see the same difference between models, if there is one, and fail alike. Then the values that some rank
+ * lacks are broadcast in the order of names, large ones alone and small ones in packs.
  *
- *   ST1  A source may be lost on the way, and whoever has variables must still have them then. A value that is here already is
- *       received over itself, which changes no bit; one that is not, in memory staging the one that is here, which it replaces when
- *       all have come. Only without that memory is it overwritten at once: then a rank that does not get all is torn, and has
- *       no variables until it does. */
+ *   ST1  The source may be lost on the way, and a rank that had variables must still have them then. A value that is
+ *        equal is received over itself, which changes no bit; another one is received into a staging buffer, and copied
+ *        when all values have arrived. Only without memory for the buffer is it overwritten at once: a rank that does
+ *        not get all values then is partial, and has no variables until it does. */
 #include <math.h>
 #include <string.h>
 
@@ -25,22 +26,22 @@
 #include "tensor/shape.h"
 
 #define PACK_BYTES  ((size_t)4 << 20)
-#define LARGE_BYTES ((size_t)1 << 20) /* is sent by itself */
+#define LARGE_BYTES ((size_t)1 << 20) /* sent alone */
 
-/* --- what there is --------------------------------------------------------------------------------------------------------- */
+/* --- inventories -------------------------------------------------------------------------------------------------- */
 
 enum { RUNS = 1, VARIABLE, TERMS };                                  /* of a rank */
 enum { NAME = 1, DTYPE, DIMS, KEYED, KEYS, HAS_VALUE, FINGERPRINT }; /* of a variable */
 
-/* A variable as a rank says it has it. */
+/* A variable of a rank. */
 typedef struct entry {
     est_str   name;
     est_dtype dtype;
     est_shape shape;
-    bool      keyed; /* it has rows for keys, */
-    int64_t   keys;  /* so many of them */
+    bool      keyed; /* it has rows by key, */
+    int64_t   keys;  /* this many */
     bool      has_value;
-    uint64_t  fingerprint; /* the fingerprint of the value */
+    uint64_t  fingerprint; /* of the value */
 } entry;
 
 typedef struct inventory {
@@ -50,7 +51,7 @@ typedef struct inventory {
     int      n;
 } inventory;
 
-/* Of a value, all of whose rows are drawn for that. */
+/* Of the value; draws all of its rows. */
 static uint64_t fingerprint_of(est_var *var, est_pool *pool)
 {
     est_view stored = est_var_stored(var);
@@ -68,7 +69,7 @@ static est_status write_inventory(est_session *session, est_var *const *vars, in
         size_t   mark;
 
         if (var->elsewhere)
-            return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is kept by another task: it needs no sharing",
+            return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is stored by another task: it cannot be transferred",
                             var->name);
         mark = est_wire_begin(out, VARIABLE);
         est_wire_put_string(out, NAME, var->name);
@@ -90,7 +91,10 @@ static est_status read_dims(est_wire_reader *r, const est_wire_field *field, est
 
     est_wire_list_init(r, field, EST_WIRE_VARINT, &list);
     while (est_wire_list_next(&list, &dim)) {
-        if (out->rank == EST_RANK_MAX || dim > INT64_MAX) return est_fail(EST_DATA_LOSS, "a shape that is none");
+        if (out->rank == EST_RANK_MAX || dim > INT64_MAX) {
+            return est_fail(EST_DATA_LOSS, "invalid shape of a variable: dimension %llu at rank %d",
+                            (unsigned long long)dim, out->rank);
+        }
         out->dim[out->rank++] = (int64_t)dim;
     }
     return EST_OK;
@@ -143,7 +147,7 @@ static est_status read_inventory(const void *bytes, size_t size, inventory *out)
     return est_wire_finish(&r);
 }
 
-/* --- whether it is the same -------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static int compare_names(est_str a, est_str b)
 {
@@ -155,7 +159,8 @@ static int compare_names(est_str a, est_str b)
 
 static est_status fail_lacks(const char *who, const entry *has, const char *other)
 {
-    return est_fail(EST_FAILED_PRECONDITION, "%s has a variable '%.*s', and %s has none: all need the same model", who,
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s has a variable '%.*s', and %s has none: all workers need the same model", who,
                     (int)has->name.size, has->name.data, other);
 }
 
@@ -174,7 +179,7 @@ static est_status check_same(const inventory *a, const char *who_a, const invent
         if (order > 0) return fail_lacks(who_b, y, who_a);
         if (x->dtype == y->dtype && est_shape_equal(&x->shape, &y->shape) && x->keyed == y->keyed) continue;
         return est_fail(EST_FAILED_PRECONDITION,
-                        "variable '%.*s' is %s%s %s at %s and %s%s %s at %s: all need the same model",
+                        "variable '%.*s' is %s%s %s at %s and %s%s %s at %s: all workers need the same model",
                         (int)x->name.size, x->name.data, x->keyed ? "rows for keys of " : "", est_dtype_name(x->dtype),
                         est_shape_text(&x->shape, shape_a), who_a, y->keyed ? "rows for keys of " : "",
                         est_dtype_name(y->dtype), est_shape_text(&y->shape, shape_b), who_b);
@@ -182,16 +187,15 @@ static est_status check_same(const inventory *a, const char *who_a, const invent
     return est_terms_same(a->terms, who_a, b->terms, who_b);
 }
 
-/* --- moving ------------------------------------------------------------------------------------------------------------------ */
+/* --- transfer ----------------------------------------------------------------------------------------------------- */
 
-/* What becomes of a variable on this rank. */
+/* The transfer of one variable. */
 typedef struct move {
-    bool  wanted; /* somebody has another value than the source, or none */
+    bool  wanted; /* some rank has another value than the source, or none */
     bool  here;   /* this rank has the same value */
-    void *to;     /* where it is received, or sent from */
+    void *to;     /* buffer to receive into, or to send from */
 } move;
 
-/* Variables on their way. */
 typedef struct transfer {
     est_rank_group *group;
     int             source;
@@ -200,11 +204,11 @@ typedef struct transfer {
     inventory       from;              /* of the source */
     move           *moves;             /* [from.n] */
     uint8_t        *pack;
-    uint8_t        *staging; /* what is received while another value is here; NULL: nothing is */
-    bool           *partial; /* set when a value was, or may have been, overwritten by part of another */
+    uint8_t        *staging; /* staging buffer; NULL: none */
+    bool           *partial; /* set while variables are, or may be, partly overwritten */
 } transfer;
 
-/* Whether a rank has the values of the source. */
+/* Compares the values of a rank with those of the source. */
 static void compare_values(transfer *t, int rank, const inventory *other)
 {
     for (int i = 0; i < t->from.n; i++) {
@@ -221,7 +225,7 @@ static const char *name_of(const est_membership *m, int rank)
     return m->tasks[m->agreed.members.data[rank]].task;
 }
 
-/* Compares what all have with what the source has. All ranks come to the same result. */
+/* Compares all inventories with that of the source. All ranks get the same result. */
 static est_status check_all(const est_membership *m, const est_gathered *all, transfer *t)
 {
     const char *data   = all->data;
@@ -244,7 +248,7 @@ static est_status check_all(const est_membership *m, const est_gathered *all, tr
         const entry *has = &t->from.entries[i];
 
         if (has->has_value) continue;
-        status = est_fail(EST_FAILED_PRECONDITION, "variable '%.*s' of %s has no value to be shared",
+        status = est_fail(EST_FAILED_PRECONDITION, "variable '%.*s' of %s has no value to transfer",
                           (int)has->name.size, has->name.data, t->source_name);
     }
     return status;
@@ -255,7 +259,7 @@ static bool is_source(const transfer *t)
     return est_group_rank(t->group) == t->source;
 }
 
-/* Bytes of a variable that the source has; of one with rows for keys those of keys that there are. */
+/* Bytes of the source's value; of a variable with rows by key, those of its keys. */
 static size_t bytes_of(const transfer *t, int i)
 {
     const est_view *value = &t->vars[i]->value;
@@ -266,13 +270,13 @@ static size_t bytes_of(const transfer *t, int i)
     return (size_t)count * est_dtype_size(value->dtype);
 }
 
-/* Whether this rank gets a value that it has not, */
+/* Whether this rank gets another value than it has, */
 static bool is_new(const transfer *t, int i)
 {
     return t->moves[i].wanted && !t->moves[i].here && !is_source(t);
 }
 
-/* and has another. */
+/* and has one. */
 static bool is_other(const transfer *t, int i)
 {
     const est_var *var = t->vars[i];
@@ -296,7 +300,7 @@ static void choose_places(transfer *t)
     }
 }
 
-/* Before a value is received. */
+/* Called before a value is received. */
 static void mark_overwritten(const transfer *t, int i)
 {
     if (is_other(t, i) && t->staging == NULL && bytes_of(t, i) > 0) *t->partial = true;
@@ -310,7 +314,7 @@ static est_status broadcast(const transfer *t, void *data, size_t bytes)
     est_status  status;
 
     EST_TRY(est_broadcast(t->group, data, bytes, t->source, NULL, &work));
-    wait   = est_wait_begin(t->who, t->source_name, "variables", INFINITY); /* the work has a limit, and reports */
+    wait   = est_wait_begin(t->who, t->source_name, "variables", INFINITY); /* the work has its own deadline and log */
     status = est_work_wait(work);
     est_wait_end(&wait);
     return status;
@@ -321,13 +325,13 @@ static bool is_small(const transfer *t, int i)
     return !t->moves[i].wanted || bytes_of(t, i) < LARGE_BYTES;
 }
 
-/* What a variable takes up in a pack. */
+/* Bytes of a variable in a pack. */
 static size_t packed_bytes(const transfer *t, int i)
 {
     return t->moves[i].wanted ? bytes_of(t, i) : 0;
 }
 
-/* Small ones from `first` on, as many as fit. *n: how many that are. */
+/* Broadcasts a pack of the small variables from `first` on. *n: how many fit. */
 static est_status send_pack(const transfer *t, int first, int *n)
 {
     size_t used = 0;
@@ -362,7 +366,7 @@ static est_status broadcast_all(const transfer *t)
     return EST_OK;
 }
 
-/* Whether a set of keys is another one now, */
+/* Whether the keys of a set have changed, */
 static bool is_changed(const transfer *t, const est_key_rows *set)
 {
     for (int i = 0; i < t->from.n; i++) {
@@ -380,7 +384,7 @@ static int64_t keys_of(const transfer *t, const est_key_rows *set)
     return 0;
 }
 
-/* All have come: makes variables of them. */
+/* All values have arrived: takes them as the variables. */
 static est_status take_values(est_store *store, const transfer *t)
 {
     est_key_rows *set;
@@ -406,7 +410,7 @@ static est_status take_values(est_store *store, const transfer *t)
     return EST_OK;
 }
 
-/* Not all have come: what was received in its place, or could not be made use of, is none. */
+/* The transfer failed: variables that were overwritten, or are incomplete, have no value. */
 static void drop_values(est_store *store, const transfer *t)
 {
     est_key_rows *set;
@@ -417,13 +421,13 @@ static void drop_values(est_store *store, const transfer *t)
     for (int i = 0; i < t->from.n; i++) {
         est_var *var = t->vars[i];
 
-        if (!is_new(t, i) || var->rows != NULL) continue; /* a set without keys is one */
+        if (!is_new(t, i) || var->rows != NULL) continue; /* a set without keys is valid */
         var->blank = false;
         if (*t->partial) var->initialized = false;
     }
 }
 
-/* Keys that the source has must have room here: shapes were compared, but numbers come from others. */
+/* The source's keys must fit: shapes were compared, but the number of keys comes from another task. */
 static est_status check_keys(const transfer *t)
 {
     for (int i = 0; i < t->from.n; i++) {
@@ -432,7 +436,7 @@ static est_status check_keys(const transfer *t)
 
         if (t->vars[i]->rows == NULL || value->shape.rank == 0) continue;
         if (keys < 0 || keys > value->shape.dim[0])
-            return est_fail(EST_DATA_LOSS, "variable '%s' cannot have rows for %lld keys", t->vars[i]->name,
+            return est_fail(EST_DATA_LOSS, "variable '%s' has no room for %lld keys", t->vars[i]->name,
                             (long long)keys);
     }
     return EST_OK;
@@ -460,7 +464,7 @@ static est_status receive_all(est_session *session, transfer *t)
     return EST_OK;
 }
 
-/* The others must not wait for one who has failed by itself. */
+/* Aborts the group after a local failure, so that the others do not wait for this rank. */
 static est_status abort_on_failure(est_membership *m, est_status status)
 {
     est_error error;
@@ -485,8 +489,8 @@ static est_status transfer_variables(est_membership *m, est_session *session, in
     est_status      status = abort_on_failure(m, write_inventory(session, vars, n, &mine));
 
     if (status == EST_OK) status = est_membership_gather(m, mine.data, mine.size, &all);
-    if (status == EST_OK) status = check_all(m, &all, &t);                      /* fails on all, or on none, */
-    if (status == EST_RESOURCE_EXHAUSTED) status = abort_on_failure(m, status); /* but for this */
+    if (status == EST_OK) status = check_all(m, &all, &t);                      /* fails on all ranks or on none, */
+    if (status == EST_RESOURCE_EXHAUSTED) status = abort_on_failure(m, status); /* except out of memory */
     if (status == EST_OK) {
         t.pack = est_alloc(PACK_BYTES);
         status = t.pack != NULL ? receive_all(session, &t) : est_no_memory();
@@ -507,9 +511,9 @@ est_status est_membership_transfer(est_membership *m, est_session *session, int 
     int        n;
     est_status status;
 
-    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    if (m->group == NULL) return est_fail(EST_ABORTED, "there is no group: call est_membership_join");
     if (source < 0 || source >= m->agreed.members.n)
-        return est_fail(EST_INVALID_ARGUMENT, "rank %d of %d cannot share variables", source, m->agreed.members.n);
+        return est_fail(EST_INVALID_ARGUMENT, "state transfer from rank %d of %d", source, m->agreed.members.n);
     if (m->agreed.members.n == 1) return EST_OK;
     EST_TRY(abort_on_failure(m, est_shared_variables(session, &vars, &n)));
     status = transfer_variables(m, session, source, vars, n);

@@ -295,7 +295,7 @@ static void test_go_on(void **state)
         assert_true((double)(est_machine_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
         for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
         crew_start(&c, victim);
-        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        snprintf(r.reason, sizeof r.reason, "%s joins", c.tasks[victim]);
         crew_run(&c, CREW_ALL, come_or_train, &r);
         crew_free(&c);
     }
@@ -314,7 +314,7 @@ static void test_absent(void **state)
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 2 });
-        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        snprintf(r.reason, sizeof r.reason, "%s joins", c.tasks[victim]);
         crew_run(&c, CREW_ALL, come_or_train, &r);
         crew_free(&c);
     }
@@ -339,7 +339,7 @@ static void test_give_up(void **state)
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
-        snprintf(missing, sizeof missing, "%s (%s) did not come back within 5 s", c.tasks[victim], c.addresses[victim]);
+        snprintf(missing, sizeof missing, "%s (%s) did not rejoin within 5 s", c.tasks[victim], c.addresses[victim]);
         run_without(&c, 1U << victim, meet_and_fail, missing);
         crew_free(&c);
     }
@@ -348,13 +348,13 @@ static void test_give_up(void **state)
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
     crew_stop(&c, 0);
     crew_stop(&c, 3);
-    run_without(&c, 9U, meet_and_fail, "not enough to go on");
+    run_without(&c, 9U, meet_and_fail, "are no quorum");
     crew_free(&c);
 }
 
 /* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
  * pairs to be cut. */
-static void resolve_conflict(crew *c)
+static void split_network(crew *c)
 {
     static const int cut[] = { 2, 3, 1, 0 };
 
@@ -373,7 +373,7 @@ static void be_parted(crew_member *m)
         m->arg = &want;
         meet_and_check(m);
     } else {
-        m->arg = "not enough to go on";
+        m->arg = "are no quorum";
         meet_and_fail(m);
     }
 }
@@ -388,7 +388,7 @@ static void test_partition(void **state)
     c.silence_secs = 0.6;
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
-    resolve_conflict(&c);
+    split_network(&c);
     assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
     crew_run(&c, CREW_ALL, be_parted, "was lost");
     atomic_store(&h.over, true);
@@ -699,7 +699,7 @@ static void end_or_begin_next(crew_member *m)
     crew_stop(m->crew, 1);
     crew_start(m->crew, 1);
     status = est_membership_join(m->membership, -1, "", &m->view);
-    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not come within 3 s");
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not join within 3 s");
     atomic_store(tried, 1);
 }
 
@@ -773,7 +773,7 @@ static void test_mended(void **state)
 static void come_early(crew_member *m)
 {
     crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_DEADLINE_EXCEEDED,
-                "did not come within 0.5 s");
+                "did not join within 0.5 s");
 }
 
 static void test_next_job(void **state)
@@ -819,7 +819,7 @@ typedef struct odd_one {
     expected    want;
 } odd_one;
 
-#define RIGHT_TERMS "max_steps=100\ngo_on=no\n"
+#define RIGHT_TERMS "max_steps=100\nelastic=no\n"
 
 /* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
 static void meet_odd_one(crew_member *m)
@@ -845,10 +845,11 @@ static void meet_odd_one(crew_member *m)
 
 static void test_terms(void **state)
 {
-    static const char lists[] = "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 tasks";
+    static const char lists[] =
+        "worker:0 belongs to a job of 2 tasks, worker:0 to worker:1, and worker:1 to one of 3 tasks";
     static const odd_one ones[] = {
-        { false, "max_steps=50\ngo_on=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
-        { true, "max_steps=100\ngo_on=yes\n", 2, "elastic is no at worker:0 and yes at worker:1" },
+        { false, "max_steps=50\nelastic=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
+        { true, "max_steps=100\nelastic=yes\n", 2, "elastic is no at worker:0 and yes at worker:1" },
         { false, RIGHT_TERMS, 3, lists },
         { true, RIGHT_TERMS, 3, lists },
     };
@@ -894,7 +895,7 @@ static void test_wrong_newcomer(void **state)
     expect_view(&c, 3U, &(expected){ .n = 2, .source = -1, .step = -1 });
     c.options.n = 3;
     crew_start(&c, 2);
-    crew_run(&c, 4U, be_refused, "of a job of 2 tasks, worker:0 to worker:1, and worker:2 of one of 3 tasks");
+    crew_run(&c, 4U, be_refused, "to a job of 2 tasks, worker:0 to worker:1, and worker:2 to one of 3 tasks");
     crew_run(&c, 3U, count_one, NULL);
     crew_stop(&c, 2);
     crew_stop(&c, 0);
@@ -975,9 +976,9 @@ static void test_deadline(void **state)
     crew_start(&c, 1);
     crew_start(&c, 2);
     snprintf(l.wanted, sizeof l.wanted, "worker:1 has waited ");
-    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to train together; worker:0: Connection refused; gives up",
+    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to join (train); worker:0: Connection refused; gives up",
              c.addresses[0]);
-    snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
+    snprintf(missing, sizeof missing, "worker:0 (%s) did not join within 1 s", c.addresses[0]);
     est_log_set_sink(look, &l);
     crew_run(&c, 6U, meet_nobody, missing);
     est_log_set_sink(NULL, NULL);
@@ -994,10 +995,9 @@ static void test_unreached(void **state)
     (void)state;
     crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "evaluate" });
     crew_start(&c, 0);
-    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to evaluate together; ",
-             c.addresses[1]);
+    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to join (evaluate); ", c.addresses[1]);
     est_log_set_sink(look, &l);
-    crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
+    crew_run(&c, 1U, meet_nobody, "did not join within 0.5 s");
     est_log_set_sink(NULL, NULL);
     assert_true(l.n > 0);
     crew_free(&c);
@@ -1006,7 +1006,7 @@ static void test_unreached(void **state)
 /* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
 static void fail_or_wait(crew_member *m)
 {
-    static const char why[] = "to train together; worker:1: it ended: NOT_FOUND: no file matches x";
+    static const char why[] = "to join (train); worker:1: it ended: NOT_FOUND: no file matches x";
     int64_t           until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
     float             sum;
     est_status        status = EST_OK;

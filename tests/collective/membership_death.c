@@ -307,7 +307,7 @@ static void test_killed_and_missed(void **state)
 
     (void)state;
     await_death(&c, cluster_find(&c, "worker", 1));
-    snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
+    snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not rejoin within 0.5 s", c.tasks[1].address);
     for (int i = 0; i < WORKERS; i += 2) {
         cluster_wait_code(&c, &c.tasks[i], 4, END_SECS);
         assert_true(cluster_count_log(&c.tasks[i], text) > 0); /* it may have heard it of the other, too */

@@ -242,7 +242,7 @@ static void test_no_value(void **state)
     int       n;
 
     (void)state;
-    snprintf(s.text, sizeof s.text, "variable 'bias' of worker:0 has no value to be shared");
+    snprintf(s.text, sizeof s.text, "variable 'bias' of worker:0 has no value to transfer");
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) s.models[i] = open_model(1, (recipe){ .rows = 3 });
