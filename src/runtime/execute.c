@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared by
- * name here unless shapes have grown. */
+ * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared
+ * by name here unless shapes have grown. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "runtime/trace.h"
 #include "tensor/shape.h"
 
-/* --- shapes ------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 static const est_value *read_value(est_view *view, est_value *into)
 {
@@ -214,7 +214,7 @@ est_status est_plan_resolve(est_plan *plan)
     return EST_OK;
 }
 
-/* --- feeds ------------------------------------------------------------------------------------------------------- */
+/* --- feeds -------------------------------------------------------------------------------------------------------- */
 
 static est_status check_feed(const est_node_def *def, const est_tensor *feed)
 {
@@ -229,7 +229,8 @@ static est_status check_feed(const est_node_def *def, const est_tensor *feed)
                     est_dtype_name(est_tensor_dtype(feed)), est_shape_text(est_tensor_shape(feed), got));
 }
 
-/* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last run's. */
+/* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last
+ * run's. */
 static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
 {
     for (int i = 0; i < plan->io.n_feeds; i++) {
@@ -260,8 +261,8 @@ static void follow_addresses(est_plan *plan)
     }
 }
 
-/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so the
- * question is settled once it was answered yes. */
+/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so
+ * the question is settled once it was answered yes. */
 static est_status check_variables(est_plan *plan)
 {
     for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {
@@ -276,7 +277,7 @@ static est_status check_variables(est_plan *plan)
     return EST_OK;
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static est_status grow_heap(est_plan *plan, est_item *item)
 {

@@ -166,7 +166,7 @@ static void assign_buffers(est_plan *plan, const int32_t *last)
     }
 }
 
-/* --- first values ------------------------------------------------------------------------------------------------ */
+/* --- first values ------------------------------------------------------------------------------------------------- */
 
 static bool touches(const est_plan *plan, const est_item *item, const est_var *var)
 {
@@ -178,8 +178,8 @@ static bool touches(const est_plan *plan, const est_item *item, const est_var *v
 }
 
 /* Whether the value that item k assigns may be made in the variable's memory (P6): only the assignment looks at it in
- * the end, it is as large, and from its making on nobody else touches the variable. A variable that has a value keeps it
- * until the new one is whole, in case the step fails. */
+ * the end, it is as large, and from its making on nobody else touches the variable. A variable that has a value keeps
+ * it until the new one is whole, in case the step fails. */
 static bool made_at_home(const est_plan *plan, int32_t k)
 {
     const est_item   *item = &plan->items[k];
@@ -211,7 +211,7 @@ static void send_home(est_plan *plan)
     }
 }
 
-/* --- places in the slab ------------------------------------------------------------------------------------------ */
+/* --- places in the slab ------------------------------------------------------------------------------------------- */
 
 #define SHELF_PLACES_MIN 256         /* fewer are compared one by one, which takes less memory */
 #define SHELF_BYTES_MAX  (16u << 10) /* a shelf shares no memory with other sizes: worth it where they are small */
@@ -294,8 +294,8 @@ static void insert_by_offset(place **by_offset, int32_t n, place *p)
     by_offset[low] = p;
 }
 
-/* Larger places first, each as low as it fits. Of small ones a step may have tens of thousands, too many to compare each
- * with all: they are put on shelves. */
+/* Larger places first, each as low as it fits. Of small ones a step may have tens of thousands, too many to compare
+ * each with all: they are put on shelves. */
 static size_t place_all(place *places, int32_t n, place **by_offset, place **by_last, size_t *vacant)
 {
     size_t  top      = 0;

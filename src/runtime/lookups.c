@@ -6,8 +6,8 @@
  *   EstEmbeddingBagGrad(dy, table, ids, ...)  ->  EstRowsBagGrad(dy, rows, place, ...), whose indices are turned into ids
  *   ResourceGather(table, ids)                ->  GatherV2(rows, place)
  *
- * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is elsewhere. The
- * nodes of equal lookups are made once.
+ * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is
+ * elsewhere. The nodes of equal lookups are made once.
  *
  * Of a dynamic embedding only keys travel, whose rows may change until the step is pushed:
  *
@@ -16,7 +16,8 @@
  *   lookups of these                      ->  as above, in the values of EstPullRows
  *   an update of the rows `indices`       ->  that of EstAdmitRows(table, keys, GatherV2(distinct, indices), grad)
  *
- * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the update. */
+ * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the
+ * update. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -185,7 +186,8 @@ static const pull *pull_with(const pull *p, int32_t node)
     return p;
 }
 
-/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was pulled. */
+/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was
+ * pulled. */
 static est_status find_source(const lookups *l, const pull *first, int32_t ids, const pull **out)
 {
     size_t     size  = (size_t)est_graph_size(l->graph) + 1;

@@ -221,7 +221,7 @@ static est_status order_hazards(orderer *o, const int32_t *by_order)
     return EST_OK;
 }
 
-/* --- a heap of ready nodes, smallest key first ----------------------------------------------------------------- */
+/* --- a heap of ready nodes, smallest key first -------------------------------------------------------------------- */
 
 typedef struct ready {
     int64_t key;

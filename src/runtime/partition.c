@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cutting a step into what runs here and what other tasks run.
+ * Partitioning a step into what runs here and the segments that other tasks run.
  *
- * Where: an operation on a variable runs where the variable is; one that is pinned to a task runs there; what only feeds
- * operations of one task and depends on nothing of this step (initial values) or groups operations of one task runs there,
- * too; all else runs here.
+ * Where (runtime/partition_place.c): an operation on a variable runs at the variable's task; one that is pinned to a
+ * task runs there. So does what only one task uses and does not depend on the step's inputs (initial values), and a
+ * group of operations of one task. Everything else runs here.
  *
- * When: tasks talk only to this one, which drives the step. A task is asked in phases: phase 1 needs only what can be known here
- * without asking anybody, phase 3 what depends on the answers of phase 1, and so on; what runs here has the even numbers in
- * between. The operations of one task in one phase are one segment, so that a step costs a message out and one back for
- * each. For training that is: 1, ids out and values back; 3, gradients out; and where the step's count waits for several
- * tasks, 5.
+ * When: tasks talk only to this one, which drives the step, in phases. Phase 1 needs only what is computed here without
+ * any task, phase 3 depends on the results of phase 1, and so on; what runs here has the even numbers in between. The
+ * operations of one task in one phase are one segment, which costs a message each way. For training: phase 1 sends ids
+ * and returns values, phase 3 sends gradients, and phase 5 is needed where the global step waits for several tasks.
  *
- * Updates whose gradients are there before the last one need not wait for it: a few pieces (runtime/partition_early.c) are cut off, segments
- * of their own that are on their way while the backward pass still runs.
+ * Early (runtime/partition_early.c): updates whose gradients are ready before the last one do not wait for it. A few
+ * pieces of a phase become segments of their own, which are sent while the backward pass still runs.
  *
- * Together: a training step that is made of what several workers push (est_remote.together) changes nothing before all of them have
- * pushed the same, whatever else each of them fetches. So its segments either change variables or give results, and those that
- * change variables are cut as if nothing was fetched (C5). What is to see the changes, as the fetched global step, is late: it is
- * asked for when the step has been made.
+ * sync_replicas (runtime/partition_sync.c): a training step that several workers push to (est_remote.sync_replicas)
+ * changes nothing before all of them have pushed the same, whatever else each of them fetches. So a segment either
+ * writes variables or has outputs, and those that write are built as if nothing was fetched (C5). Nodes that see the
+ * changes, such as the fetched global step, are late: their segments run when the step has been applied.
  *
- *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on them
- *       (P2), for which the order of the whole step is made first.
- *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have finished.
- *       Within a phase the pieces are started first and the rest last, all are run in the order of their starts (remote.h), and
- *       the rest is waited for last.
- *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent, unless a
- *       segment in between has written the variable.
- *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task. So edges within a
- *       phase lead from pieces to the rest only, and need no answer to be waited for.
- *   C5  Together, the bytes of a segment that changes variables depend on the updates of the step and what they need alone: on
- *       what these are, their order (`core`), names and phases. It has no outputs.
- *   C6  Together, late segments are of later phases than all others, and are started when all others have finished. */
+ *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on
+ *       them (P2), for which the order of the whole step is made first.
+ *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have
+ *       finished. Within a phase the pieces are started first and the rest last; the task runs them in that order
+ *       (remote.h), and the rest is awaited last.
+ *   C3  Constants, and reads of a variable that the same task needs again, are repeated in a segment rather than sent,
+ *       unless a segment in between has written the variable.
+ *   C4  An operation of a piece has no outputs and waits for nothing of its own phase at its task. So edges within a
+ *       phase lead only from pieces to the rest, and need no round trip.
+ *   C5  sync_replicas: the bytes of a segment that writes variables depend only on the updates of the step and what
+ *       they need: on their nodes, order (`core`), names and phases. It has no outputs.
+ *   C6  sync_replicas: late segments have later phases than all others, and start when all others have finished. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,10 +47,10 @@ typedef struct edges {
     int32_t   n, max;
 } edges;
 
-/* What crosses the border of a segment. */
+/* The edges across the border of a segment. */
 typedef struct border {
     edges    in, out;
-    edges    after;   /* nodes that must have run before it, as control edges say */
+    edges    after;   /* nodes that must run before it, by control edges */
     edges    targets; /* nodes of it that run for their effect */
     est_node start, finish;
 } border;
@@ -62,15 +61,15 @@ typedef struct partition {
     const est_store  *store;
     const est_remote *remote;
     est_arena        *arena;
-    est_order         whole;         /* the order of the step as a whole, and its edges */
-    est_order         apart;         /* together: the same of its updates and what they need */
-    const est_order  *core;          /* that, or the whole */
-    bool              sync_replicas; /* as above */
-    int32_t           n;             /* nodes before the cut */
+    est_order         whole;         /* of all nodes of the step */
+    est_order         apart;         /* sync_replicas: of the updates and what they need */
+    const est_order  *core;          /* `apart`, or `whole` without sync_replicas */
+    bool              sync_replicas; /* the step is one of sync_replicas */
+    int32_t           n;             /* nodes before the pass */
     int32_t          *task;          /* per node */
     int32_t          *phase;
-    int32_t          *piece;   /* per node: of its phase, 0: none; EST_READING: what changes nothing, together */
-    int32_t          *segment; /* per node: which it is in, -1: none */
+    int32_t          *piece;   /* per node: of its phase; 0: the rest; EST_READING: sync_replicas, and no update */
+    int32_t          *segment; /* per node: its segment, -1: none */
     est_role         *role;    /* per node */
     est_incoming      in_whole, in_core;
     est_segment      *segments;
@@ -91,7 +90,7 @@ static bool is_read(const partition *p, int32_t id)
            node_of(p, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
 }
 
-/* The slot that has the edge, or that it would be put into. */
+/* The slot of the edge, or the free one for it. */
 static int32_t *slot_of(const edges *list, est_edge edge)
 {
     uint32_t mask = 2 * (uint32_t)list->max - 1; /* max is a power of two */
@@ -135,8 +134,8 @@ static bool is_group(const partition *p, int32_t id)
     return node_of(p, id)->op == &est_op_no_op;
 }
 
-/* Who waits for a group waits for its members: a group of operations at several tasks is nowhere, and going by it would cost an
- * exchange of messages. True when the node waits for no group any more. */
+/* A node that waits for a group waits for its members instead: a group of operations at several tasks has no task, and
+ * running it would cost a round trip. *flat: the node waited for no group. */
 static est_status flatten(const partition *p, est_node_def *def, bool *flat)
 {
     edges    members = { 0 };
@@ -161,7 +160,7 @@ static est_status flatten(const partition *p, est_node_def *def, bool *flat)
     return EST_OK;
 }
 
-/* Groups of groups take as many rounds as they are deep. */
+/* Nested groups take one round per level. */
 static est_status flatten_groups(const partition *p)
 {
     bool again = true;
@@ -191,7 +190,7 @@ static bool writes_variable(const partition *p, const est_node_def *def, const c
     return false;
 }
 
-/* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
+/* The node that increments global_step. -1: none. */
 static int32_t find_count(const partition *p)
 {
     for (int32_t k = 0; k < p->whole.n; k++) {
@@ -202,9 +201,10 @@ static int32_t find_count(const partition *p)
     return -1;
 }
 
-/* --- when --------------------------------------------------------------------------------------------------------- */
+/* --- phases ------------------------------------------------------------------------------------------------------- */
 
-/* The first phase of a node in which something that it waits for is there. Together, an update is sent what its task gives. */
+/* The first phase in which node `id` can use node `from`. With sync_replicas, results of its own task are sent to an
+ * update. */
 static int32_t phase_after(const partition *p, int32_t from, int32_t id)
 {
     int32_t at = p->task[from], phase = p->phase[from];
@@ -215,7 +215,7 @@ static int32_t phase_after(const partition *p, int32_t from, int32_t id)
     return phase + 2;
 }
 
-/* Phases of what has none yet and is no later than `upto`; at other tasks from `first` on. */
+/* Phases of nodes that have none and whose role is at most `upto`; at other tasks from `first` on. */
 static void assign_phases_of(const partition *p, const est_order *order, const est_incoming *in, est_role upto,
                              int32_t first)
 {
@@ -233,7 +233,7 @@ static void assign_phases_of(const partition *p, const est_order *order, const e
     }
 }
 
-/* Updates first, as nothing else may hold them back (C5); what is late last (C6). */
+/* Updates first, so that nothing else delays them (C5); late nodes last (C6). */
 static void assign_phases(const partition *p)
 {
     int32_t last = 1;
@@ -262,7 +262,7 @@ static int32_t find_output(const border *b, est_edge edge)
     return *slot_of(&b->out, edge) - 1;
 }
 
-/* The segment that the node belongs to; n_segments: it is not listed yet. */
+/* The segment of a node; n_segments: it is not listed yet. */
 static int find_segment(const partition *p, int32_t id)
 {
     const est_segment *s = p->segments;
@@ -275,7 +275,7 @@ static int find_segment(const partition *p, int32_t id)
     return i;
 }
 
-/* Whether two segments are of one task and phase. */
+/* Whether two segments have the same task and phase. */
 static bool are_beside(const partition *p, int a, int b)
 {
     return p->segments[a].task == p->segments[b].task && p->segments[a].phase == p->segments[b].phase;
@@ -299,7 +299,7 @@ static void list_piece(partition *p, int32_t phase, int32_t piece)
     }
 }
 
-/* Segments in the order of their phases, what changes nothing before pieces and these before the rest (C2). */
+/* Segments in the order of their phases; within a phase reading ones, then pieces, then the rest (C2). */
 static est_status list_segments(partition *p)
 {
     int32_t last = 0;
@@ -334,7 +334,7 @@ static void mark_training(const partition *p)
     }
 }
 
-/* Whether another segment has changed what a node reads by the time that segment `at` of the same task is run. */
+/* Whether another segment writes what a node reads before segment `at` of the same task runs. */
 static bool is_changed_before(const partition *p, int32_t read, int32_t at)
 {
     const char *name = est_node_string(node_of(p, node_of(p, read)->in[0].node), "shared_name");
@@ -348,7 +348,7 @@ static bool is_changed_before(const partition *p, int32_t read, int32_t at)
     return false;
 }
 
-/* Whether a user in segment `at` (-1: here) has to be sent what the edge carries (C3). */
+/* Whether the value of the edge has to be sent to a user in segment `at` (-1: here) (C3). */
 static bool crosses(const partition *p, est_edge edge, int32_t at)
 {
     int32_t from = p->segment[edge.node];
@@ -364,8 +364,7 @@ static est_status add_output(const partition *p, est_edge edge)
     if (p->sync_replicas && p->role[edge.node] == EST_ROLE_UPDATE) {
         return est_fail(
             EST_UNIMPLEMENTED,
-            "'%s' depends on the result of an update, which steps that are made together do not have before "
-            "they end",
+            "'%s' depends on the result of an update, which is not available within a step of sync_replicas",
             node_of(p, edge.node)->name);
     }
     return add_edge(p, &p->borders[p->segment[edge.node]].out, edge);
@@ -385,8 +384,8 @@ static est_status find_data_borders(partition *p, const est_node_def *def)
     return EST_OK;
 }
 
-/* Control edges that leave or enter a segment are those of its two ends; within it they stay. Those from a piece to the rest are
- * kept by the order in which the task runs them (C2). Updates are run in any case. */
+/* Control edges that cross the border move to the start and finish of the segment. Those from a piece to the rest are
+ * implied by the order in which the task runs them (C2). Updates run in any case. */
 static est_status find_control_borders(partition *p, est_node_def *def)
 {
     int32_t at = p->segment[def->id], kept = 0;
@@ -408,7 +407,7 @@ static est_status find_control_borders(partition *p, est_node_def *def)
     return EST_OK;
 }
 
-/* Of the nodes that are in segments that change variables, together, or of all others. */
+/* For the nodes of reading segments, or for all others. */
 static est_status find_borders_of(partition *p, const est_order *order, bool reading)
 {
     for (int32_t k = 0; k < order->n; k++) {
@@ -444,7 +443,7 @@ static est_status find_borders(partition *p)
     return EST_OK;
 }
 
-/* Nodes made by passes may share a name; where graphs travel by name each needs its own. */
+/* Nodes made by passes may share a name, but a graph that is sent needs unique names. */
 static est_status name_apart(est_graph *graph)
 {
     est_map    names  = { 0 };
@@ -463,8 +462,8 @@ static est_status name_apart(est_graph *graph)
     return status;
 }
 
-/* Dynamic embeddings are made by the chief, with EstFillRowTable when it initializes them: the seed that their rows are drawn with
- * is its own, and all others go by the name (C5). Attributes are shared with the graph that this one is a copy of. */
+/* The chief creates dynamic embeddings, with EstFillRowTable. The seed of their rows is the chief's, and all others
+ * refer to them by name (C5). Attributes are copied because the original graph shares them. */
 static est_status hide_draws(est_graph *graph)
 {
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
@@ -515,9 +514,9 @@ static est_status make_segment(partition *p, int at)
     return name_apart(p->segments[at].graph);
 }
 
-/* --- what stands for them here ------------------------------------------------------------------------------------ */
+/* --- start and finish nodes --------------------------------------------------------------------------------------- */
 
-static est_node here(const partition *p, est_edge edge)
+static est_node local_value(const partition *p, est_edge edge)
 {
     int32_t from = p->segment[edge.node];
 
@@ -525,7 +524,7 @@ static est_node here(const partition *p, est_edge edge)
     return est_output(p->borders[from].finish, find_output(&p->borders[from], edge));
 }
 
-static int32_t here_control(const partition *p, int32_t before)
+static int32_t local_control(const partition *p, int32_t before)
 {
     return p->segment[before] < 0 ? before : p->borders[p->segment[before]].finish.id;
 }
@@ -544,7 +543,7 @@ static est_status name_end(const partition *p, est_node end, int at, const char 
     return EST_OK;
 }
 
-/* What a segment is sent. */
+/* The inputs of a segment. */
 typedef struct sent {
     est_nodes in;
     est_i64s  types;
@@ -558,14 +557,14 @@ static est_status find_sent(const partition *p, int at, sent *out)
 
     if (in == NULL || types == NULL) return est_no_memory();
     for (int32_t i = 0; i < b->in.n; i++) {
-        in[i]    = here(p, b->in.data[i]);
+        in[i]    = local_value(p, b->in.data[i]);
         types[i] = est_node_dtype(in[i]);
     }
     *out = (sent){ { in, b->in.n }, { types, b->in.n } };
     return EST_OK;
 }
 
-/* Behind all that the program does. */
+/* The last place in the program. */
 static int32_t last_place(const partition *p)
 {
     int32_t last = 0;
@@ -576,7 +575,7 @@ static int32_t last_place(const partition *p)
     return last;
 }
 
-/* Whether segment `at` waits for segment i, which is before it: C2, C6. */
+/* Whether segment `at` waits for the earlier segment i (C2, C6). */
 static bool waits_for(const partition *p, int at, int i)
 {
     return p->segments[i].task == p->segments[at].task || (p->segments[at].late && !p->segments[i].late);
@@ -589,14 +588,14 @@ static est_status add_start(partition *p, int at, const sent *s)
                                EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
 
     for (int32_t i = 0; i < b->after.n; i++) {
-        start = est_after(start, (est_node){ p->graph, here_control(p, b->after.data[i].node), 0 });
+        start = est_after(start, (est_node){ p->graph, local_control(p, b->after.data[i].node), 0 });
     }
     for (int i = 0; i < at; i++) {
         if (!waits_for(p, at, i)) continue;
         start = est_after(start, are_beside(p, i, at) ? p->borders[i].start : p->borders[i].finish);
     }
     EST_TRY(est_graph_status(p->graph));
-    /* as soon as it can; what is late waits for others, so what can be done here comes first */
+    /* as soon as possible; a late one waits for others, so local work comes first */
     est_graph_node(p->graph, start.id)->order = p->segments[at].late ? last_place(p) : 0;
     b->start                                  = start;
     return name_end(p, start, at, "start");
@@ -624,12 +623,12 @@ static est_status add_finish(partition *p, int at, const sent *s)
         if (are_beside(p, i, at)) b->finish = est_after(b->finish, p->borders[i].finish);
     }
     EST_TRY(est_graph_status(p->graph));
-    est_graph_node(p->graph, b->finish.id)->order = last_place(p); /* until somebody needs it */
+    est_graph_node(p->graph, b->finish.id)->order = last_place(p); /* moved up to its first user by need_finish */
     return name_end(p, b->finish, at, "finish");
 }
 
-/* It is waited for only when something here needs it. */
-static void needed_by(const partition *p, int32_t finish, const est_node_def *user)
+/* Moves the finish of a segment up to its first user here. */
+static void need_finish(const partition *p, int32_t finish, const est_node_def *user)
 {
     est_node_def *def = est_graph_node(p->graph, finish);
 
@@ -646,27 +645,27 @@ static void redirect(const partition *p)
             est_node now;
 
             if (p->segment[def->in[i].node] < 0) continue;
-            now        = here(p, def->in[i]);
+            now        = local_value(p, def->in[i]);
             def->in[i] = (est_edge){ now.id, now.output };
-            needed_by(p, now.id, def);
+            need_finish(p, now.id, def);
         }
         for (int32_t i = 0; i < def->n_control; i++) {
             if (p->segment[def->control[i]] < 0) continue;
-            def->control[i] = here_control(p, def->control[i]);
-            needed_by(p, def->control[i], def);
+            def->control[i] = local_control(p, def->control[i]);
+            need_finish(p, def->control[i], def);
         }
     }
     for (int i = 0; i < p->io->n_fetches; i++) {
         est_node *node = &p->io->fetches[i];
 
-        if (p->segment[node->id] >= 0) *node = here(p, (est_edge){ node->id, node->output });
+        if (p->segment[node->id] >= 0) *node = local_value(p, (est_edge){ node->id, node->output });
     }
     for (int i = 0; i < p->io->n_targets; i++) {
-        p->io->targets[i] = (est_node){ p->graph, here_control(p, p->io->targets[i].id), 0 };
+        p->io->targets[i] = (est_node){ p->graph, local_control(p, p->io->targets[i].id), 0 };
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 static est_status make_partition(partition *p)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients that leave while the backward pass still runs.
+ * Partitioning (runtime/partition.c): gradients that are sent while the backward pass still runs.
  *
- * Of the updates of one phase at one task those whose gradients are ready early are gathered, in the order in which they are, until
- * there is enough for a message; what is ready last, what is small and what depends on others stays together (C4 in partition.c).
- * Sizes that are not known before a step, those of rows, count as nothing. */
+ * Of the updates of one phase at one task, those with early gradients are collected, in the order in which these are
+ * ready, until there is enough for a message. What is ready last, what is small and what depends on others stays in the
+ * rest (C4). Sizes that are not known before a step, those of rows, count as 0. */
 #include <stdlib.h>
 
 #include "runtime/partition.h"
 #include "tensor/shape.h"
 
-#define PIECE_BYTES (256 << 10) /* what is worth a message of its own */
+#define PIECE_BYTES (256 << 10) /* worth a message of its own */
 
 static const est_node_def *node_of(const est_partition_phases *c, int32_t id)
 {
     return est_graph_node(c->whole->graph, id);
 }
 
-/* An update that may leave its phase. */
+/* An update that may be sent early. */
 typedef struct update {
     int32_t  node;
-    int32_t  ready; /* where in the order its inputs are there */
-    uint64_t bytes; /* of them, as far as is known */
+    int32_t  ready; /* position in the order at which its inputs are ready */
+    uint64_t bytes; /* of the inputs, as far as known */
 } update;
 
 static bool is_beside(const est_partition_phases *c, int32_t id, int32_t other)
@@ -39,7 +39,7 @@ static bool may_leave(const est_partition_phases *c, const est_node_def *def)
     return true;
 }
 
-/* Where in the order the node has all that is computed here for it, and how many bytes that is. */
+/* When the inputs that are computed here are ready, and their bytes. */
 static update measure(const est_partition_phases *c, const int32_t *at, const est_node_def *def)
 {
     update u = { .node = def->id };
@@ -67,7 +67,7 @@ static int earlier_first(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Cuts what one phase of a task does into pieces, in the order in which they are ready; what is ready last is the rest. */
+/* Divides one phase of a task into pieces, in the order in which they are ready; what is ready last is the rest. */
 static void divide_phase(const est_partition_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
                          int32_t *piece)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cut of a step (runtime/partition.c): at which task each node runs. Variables decide for what touches them, then devices; the
- * rest is here, but for what only one other task needs. */
+ * Partitioning (runtime/partition.c): at which task each node runs. Variables decide for the operations on them, then
+ * devices; the rest runs here, except what only one other task needs. */
 #include "graph/device_name.h"
 #include "ops/ops.h"
 #include "runtime/partition.h"
@@ -20,7 +20,7 @@ static est_status task_of_device(const est_partition_step *c, const est_node_def
                     def->device);
 }
 
-/* *touches: whether there is a variable among the inputs; then it decides, whatever the device says. */
+/* *touches: a variable is among the inputs, and overrides the device. */
 static est_status task_of_variables(const est_partition_step *c, const est_node_def *def, bool *touches, int32_t *out)
 {
     *touches = false;
@@ -35,14 +35,14 @@ static est_status task_of_variables(const est_partition_step *c, const est_node_
         if (!*touches) *out = at;
         *touches = true;
         if (*out != at) {
-            return est_fail(EST_INVALID_ARGUMENT, "'%s' touches '%s', which is at another task than the rest of it",
+            return est_fail(EST_INVALID_ARGUMENT, "'%s' uses '%s', which is at another task than its other variables",
                             def->name, handle->name);
         }
     }
     return EST_OK;
 }
 
-/* What depends on the feeds, variables or tables of this step. */
+/* Marks nodes that depend on feeds, variables or tables. */
 static void mark_varying(const est_partition_step *c, bool *varies)
 {
     for (int32_t k = 0; k < c->whole->n; k++) {
@@ -55,10 +55,10 @@ static void mark_varying(const est_partition_step *c, bool *varies)
     }
 }
 
-/* Moves what only one task uses, and nothing of the step changes, to that task: from users to what they use. */
+/* Moves nodes that only one task uses and that do not vary to that task, from users to inputs. */
 static void move_constants(const est_partition_step *c, const bool *varies, int32_t *user, int32_t *task)
 {
-    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
+    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* none yet */
     for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
     for (int32_t k = c->whole->n - 1; k >= 0; k--) {
         int32_t             id  = c->whole->nodes[k];
@@ -73,7 +73,7 @@ static void move_constants(const est_partition_step *c, const bool *varies, int3
     }
 }
 
-/* A group of operations of one task is there, too. */
+/* A group of operations of one task runs there. */
 static void move_groups(const est_partition_step *c, int32_t *task)
 {
     for (int32_t k = 0; k < c->whole->n; k++) {

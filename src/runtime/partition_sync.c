@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The core of a training step that is made together (C5 in partition.c): its updates and all that they need, as if nothing was
- * fetched. Workers that fetch different results have the same core. */
+ * Partitioning (runtime/partition.c): the core of a training step of sync_replicas (C5): its updates and what they
+ * need, as if nothing was fetched. Workers that fetch different results have the same core. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -41,7 +41,7 @@ void est_partition_roles(const est_order *whole, const est_incoming *in, const e
     }
 }
 
-/* Names that tell nothing of what a node was merged with, or of how many were made by passes: that of its first user. */
+/* Names nodes after their first user: names must not depend on merges, or on how many nodes passes have made. */
 static est_status name_after_users(est_graph *graph)
 {
     for (int32_t id = est_graph_size(graph) - 1; id >= 0; id--) {

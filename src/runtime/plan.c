@@ -18,7 +18,7 @@ est_status est_item_failed(const est_item *item, est_status status)
     return est_fail_context(status, "%s", est_node_text(item->call.node, text));
 }
 
-/* --- building -------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 static est_status make_arrays(est_plan *plan)
 {
@@ -95,7 +95,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
     return EST_OK;
 }
 
-/* --- where sources come from ------------------------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------------------------------------ */
 
 static est_status bind_variable(est_plan *plan, est_item *item, est_store *store)
 {
@@ -103,7 +103,7 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     est_var            *var;
 
     EST_TRY(est_store_variable(store, def, &var));
-    assert(!var->elsewhere); /* the cut leaves no handle of it */
+    assert(!var->elsewhere); /* the partition leaves no handle of it */
     plan->views[item->first_view].data  = var;
     plan->views[item->first_view].shape = var->value.shape;
     return EST_OK;
@@ -136,9 +136,9 @@ static est_status bind_sources(est_plan *plan, est_store *store)
     return EST_OK;
 }
 
-/* --- other tasks ------------------------------------------------------------------------------------------------- */
+/* --- other tasks -------------------------------------------------------------------------------------------------- */
 
-static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
+static est_status partition_graph(est_plan *plan, est_store *store, est_remote *remote)
 {
     EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
     EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
@@ -173,7 +173,7 @@ static void leave_tasks(est_plan *plan)
     }
 }
 
-/* --- aliases ----------------------------------------------------------------------------------------------------- */
+/* --- aliases ------------------------------------------------------------------------------------------------------ */
 
 static est_status copy_input(est_call *c)
 {
@@ -309,7 +309,7 @@ static void list_followers(est_plan *plan)
     }
 }
 
-/* --- what must run ----------------------------------------------------------------------------------------------- */
+/* --- what must run ------------------------------------------------------------------------------------------------ */
 
 static void need_inputs(est_plan *plan, const est_item *item)
 {
@@ -404,8 +404,8 @@ static est_status follow_accesses(est_plan *plan)
     return status;
 }
 
-/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once, which
- * does nothing. */
+/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once,
+ * which does nothing. */
 static est_status list_row_tables(est_plan *plan)
 {
     plan->row_tables = est_arena_alloc(plan->arena, sizeof *plan->row_tables * ((size_t)plan->n_items + 1));
@@ -509,7 +509,7 @@ est_status est_plan_choose_kernels(est_plan *plan)
     return EST_OK;
 }
 
-/* --- the plan's life --------------------------------------------------------------------------------------------- */
+/* --- create and free ---------------------------------------------------------------------------------------------- */
 
 static est_status copy_io(est_arena *arena, const est_io *from, est_io *to)
 {
@@ -530,14 +530,14 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     int32_t view = 0;
 
     EST_TRY(copy_io(plan->arena, io, &plan->io));
-    if (options->communicator != NULL) EST_TRY(est_reduce_unhide(graph, &plan->io, plan->arena));
+    if (options->communicator != NULL) EST_TRY(est_reduce_add_targets(graph, &plan->io, plan->arena));
     EST_TRY(est_pass_extract(graph, &plan->io, &plan->graph));
     if (options->passes) {
         EST_TRY(est_pass_merge(plan->graph, &plan->io, options->remote != NULL && options->remote->sync_replicas));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
-    if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
+    if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options->remote));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
     EST_TRY(est_order_make(plan->graph, &plan->io, plan->arena, &plan->order));
     plan->n_items = plan->order.n;

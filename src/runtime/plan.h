@@ -3,13 +3,13 @@
  * A plan: everything about a step that can be decided before it runs.
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
- *   partition.c  what other tasks run of it
- *   reduce.c   what meets the values of other workers
- *   order.c    in which order nodes run, variables' hazards included
- *   plan.c     one item per node: its kernel, its views, where its inputs come from
- *   wave.c    which small items that do not depend on each other share the threads
- *   layout.c   sizes, lifetimes, one slab for all intermediate results
- *   execute.c  a step: check feeds, follow changed shapes, call kernels in order
+ *   reduce.c     exchanges with other workers
+ *   partition.c  segments that other tasks run
+ *   order.c      the order of the nodes, including hazards of variables
+ *   plan.c       one item per node: its kernel, its views, the sources of its inputs
+ *   waves.c      independent small items share the threads
+ *   layout.c     sizes, lifetimes, one slab for all intermediate results
+ *   execute.c    a step: check feeds, follow changed shapes, call kernels in order
  *
  * Invariants, cited as P1.. in the code:
  *   P1  Memory of a slab buffer is used by one value at a time: the buffers of two values overlap only if the last use
@@ -19,13 +19,14 @@
  *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
  *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
- *   P5  Items of a wave run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
+ *   P5  Items of a wave run at the same time, in lanes. Items of different lanes touch no memory that one of them
+ *       writes.
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
  *       tables are drawn where they stay.
- *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they touch;
- *       of what any other op touches, all rows were drawn before the first run.
- *   P8  A run announces variables that it changes as a whole before any item runs: the new value may be made in their memory
- *       (P6). Snapshots of them (kernels/copy_on_write.h) keep what they had. */
+ *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they
+ *       touch; of what any other op touches, all rows were drawn before the first run.
+ *   P8  A run announces variables that it changes as a whole before any item runs: the new value may be made in their
+ *       memory (P6). Snapshots of them (kernels/copy_on_write.h) keep what they had. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -127,7 +128,8 @@ typedef struct est_plan {
     int       n_vars;
     est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
     int       n_whole;
-    /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a run. */
+    /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a
+     * run. */
     est_var           **changed;
     int                 n_changed;
     bool                vars_ready; /* all of them are */
@@ -135,10 +137,10 @@ typedef struct est_plan {
     int                 n_row_tables;
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
-    est_segment        *segments; /* what other tasks run of it, in the arena */
+    est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
-    est_exchange       *exchange; /* what meets the values of other workers; NULL: nothing */
+    est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
     uint64_t            run_seed;
     est_trace          *trace; /* NULL: never recorded */
@@ -150,8 +152,8 @@ typedef struct est_plan_options {
     est_pool         *pool;
     bool              passes;
     bool              check_numerics;
-    est_remote       *remote;       /* who else runs parts of it; NULL: nobody */
-    est_communicator *communicator; /* whose values meet those of the step; NULL: nobody's */
+    est_remote       *remote;       /* other tasks that run segments; NULL: none */
+    est_communicator *communicator; /* other workers of the step; NULL: none */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */
@@ -168,9 +170,9 @@ EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *
 /* Result i of the last run. */
 const est_view *est_plan_fetch(const est_plan *plan, int i); /* NULL: there is no such one */
 
-/* --- between the files of the plan --- */
+/* --- between the files of the plan -------------------------------------------------------------------------------- */
 
-/* Follows the fed shapes through the plan and lays memory out anew if something no longer fits. */
+/* Follows the fed shapes through the plan and lays memory out again if something no longer fits. */
 EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);
 
 /* Gathers small items that do not depend on each other into lanes (P5). After kernels are chosen, before layout. */

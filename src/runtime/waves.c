@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small items that do not depend on each other share the threads.
+ * Waves: small items that do not depend on each other share the threads.
  *
- * A model over many features has hundreds of lookups and updates of a few microseconds each: too short to be cut up, but
- * independent. Walking the steps in order, small items gather into a window of lanes: an item that depends on the last
- * item of one lane extends it, one that depends on nothing in the window starts a new lane, and any other closes the
- * window. A window of two lanes or more that holds enough work becomes a wave whose lanes run in parallel (P5). Which
- * items go together depends on shapes alone, and each item computes what it always computes: results do not depend on
- * the number of threads. */
+ * A model over many features has hundreds of lookups and updates of a few microseconds each: too short to be divided,
+ * but independent. Walking the steps in order, small items gather into a window of lanes: an item that depends on the
+ * last item of one lane extends it, one that depends on nothing in the window starts a new lane, and any other closes
+ * the window. A window of two lanes or more that holds enough work becomes a wave whose lanes run in parallel (P5).
+ * Which items go together depends on shapes alone, and each item computes what it always computes: results do not
+ * depend on the number of threads. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "runtime/plan.h"
 
-#define SMALL_BYTES (512 << 10) /* items that move more are cut up by their own kernels */
+#define SMALL_BYTES (512 << 10) /* items that move more are divided by their own kernels */
 #define WORTH_BYTES (64 << 10)  /* a window that moves less is not worth waking anybody for */
 #define LANES_MAX   256
 
@@ -54,7 +54,7 @@ static bool is_small(const est_item *item)
     return !item->call.node->op->heavy && !item->late && item_bytes(item) <= SMALL_BYTES;
 }
 
-/* --- what an item waits for inside the window ------------------------------------------------------------------------- */
+/* --- what an item waits for inside the window --------------------------------------------------------------------- */
 
 enum { NOTHING = -1, CLASHES = -2 };
 
@@ -72,7 +72,8 @@ static int32_t waits_for(const wave_builder *w, int32_t item)
             int32_t lane;
             if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
             if (w->plan->step_of[from] < 0) {
-                if (w->asked[from] != w->question) w->stack[depth++] = from; /* groups of groups meet again and again */
+                if (w->asked[from] != w->question)
+                    w->stack[depth++] = from; /* groups of groups are reached many times */
                 w->asked[from] = w->question;
                 continue;
             }
@@ -85,7 +86,7 @@ static int32_t waits_for(const wave_builder *w, int32_t item)
     return found;
 }
 
-/* --- windows ---------------------------------------------------------------------------------------------------------- */
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
 static void add_wave(wave_builder *w, int32_t first, int32_t end, int32_t n_lanes, int32_t *lane_end)
 {
@@ -156,7 +157,7 @@ static void walk(wave_builder *w)
     close_window(w, plan->n_steps);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------------------------------- */
+/* --- set-up ------------------------------------------------------------------------------------------------------- */
 
 static void find_waves_of_items(est_plan *plan)
 {
