@@ -63,8 +63,8 @@ static void run_kernel_steps(const est_plan *plan, int32_t first, int32_t end)
 }
 
 typedef struct lanes {
-    const est_plan       *plan;
-    const est_plan_stage *stage;
+    const est_plan      *plan;
+    const est_plan_wave *wave;
 } lanes;
 
 static void run_kernel_lane(void *arg, int64_t task, int thread)
@@ -72,7 +72,7 @@ static void run_kernel_lane(void *arg, int64_t task, int thread)
     const lanes *l = arg;
 
     (void)thread;
-    run_kernel_steps(l->plan, task == 0 ? l->stage->first : l->stage->lane_end[task - 1], l->stage->lane_end[task]);
+    run_kernel_steps(l->plan, task == 0 ? l->wave->first : l->wave->lane_end[task - 1], l->wave->lane_end[task]);
 }
 
 /* The kernels of the last step once more, side by side where the plan has them so, and nothing else. */
@@ -80,12 +80,12 @@ static void run_kernels(void *arg)
 {
     est_plan *plan = est_step_plan(((runner *)arg)->step);
 
-    for (int32_t s = 0; s < plan->n_stages; s++) {
-        const est_plan_stage *stage = &plan->stages[s];
-        if (stage->n_lanes > 1) {
-            est_pool_for(plan->pool, stage->n_lanes, run_kernel_lane, &(lanes){ plan, stage });
+    for (int32_t s = 0; s < plan->n_waves; s++) {
+        const est_plan_wave *wave = &plan->waves[s];
+        if (wave->n_lanes > 1) {
+            est_pool_for(plan->pool, wave->n_lanes, run_kernel_lane, &(lanes){ plan, wave });
         } else {
-            run_kernel_steps(plan, stage->first, stage->end);
+            run_kernel_steps(plan, wave->first, wave->end);
         }
     }
 }

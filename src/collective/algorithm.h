@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contract of an algorithm: it writes down, as a list of steps, what one rank does in an operation.
+ * The contract of an algorithm: it writes the list of steps that one rank takes in an operation.
  *
- * Steps are taken in order. A send does not hold up what follows it, so that a list cannot block while its peers' lists fit: the
- * blocks that a rank receives from another are those that the other sends to it, in the same order and of the same sizes. What is
- * sent must stay as it is until the peer has it. Every algorithm shows that it keeps two rules:
- *   A1  Memory that was sent is written to only by a step that cannot come before the peer has received it.
- *   A2  The order in which a sum is added up follows from n and the place alone. */
+ * Steps are taken in order. A send does not delay the steps after it, so lists that fit each other cannot block: the
+ * blocks that a rank receives from another are those that the other sends to it, in the same order and of the same
+ * sizes. Memory that is sent must not change until the peer has it, which the algorithm has to ensure (A1):
+ *   A1  memory that was sent is written only by a step that cannot come before the peer has received it.
+ *   A2  the order of the additions of a sum depends only on n and the position of the element. */
 #ifndef EST_COLLECTIVE_ALGORITHM_H
 #define EST_COLLECTIVE_ALGORITHM_H
 
@@ -34,14 +34,14 @@ typedef struct est_move {
     size_t         bytes;
 } est_move;
 
-/* Which ranks share a host. The first rank of a host speaks for the others. */
+/* Which ranks share a host. The first rank of a host is its leader. */
 typedef struct est_hosts {
     int  n;
     int *leaders;   /* [n]: the first rank of each host, in order */
     int *leader_of; /* [ranks]: the first rank of the rank's host */
 } est_hosts;
 
-/* What an operation is about. */
+/* The arguments of an operation. */
 typedef struct est_collective {
     uint8_t         *data;
     size_t           count, element; /* elements, and bytes of one; in all_gather those of this rank's part */
@@ -54,37 +54,38 @@ typedef struct est_collective {
 } est_collective;
 
 typedef enum est_shared_kind {
-    EST_SHARED_CUT,   /* a sum: every rank adds up its segment of every piece */
-    EST_SHARED_WHOLE, /* a small one: every rank adds up everything; a barrier */
+    EST_SHARED_SPLIT, /* an all-reduce: every rank reduces its segment of every piece */
+    EST_SHARED_WHOLE, /* a small one, or a barrier: every rank reduces everything */
     EST_SHARED_GATHER
 } est_shared_kind;
 
-/* What goes through shared memory: there are n_steps, but no list of them, since they follow from their number. */
+/* An operation through shared memory: n_steps, but no list, since a step follows from its number. */
 typedef struct est_shared_part {
     bool            used;
     est_shared_kind kind;
     est_collective  what;
-    size_t          n_pieces; /* of a gathering 1 until the lengths of all ranks are known */
+    size_t          n_pieces; /* of an all-gather: 1 until the lengths of all ranks are known */
 } est_shared_part;
 
-/* A list that is being written; its memory grows as needed. */
+/* A list of steps; grows as needed. */
 typedef struct est_moves {
     int             n, rank;
-    const int      *ranks; /* [n]: of a part of the group, in which n and rank count; NULL: all of it */
+    const int      *ranks; /* [n]: the subset of ranks that n and rank refer to; NULL: all */
     est_move       *steps;
     int             n_steps, max_steps;
     size_t          send_max; /* the largest block that is sent */
-    bool            failed;   /* memory is out; nothing is added any more */
+    bool            failed;   /* out of memory; later steps are ignored */
     est_shared_part shared;
 } est_moves;
 
-/* Adds a step; `from` is for EST_MOVE_COPY and EST_MOVE_SUM. One of no bytes is left out, but for calls and est_moves_signal. */
+/* Adds a step; `from` is for EST_MOVE_COPY and EST_MOVE_SUM. A step of no bytes is skipped, except calls and those of
+ * est_moves_signal. */
 void est_moves_add(est_moves *s, est_move_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes);
 
 /* Sends and receives blocks of no bytes. */
 void est_moves_signal(est_moves *s, est_move_kind kind, int peer);
 
-/* What is sent in pieces, so that adding and sending on overlap with receiving: piece j of a region. */
+/* Regions are sent in chunks, so that adding and forwarding overlap with receiving. */
 #define EST_CHUNK_BYTES ((size_t)512 << 10) /* a multiple of all element sizes */
 
 typedef struct est_region {
@@ -107,7 +108,7 @@ static inline est_region est_region_chunk(est_region region, size_t j)
 /* The region of segment i of n, for sums. */
 est_region est_collective_segment(const est_collective *c, int n, int i);
 
-/* Members that are NULL: another algorithm stands in. */
+/* NULL members are replaced by another algorithm (operations.c). */
 typedef struct est_algorithm {
     void (*all_reduce)(est_moves *s, const est_collective *c);
     void (*reduce_scatter)(est_moves *s, const est_collective *c);
@@ -116,7 +117,7 @@ typedef struct est_algorithm {
     void (*barrier)(est_moves *s);
 } est_algorithm;
 
-/* By what is asked for; NULL for auto and what there is none for. */
+/* NULL for auto, and where there is none. */
 const est_algorithm *est_algorithm_of(est_communication communication);
 
 extern const est_algorithm est_algorithm_ring, est_algorithm_halving, est_algorithm_direct, est_algorithm_hierarchical,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which algorithm is used when none is asked for. */
+ * The choice of an algorithm when none is requested. */
 #include <string.h>
 
 #include "collective/algorithm.h"
 
-/* Direct exchange has one round but sends everything n - 1 times; halving has few rounds, the ring keeps all links busy at once,
- * and where ranks share hosts the network between these is spared; all on one need none. */
+/* Direct exchange has one round but sends everything n - 1 times; halving has few rounds; the ring uses all links at
+ * once; the hierarchical one saves the network between hosts; shared memory needs no network. */
 static const est_collective_rule rules[] = {
     { .topology = EST_TOPOLOGY_ONE_HOST, .choice = EST_COMMUNICATION_SHARED },
     { .n_max = 2, .bytes_max = 64 << 10, .choice = EST_COMMUNICATION_DIRECT },

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct exchange, for what is small: one message to every other rank, no rounds; a tree from the root; a barrier.
+ * Direct exchange, for small data: one message to every other rank, without rounds; a broadcast tree; a barrier.
  *
- * Sums are added up in order of rank, everywhere (A2). What a rank contributes is sent from a copy, because the sum is written where
- * it was (A1). */
+ * All ranks add in order of rank (A2). A rank sends its contribution from a copy, because the sum overwrites it
+ * (A1). */
 #include "collective/algorithm.h"
 
-/* To every other rank, beginning with the next, so that not all send to one at a time. */
+/* To every other rank, beginning with the next, so that not all send to one rank at a time. */
 static void send_all(est_moves *s, uint8_t *data, size_t bytes)
 {
     for (int k = 1; k < s->n; k++) est_moves_add(s, EST_MOVE_SEND, (s->rank + k) % s->n, data, NULL, bytes);
@@ -57,7 +57,7 @@ static void direct_all_gather(est_moves *s, const est_collective *c)
     }
 }
 
-/* A binomial tree: the rank that is `place` after the root has it from the one whose place lacks its highest bit. */
+/* A binomial tree: the rank at distance d from the root receives from distance d without its highest bit. */
 static void direct_broadcast(est_moves *s, const est_collective *c)
 {
     int place = (s->rank - c->root + s->n) % s->n, bit = 1;
@@ -71,7 +71,7 @@ static void direct_broadcast(est_moves *s, const est_collective *c)
     }
 }
 
-/* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
+/* Dissemination: after round k a rank has heard, directly or not, from the 2^k ranks before it. */
 static void direct_barrier(est_moves *s)
 {
     for (int distance = 1; distance < s->n; distance *= 2) {

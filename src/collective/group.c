@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups: coming together and ending. */
+ * Groups: creating, joining, ending. */
 #include "collective/group.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 #define JOIN_SECS     600.0
 #define DEADLINE_SECS 600.0
-#define TRY_SECS      0.5 /* to connect to one rank before the next is tried; doubled every round, up to */
+#define TRY_SECS      0.5 /* to connect to a rank before the next is tried; doubled every round, up to */
 #define TRY_SECS_MAX  8.0
 #define LEAVE_NS      (5 * EST_NS_PER_SEC)
 
@@ -53,13 +53,13 @@ uint64_t est_group_operations(est_rank_group *group)
     return n;
 }
 
-const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
+const char *est_rank_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
 {
     snprintf(out, EST_NET_NAME_MAX + 32, "rank %d (%s)", rank, group->peers[rank].task);
     return out;
 }
 
-/* --- ending ------------------------------------------------------------------------------------------------------------ */
+/* --- ending ------------------------------------------------------------------------------------------------------- */
 
 est_status est_group_raise(const est_rank_group *group)
 {
@@ -97,12 +97,12 @@ void est_group_fail(est_rank_group *group, const char *why)
 
 void est_group_lose(est_rank_group *group, int rank, const char *why)
 {
-    /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
-    const char *cause = strstr(why, ": rank ");
-    est_peer   *peer  = &group->peers[rank];
-    char        text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+    /* A rank whose group has failed closes its links with a reason that names the rank at fault. */
+    const char    *cause = strstr(why, ": rank ");
+    est_rank_peer *peer  = &group->peers[rank];
+    char           text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
-    if (cause == NULL && !group->complete && !group->failed) { /* it may come again while the others gather */
+    if (cause == NULL && !group->complete && !group->failed) { /* it may connect again while the group forms */
         est_link_free(peer->link);
         peer->link        = NULL;
         peer->joined      = false;
@@ -113,7 +113,7 @@ void est_group_lose(est_rank_group *group, int rank, const char *why)
     if (cause != NULL) {
         snprintf(text, sizeof text, "%.380s", cause + 2);
     } else {
-        snprintf(text, sizeof text, "%s was lost: %.280s", est_peer_name(group, rank, name), why);
+        snprintf(text, sizeof text, "%s was lost: %.280s", est_rank_name(group, rank, name), why);
     }
     est_group_fail(group, text);
 }
@@ -122,7 +122,7 @@ void est_group_end(est_rank_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
-    snprintf(why, sizeof why, "%s aborted: %.280s", est_peer_name(group, group->rank, name), reason);
+    snprintf(why, sizeof why, "%s aborted: %.280s", est_rank_name(group, group->rank, name), reason);
     est_group_fail(group, why);
 }
 
@@ -166,7 +166,7 @@ void est_group_unref(est_rank_group *group)
     est_free(group);
 }
 
-/* Waits, for at most until then; false: it is later. */
+/* Waits for a change until `until_ns` at most; false: it is past. */
 static bool wait_until(est_rank_group *group, int64_t until_ns)
 {
     int64_t left = until_ns - est_machine_ns();
@@ -176,16 +176,16 @@ static bool wait_until(est_rank_group *group, int64_t until_ns)
     return true;
 }
 
-/* What was told has come, or never will. */
+/* A message was received, or never will be. */
 static void on_told(void *user, est_status status, const char *error, est_message *answer)
 {
     est_rank_group *group   = user;
     est_mailbox    *mailbox = group->mailbox;
 
-    (void)answer; /* who is gone need not know */
+    (void)answer; /* a rank that is lost needs no message */
     pthread_mutex_lock(&mailbox->lock);
     group->n_asks--;
-    if (status == EST_RESOURCE_EXHAUSTED) est_group_end(group, error); /* one who is there does not */
+    if (status == EST_RESOURCE_EXHAUSTED) est_group_end(group, error); /* a rank that is present has not got it */
     pthread_cond_broadcast(&group->changed);
     est_group_unref(group);
     pthread_mutex_unlock(&mailbox->lock);
@@ -209,7 +209,7 @@ static void remove_group(est_rank_group *group)
 {
     est_rank_group **at = &group->mailbox->groups;
 
-    est_group_fail(group, "it has left"); /* as who leaves says everywhere: nobody is alarmed (cluster/server.h) */
+    est_group_fail(group, "it has left"); /* the text of a normal leave (cluster/server.h) */
     while (*at != group) at = &(*at)->next_group;
     *at = group->next_group;
     est_group_unref(group);
@@ -224,14 +224,14 @@ void est_group_free(est_rank_group *group)
     pthread_mutex_lock(&mailbox->lock);
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     for (int i = 0; i < group->n && !group->failed; i++) {
-        if (i != group->rank && !group->peers[i].left) est_group_tell(group, i, EST_GROUP_LEAVE, "a farewell");
+        if (i != group->rank && !group->peers[i].left) est_group_tell(group, i, EST_GROUP_LEAVE, "a leave");
     }
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     remove_group(group);
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-/* --- coming together --------------------------------------------------------------------------------------------------- */
+/* --- creating ----------------------------------------------------------------------------------------------------- */
 
 static est_status check_options(const est_group_options *o)
 {
@@ -249,7 +249,7 @@ static est_status check_options(const est_group_options *o)
     return EST_OK;
 }
 
-/* This machine, whichever container or network of it the process is in: the kernel draws a number when it starts. */
+/* This machine, whatever container the process is in: the kernel draws a random id at boot. */
 static uint64_t find_host(void)
 {
     char     name[256] = "";
@@ -294,9 +294,9 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
     g->deadline_secs = o->deadline_secs != 0 ? o->deadline_secs : DEADLINE_SECS;
     g->communication = o->communication;
     for (int i = 0; i < o->n; i++) {
-        est_peer *peer = &g->peers[i];
+        est_rank_peer *peer = &g->peers[i];
 
-        *peer             = (est_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
+        *peer             = (est_rank_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
         peer->incarnation = peer->listed;
         snprintf(peer->task, sizeof peer->task, "%s", o->ranks[i].task);
         peer->address = est_strdup(o->ranks[i].address);
@@ -315,7 +315,7 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
 /* A lower rank has answered our join. */
 static void on_joined(void *user, est_status status, const char *error, est_message *answer)
 {
-    est_peer       *peer    = user;
+    est_rank_peer  *peer    = user;
     est_rank_group *group   = peer->group;
     est_mailbox    *mailbox = group->mailbox;
     est_join_answer head    = { 0 };
@@ -328,7 +328,7 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
             memcpy(&head, bytes, sizeof head);
         } else {
             status = EST_DATA_LOSS;
-            error  = "not the answer to a join";
+            error  = "malformed answer to a join";
         }
     }
     pthread_mutex_lock(&mailbox->lock);
@@ -336,7 +336,7 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
         peer->host   = head.host;
         peer->joined = true;
         if (peer == &group->peers[0]) group->commons.name = head.memory;
-    } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
+    } else if (status != EST_UNAVAILABLE && !group->failed) { /* a lost link goes to est_group_lose */
         group->failure = status;
         est_group_fail(group, error);
     }
@@ -345,47 +345,46 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-/* Connects to a rank and asks to join, unless nobody is there yet. */
-static est_status approach(est_rank_group *g, int rank, double secs)
+/* Connects to a rank and sends a join; nothing if the rank cannot be reached yet. */
+static est_status connect_rank(est_rank_group *g, int rank, double secs)
 {
-    est_peer     *peer = &g->peers[rank];
-    est_join_head head = { .generation = g->generation,
-                           .list       = g->list,
-                           .host       = g->peers[g->rank].host,
-                           .rank       = (uint32_t)g->rank,
-                           .n          = (uint32_t)g->n };
-    est_link     *link = NULL;
-    char          name[EST_NET_NAME_MAX + 32];
-    est_status    status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
+    est_rank_peer *peer = &g->peers[rank];
+    est_join_head  head = { .generation = g->generation,
+                            .list       = g->list,
+                            .host       = g->peers[g->rank].host,
+                            .rank       = (uint32_t)g->rank,
+                            .n          = (uint32_t)g->n };
+    est_link      *link = NULL;
+    char           name[EST_NET_NAME_MAX + 32];
+    est_status     status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
 
     if (status == EST_UNAVAILABLE) return EST_OK;
-    est_peer_name(g, rank, name);
+    est_rank_name(g, rank, name);
     if (status != EST_OK) return est_fail_context(status, "%s", name);
     pthread_mutex_lock(&g->mailbox->lock);
     if (peer->listed != 0 && peer->listed != est_link_peer(link)->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
+        status = est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another process of the task", name,
                           g->generation);
     } else {
         peer->incarnation = est_link_peer(link)->incarnation;
         peer->link        = est_link_ref(link);
         est_group_ref(g);
-        status = est_link_ask(link, EST_GROUP_JOIN, "a place in a group",
-                              (est_payload){ .head = &head, .head_size = sizeof head }, EST_FOREVER, on_joined, peer,
-                              NULL);
+        status = est_link_ask(link, EST_GROUP_JOIN, "a join", (est_payload){ .head = &head, .head_size = sizeof head },
+                              EST_FOREVER, on_joined, peer, NULL);
         if (status != EST_OK) {
             g->refs--;
             est_link_free(peer->link);
             peer->link        = NULL;
             peer->incarnation = peer->listed;
         }
-        if (status == EST_UNAVAILABLE) status = EST_OK; /* it was there, and is gone */
+        if (status == EST_UNAVAILABLE) status = EST_OK; /* it was lost since */
     }
     pthread_mutex_unlock(&g->mailbox->lock);
     est_link_free(link);
     return status;
 }
 
-/* Who is not there. The lock is held. */
+/* Names the missing ranks. The lock is held. */
 static est_status fail_missing(const est_rank_group *g, double secs)
 {
     est_strbuf text = { 0 };
@@ -394,7 +393,7 @@ static est_status fail_missing(const est_rank_group *g, double secs)
 
     for (int i = 0; i < g->n; i++) {
         if (g->peers[i].joined) continue;
-        est_strbuf_printf(&text, "%s%s at %s", est_strbuf_text(&text)[0] != '\0' ? ", " : "", est_peer_name(g, i, name),
+        est_strbuf_printf(&text, "%s%s at %s", est_strbuf_text(&text)[0] != '\0' ? ", " : "", est_rank_name(g, i, name),
                           g->peers[i].address);
     }
     status = est_fail(EST_DEADLINE_EXCEEDED, "generation %" PRIu64 " is not complete after %g s; missing: %s",
@@ -403,7 +402,7 @@ static est_status fail_missing(const est_rank_group *g, double secs)
     return status;
 }
 
-/* The first rank that has not come; -1: all have. */
+/* The first rank that has not joined; -1: all have. */
 static int find_missing(const est_rank_group *g)
 {
     for (int i = 0; i < g->n; i++) {
@@ -412,7 +411,7 @@ static int find_missing(const est_rank_group *g)
     return -1;
 }
 
-/* Waits for whoever may come, which the status view shows; a second at most, then the log may be told. */
+/* Waits for a join, at most a second so that the log can be written; shown in the status view. */
 static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
 {
     int64_t     slice_ns = est_machine_ns() + EST_NS_PER_SEC;
@@ -425,20 +424,21 @@ static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
     est_wait_end(&wait);
 }
 
-/* Tells the log, without the lock, that the group is not complete. The caller looks again: the last rank may have joined meanwhile. */
+/* Logs, without the lock, that the group is not complete. The caller checks again: the last rank may have joined
+ * since. */
 static void report_missing(est_rank_group *g, est_waiting *w)
 {
     char why[64], name[EST_NET_NAME_MAX + 32];
 
     snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
-    w->for_whom = est_peer_name(g, find_missing(g), name);
+    w->for_whom = est_rank_name(g, find_missing(g), name);
     w->why      = why;
     pthread_mutex_unlock(&g->mailbox->lock);
     est_wait_report(w, "");
     pthread_mutex_lock(&g->mailbox->lock);
 }
 
-/* A lower rank that we have no link to, from `first` on; -1: there is none. */
+/* A lower rank without a link, from `first` on; -1: none. */
 static int find_unconnected(const est_rank_group *g, int first)
 {
     for (int k = 0; k < g->rank; k++) {
@@ -449,9 +449,9 @@ static int find_unconnected(const est_rank_group *g, int first)
     return -1;
 }
 
-/* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
- * lock is held, and given up meanwhile. */
-static est_status come_multi_worker(est_rank_group *g, double secs)
+/* Connects to the lower ranks in turns, so that a missing one does not delay the others, and waits for the higher ones.
+ * The lock is held, and released while connecting. */
+static est_status await_ranks(est_rank_group *g, double secs)
 {
     int64_t     until    = est_machine_ns() + est_secs_to_ns(secs);
     double      try_secs = TRY_SECS;
@@ -471,9 +471,9 @@ static est_status come_multi_worker(est_rank_group *g, double secs)
             wait_for(g, find_missing(g), until);
         } else {
             pthread_mutex_unlock(&g->mailbox->lock);
-            status = approach(g, rank, left < try_secs ? left : try_secs);
+            status = connect_rank(g, rank, left < try_secs ? left : try_secs);
             pthread_mutex_lock(&g->mailbox->lock);
-            if (rank < next && try_secs < TRY_SECS_MAX) try_secs *= 2; /* all were tried */
+            if (rank < next && try_secs < TRY_SECS_MAX) try_secs *= 2; /* a round is complete */
             next = rank + 1;
         }
     }
@@ -481,7 +481,7 @@ static est_status come_multi_worker(est_rank_group *g, double secs)
     return status;
 }
 
-/* Who shares a host with whom, now that all have said where they are. */
+/* Which ranks share a host; all have sent theirs. */
 static void find_hosts(est_rank_group *g)
 {
     est_hosts *h = &g->hosts;
@@ -496,7 +496,7 @@ static void find_hosts(est_rank_group *g)
     g->topology = h->n == 1 || h->n == g->n ? EST_TOPOLOGY_APART : EST_TOPOLOGY_MIXED;
 }
 
-/* Ranks of one host find the memory of rank 0; only if all can is it used. Operation 0 tells. */
+/* Ranks of one host open the shared memory of rank 0. It is used only if all can, which operation 0 counts. */
 static est_status find_memory(est_rank_group *g, double secs)
 {
     const est_collective_options options = { .deadline_secs = secs, .communication = EST_COMMUNICATION_DIRECT };
@@ -526,7 +526,7 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    status = come_multi_worker(g, secs);
+    status = await_ranks(g, secs);
     if (status == EST_OK) {
         find_hosts(g);
         g->complete     = true;

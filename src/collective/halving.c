@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recursive halving and doubling: in every round a rank exchanges half of what it has left with a partner and adds, until it has
- * one block's sum; then the rounds go back, and blocks are copied. As many bytes as the ring, in 2 log2 n rounds instead of 2 n.
+ * Recursive halving and doubling: in every round a rank exchanges half of what it has left with a partner and adds,
+ * until it has one block's sum; then the rounds go back, and blocks are copied. As many bytes as the ring, in 2 log2 n
+ * rounds instead of 2 n.
  *
- * The rounds need a power of two, p. Of other numbers of ranks those from p on give all they have to rank - p first and get the result at the end.
+ * The rounds need a power of two, p. Ranks from p on send everything to rank - p first, and receive the result at the
+ * end.
  *
- * Block b is added up along a tree that follows from n (A2). What a rank sent to its partner in a round comes back from that partner
- * (A1); the same holds for those from p on. */
+ * Block b is summed along a tree that depends on n (A2). Memory that a rank sent to its partner is overwritten by what
+ * comes back from that partner (A1); likewise for ranks from p on. */
 #include "collective/algorithm.h"
 
 static void move(est_moves *s, est_move_kind kind, int peer, est_region region)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For groups of which some ranks share a host: the first rank of a host adds up what the host has, the first ranks go round
- * a ring, and each shares the result out. So the network between hosts carries everything once a host, not once a rank.
+ * For groups where some ranks share a host: the leader of a host reduces over the host, the leaders reduce along a
+ * ring, and each sends the result to its host. So the network between hosts carries the data once per host, not once
+ * per rank.
  *
- * A host's sum is added up in order of rank, those of the hosts as the ring does (A2). What a rank sent to the first of its host comes
- * back from it (A1); the first writes nothing after it has shared out. */
+ * A host's sum is added in order of rank, those of the hosts as the ring does (A2). The memory that a rank sent to its
+ * leader is overwritten by the leader's result (A1); the leader writes nothing after sending that. */
 #include "collective/algorithm.h"
 
-/* Every chunk with every other rank of the host, a chunk at a time, so that none waits for the others to be through. */
+/* Each chunk with every other rank of the host, one chunk at a time, so that all ranks progress alike. */
 static void exchange(est_moves *s, const est_collective *c, est_move_kind kind, est_region whole)
 {
     for (size_t j = 0; j < est_region_chunks(whole); j++) {
@@ -28,7 +29,7 @@ static void move(est_moves *s, est_move_kind kind, int peer, est_region whole)
     }
 }
 
-/* The ring of those who speak for the hosts. */
+/* The ring of the leaders. */
 static void between_hosts(est_moves *s, const est_collective *c)
 {
     int n = s->n, rank = s->rank;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What comes from other ranks: joins, blocks, farewells, and the loss of a link. Everything here runs in the network thread. */
+ * Requests of other ranks (joins, blocks, leaves, bells) and lost links. Everything here runs in the network thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,8 @@ void est_mailbox_free(est_mailbox *mailbox)
     if (mailbox == NULL) return;
     pthread_mutex_lock(&mailbox->lock);
     est_parcels_drop(mailbox->joins, EST_CANCELLED, "the process ends");
-    while (mailbox->n_groups > 0) pthread_cond_wait(&mailbox->freed, &mailbox->lock); /* their links are closed */
+    while (mailbox->n_groups > 0)
+        pthread_cond_wait(&mailbox->freed, &mailbox->lock); /* their links are closed, so they end */
     pthread_mutex_unlock(&mailbox->lock);
     pthread_cond_destroy(&mailbox->freed);
     pthread_mutex_destroy(&mailbox->lock);
@@ -47,7 +48,7 @@ void est_parcels_drop(est_parcel *first, est_status status, const char *why)
     }
 }
 
-/* The group and the rank that a link is of; NULL: none. */
+/* The group and the rank that a link belongs to; NULL: none. */
 static est_rank_group *find_peer(const est_mailbox *mailbox, const est_link *link, int *rank)
 {
     for (est_rank_group *g = mailbox->groups; g != NULL; g = g->next_group) {
@@ -61,13 +62,13 @@ static est_rank_group *find_peer(const est_mailbox *mailbox, const est_link *lin
     return NULL;
 }
 
-/* --- joins --------------------------------------------------------------------------------------------------------------- */
+/* --- joins -------------------------------------------------------------------------------------------------------- */
 
 /* Why a rank may not join; EST_OK: it may. */
 static est_status check_join(est_rank_group *g, const est_task_id *who, const est_join_head *head)
 {
-    const est_peer *peer;
-    char            name[EST_NET_NAME_MAX + 32];
+    const est_rank_peer *peer;
+    char                 name[EST_NET_NAME_MAX + 32];
 
     if (g->failed) return est_group_raise(g);
     if (head->n != (uint32_t)g->n || head->list != g->list || head->rank >= head->n || (int)head->rank <= g->rank) {
@@ -75,26 +76,25 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
                         g->generation);
     }
     peer = &g->peers[head->rank];
-    est_peer_name(g, (int)head->rank, name);
-    if (strcmp(peer->task, who->task) != 0)
-        return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, name);
+    est_rank_name(g, (int)head->rank, name);
+    if (strcmp(peer->task, who->task) != 0) return est_fail(EST_FAILED_PRECONDITION, "%s joins as %s", who->task, name);
     if ((peer->listed != 0 && peer->listed != who->incarnation) ||
         (g->complete && peer->incarnation != who->incarnation)) {
-        return est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
+        return est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another process of the task", name,
                         g->generation);
     }
     if (g->complete)
-        return est_fail(EST_ALREADY_EXISTS, "%s has joined generation %" PRIu64 " before", name, g->generation);
+        return est_fail(EST_ALREADY_EXISTS, "%s has already joined generation %" PRIu64, name, g->generation);
     return EST_OK;
 }
 
-/* Lets a rank in, or not; the request is answered. */
+/* Admits or refuses a rank; the request is answered. */
 static void admit(est_rank_group *g, est_request *request)
 {
     est_link       *link   = est_request_link(request);
     est_join_answer answer = { .host = g->peers[g->rank].host, .memory = g->commons.name };
     est_join_head   head;
-    est_peer       *peer;
+    est_rank_peer  *peer;
     est_status      status;
     size_t          size;
 
@@ -105,8 +105,8 @@ static void admit(est_rank_group *g, est_request *request)
         return;
     }
     peer = &g->peers[head.rank];
-    if (peer->link != NULL) { /* it has come before, went, and is faster than the news of that */
-        est_link_close(peer->link, "it has come again");
+    if (peer->link != NULL) { /* it joined before, and its old link is not known to be lost yet */
+        est_link_close(peer->link, "it has joined again");
         est_link_free(peer->link);
     }
     peer->incarnation = est_link_peer(link)->incarnation;
@@ -135,7 +135,7 @@ void est_mailbox_add(est_mailbox *mailbox, est_rank_group *g)
         }
         *at = parcel->next;
         if (parcel->head.generation < g->generation || est_link_is_lost(est_request_link(parcel->request))) {
-            est_request_fail(parcel->request, EST_FAILED_PRECONDITION, "the group has gone on without it");
+            est_request_fail(parcel->request, EST_FAILED_PRECONDITION, "this rank is at a later generation");
         } else {
             admit(g, parcel->request);
         }
@@ -167,14 +167,14 @@ static void on_join(est_mailbox *mailbox, est_request *request)
         return;
     }
     if (head.generation <= mailbox->newest) {
-        snprintf(why, sizeof why, "generation %" PRIu64 " is over, there was generation %" PRIu64, head.generation,
+        snprintf(why, sizeof why, "generation %" PRIu64 " is over; the newest is generation %" PRIu64, head.generation,
                  mailbox->newest);
         est_request_fail(request, EST_FAILED_PRECONDITION, why);
         return;
     }
     parcel = est_zalloc(sizeof *parcel);
     if (parcel == NULL) {
-        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for a join");
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "out of memory for a join");
         return;
     }
     parcel->request         = request;
@@ -183,7 +183,7 @@ static void on_join(est_mailbox *mailbox, est_request *request)
     mailbox->joins          = parcel;
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static est_status open_block(est_request *request, int from, est_parcel *out)
 {
@@ -202,7 +202,7 @@ static est_status open_block(est_request *request, int from, est_parcel *out)
     return EST_OK;
 }
 
-/* Keeps a block of a work that is not begun here. */
+/* Keeps a block of a work that has not begun here. */
 static void keep_early(est_rank_group *g, est_parcel *parcel)
 {
     est_parcel **at = &g->early;
@@ -220,8 +220,8 @@ static void on_block(est_mailbox *mailbox, est_request *request)
     char            why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
     est_status      status = EST_OK;
 
-    if (g == NULL) { /* the link is about to be closed, for a reason that is said there */
-        est_link_close(est_request_link(request), "its group is not here any more");
+    if (g == NULL) { /* the link is about to be closed, with the reason */
+        est_link_close(est_request_link(request), "its group has ended here");
         est_request_fail(request, EST_CANCELLED, "");
         return;
     }
@@ -232,9 +232,9 @@ static void on_block(est_mailbox *mailbox, est_request *request)
     parcel = est_alloc(sizeof *parcel);
     if (parcel == NULL) status = est_no_memory();
     if (status == EST_OK) status = open_block(request, from, parcel);
-    if (status != EST_OK) { /* a block that is left out would be taken for the next */
+    if (status != EST_OK) { /* skipping a block would shift the next one into its place */
         est_free(parcel);
-        snprintf(why, sizeof why, "%s: %.200s", est_peer_name(g, g->rank, name), est_error_message());
+        snprintf(why, sizeof why, "%s: %.200s", est_rank_name(g, g->rank, name), est_error_message());
         est_request_fail(request, status, why);
         est_group_fail(g, why);
         return;
@@ -249,13 +249,13 @@ static void on_block(est_mailbox *mailbox, est_request *request)
             return;
         }
     }
-    snprintf(why, sizeof why, "%s sent a block of operation %" PRIu64 ", which needed no more",
-             est_peer_name(g, from, name), parcel->head.number);
+    snprintf(why, sizeof why, "%s sent an unexpected block for operation %" PRIu64, est_rank_name(g, from, name),
+             parcel->head.number);
     est_parcels_drop(parcel, EST_FAILED_PRECONDITION, why);
     est_group_fail(g, why);
 }
 
-/* --- goodbyes ------------------------------------------------------------------------------------------------------------ */
+/* --- leaves and bells --------------------------------------------------------------------------------------------- */
 
 static void on_leave(est_mailbox *mailbox, est_request *request)
 {
@@ -268,7 +268,7 @@ static void on_leave(est_mailbox *mailbox, est_request *request)
     for (est_work *w = g->works, *next; w != NULL; w = next) {
         next = w->next;
         est_work_peer_left(w);
-        if (g->failed) break; /* they are finished, all of them */
+        if (g->failed) break; /* which has finished all works */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What workers say to each other when they meet. */
+ * Proposals and decisions on the wire. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum {
     STEP,
     GENERATION,
     MEMBERS,
-    WORD,
+    PAYLOAD,
     KIND,
     INCARNATIONS,
     SOURCE, /* one more than the rank */
@@ -31,7 +31,7 @@ enum {
 
 #define STATUS_MAX 16
 
-/* --- memory -------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 void est_terms_clear(est_terms *t)
 {
@@ -96,7 +96,7 @@ est_status est_decision_refuse(est_decision *out, est_status status, const char 
     return EST_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void put_numbers(est_wire_writer *out, est_numbers numbers)
 {
@@ -114,7 +114,7 @@ void est_proposal_write(const est_proposal *a, est_wire_writer *out)
     est_wire_put_u64(out, GENERATION, a->generation);
     put_numbers(out, a->members);
     est_wire_put_string(out, ADDRESS, a->address);
-    est_wire_put_string(out, WORD, a->payload);
+    est_wire_put_string(out, PAYLOAD, a->payload);
     est_wire_put_string(out, WHY, a->why);
     est_wire_put_string(out, PURPOSE, a->purpose);
 }
@@ -130,21 +130,21 @@ void est_decision_write(const est_decision *a, est_wire_writer *out)
         for (int i = 0; i < a->members.n; i++) est_wire_put_string(out, ADDRESS, a->addresses[i]);
         est_wire_put_i64(out, SOURCE, a->source + 1);
         est_wire_put_i64(out, STEP, a->step);
-        est_wire_put_string(out, WORD, a->payload);
+        est_wire_put_string(out, PAYLOAD, a->payload);
     } else if (a->kind == EST_DECIDED_REFUSAL) {
         est_wire_put_i64(out, STATUS, a->status);
         est_wire_put_string(out, TEXT, a->text);
     }
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Reads fields of both messages, as far as they are there. */
+/* The fields of both messages, as far as they are present. */
 typedef struct fields {
     uint64_t    version, list, generation;
     int64_t     number, step, kind, source, status;
     est_numbers members;
-    bool        strange; /* some of them are none here */
+    bool        bad_members; /* some are out of range or out of order */
     uint64_t   *incarnations;
     int         n_incarnations;
     est_str    *addresses;
@@ -164,15 +164,17 @@ static void add_number(fields *f, int64_t number, int n_tasks)
 {
     if (number < 0 || number >= n_tasks || f->members.n == n_tasks ||
         (f->members.n > 0 && number <= f->members.data[f->members.n - 1])) {
-        f->strange = true;
+        f->bad_members = true;
     } else {
         f->members.data[f->members.n++] = (int)number;
     }
 }
 
-static est_status check_numbers(const fields *f)
+static est_status check_numbers(const fields *f, int n_tasks)
 {
-    return f->strange ? est_fail(EST_DATA_LOSS, "a meeting of tasks that are none") : EST_OK;
+    if (!f->bad_members) return EST_OK;
+    return est_fail(EST_DATA_LOSS, "membership message: members are not distinct task numbers below %d, in order",
+                    n_tasks);
 }
 
 static est_status read_field(est_wire_reader *r, const est_wire_field *field, int n_tasks, fields *f)
@@ -184,17 +186,19 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     case STEP: f->step = est_wire_i64(r, field); break;
     case GENERATION: f->generation = est_wire_u64(r, field); break;
     case MEMBERS: add_number(f, est_wire_i64(r, field), n_tasks); break;
-    case WORD: f->payload = est_wire_bytes(r, field); break;
+    case PAYLOAD: f->payload = est_wire_bytes(r, field); break;
     case KIND: f->kind = est_wire_i64(r, field); break;
     case INCARNATIONS:
-        if (f->n_incarnations == n_tasks) return est_fail(EST_DATA_LOSS, "a meeting of more tasks than there are");
+        if (f->n_incarnations == n_tasks)
+            return est_fail(EST_DATA_LOSS, "membership message has more than %d members", n_tasks);
         f->incarnations[f->n_incarnations++] = est_wire_fixed64(r, field);
         break;
     case SOURCE: f->source = est_wire_i64(r, field); break;
     case STATUS: f->status = est_wire_i64(r, field); break;
     case TEXT: f->text = est_wire_bytes(r, field); break;
     case ADDRESS:
-        if (f->n_addresses == n_tasks) return est_fail(EST_DATA_LOSS, "a meeting of more tasks than there are");
+        if (f->n_addresses == n_tasks)
+            return est_fail(EST_DATA_LOSS, "membership message has more than %d members", n_tasks);
         f->addresses[f->n_addresses++] = est_wire_bytes(r, field);
         break;
     case WHY: f->why = est_wire_bytes(r, field); break;
@@ -216,15 +220,17 @@ static est_status read_fields(const void *bytes, size_t size, int n_tasks, field
     f->incarnations = est_alloc(sizeof *f->incarnations * (size_t)n_tasks);
     f->addresses    = est_alloc(sizeof *f->addresses * (size_t)n_tasks);
     if (f->members.data == NULL || f->incarnations == NULL || f->addresses == NULL) return est_no_memory();
-    est_wire_reader_init(&r, "meeting", bytes, size);
+    est_wire_reader_init(&r, "membership", bytes, size);
     while (est_wire_next(&r, &field)) EST_TRY(read_field(&r, &field, n_tasks, f));
     EST_TRY(est_wire_finish(&r));
     if (f->version != EST_MEMBERSHIP_VERSION) {
-        return est_fail(EST_FAILED_PRECONDITION, "meetings of version %llu, this task has version %d",
+        return est_fail(EST_FAILED_PRECONDITION, "membership messages of version %llu; this task has version %d",
                         (unsigned long long)f->version, EST_MEMBERSHIP_VERSION);
     }
-    if (f->step < -1 || f->generation > INT64_MAX) /* which leaves room for the next */
-        return est_fail(EST_DATA_LOSS, "a meeting at a step or of a generation that is none");
+    if (f->step < -1 || f->generation > INT64_MAX) { /* which leaves room for the next */
+        return est_fail(EST_DATA_LOSS, "membership message with step %lld and generation %llu", (long long)f->step,
+                        (unsigned long long)f->generation);
+    }
     return EST_OK;
 }
 
@@ -246,10 +252,12 @@ static est_status take_proposal(fields *f, int n_tasks, uint64_t list, est_propo
     };
     est_status status;
 
-    if (f->number < 0 || f->number > INT_MAX || f->n_addresses != 1 || (f->list == list && f->number >= n_tasks))
-        return est_fail(EST_DATA_LOSS, "a task comes that there is none of");
+    if (f->number < 0 || f->number > INT_MAX || f->n_addresses != 1 || (f->list == list && f->number >= n_tasks)) {
+        return est_fail(EST_DATA_LOSS, "proposal of task %lld with %d addresses; the cluster has %d tasks",
+                        (long long)f->number, f->n_addresses, n_tasks);
+    }
     if (f->list == list) {
-        EST_TRY(check_numbers(f));
+        EST_TRY(check_numbers(f, n_tasks));
         a.members  = f->members;
         f->members = (est_numbers){ 0 };
     }
@@ -267,7 +275,7 @@ static est_status take_proposal(fields *f, int n_tasks, uint64_t list, est_propo
     return EST_OK;
 }
 
-static est_status take_agreed(fields *f, est_decision *out)
+static est_status take_group(fields *f, int n_tasks, est_decision *out)
 {
     est_decision a      = { .kind         = EST_DECIDED_GROUP,
                             .generation   = f->generation,
@@ -277,11 +285,15 @@ static est_status take_agreed(fields *f, est_decision *out)
                             .step         = f->step };
     est_status   status = EST_OK;
 
-    EST_TRY(check_numbers(f));
+    EST_TRY(check_numbers(f, n_tasks));
     if (f->generation == 0 || f->members.n == 0 || f->n_incarnations != f->members.n ||
         f->n_addresses != f->members.n || f->source < 0 || f->source > f->members.n ||
         (f->source == 0) != (f->step < 0)) {
-        return est_fail(EST_DATA_LOSS, "what was agreed on does not add up");
+        return est_fail(
+            EST_DATA_LOSS,
+            "inconsistent decision: generation %llu, %d members, %d incarnations, %d addresses, source %lld, step %lld",
+            (unsigned long long)f->generation, f->members.n, f->n_incarnations, f->n_addresses,
+            (long long)f->source - 1, (long long)f->step);
     }
     f->members      = (est_numbers){ 0 };
     f->incarnations = NULL;
@@ -297,21 +309,22 @@ static est_status take_agreed(fields *f, est_decision *out)
     return EST_OK;
 }
 
-static est_status take_decision(fields *f, est_decision *out)
+static est_status take_decision(fields *f, int n_tasks, est_decision *out)
 {
     est_decision a = { .source = -1, .step = -1 };
 
     if (f->kind == EST_DECIDED_GROUP) {
-        return take_agreed(f, out);
+        return take_group(f, n_tasks, out);
     } else if (f->kind == EST_DECIDED_REFUSAL) {
-        if (f->status < 1 || f->status > STATUS_MAX) return est_fail(EST_DATA_LOSS, "a meeting failed without a code");
+        if (f->status < 1 || f->status > STATUS_MAX)
+            return est_fail(EST_DATA_LOSS, "membership refusal with status %lld", (long long)f->status);
         EST_TRY(copy_text(f->text, &a.text));
         a.kind   = EST_DECIDED_REFUSAL;
         a.status = (est_status)f->status;
     } else if (f->kind == EST_DECIDED_OVER) {
         a.kind = EST_DECIDED_OVER;
     } else {
-        return est_fail(EST_DATA_LOSS, "an agreement of no known kind");
+        return est_fail(EST_DATA_LOSS, "unknown membership decision %lld", (long long)f->kind);
     }
     *out = a;
     return EST_OK;
@@ -332,7 +345,7 @@ est_status est_decision_read(const void *bytes, size_t size, int n_tasks, est_de
     fields     f;
     est_status status = read_fields(bytes, size, n_tasks, &f);
 
-    if (status == EST_OK) status = take_decision(&f, out);
+    if (status == EST_OK) status = take_decision(&f, n_tasks, out);
     clear_fields(&f);
     return status;
 }

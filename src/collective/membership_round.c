@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a host decides, and whether two can be of one job. */
+ * How the decider decides, and whether two workers belong to one job. */
 #include "collective/membership_round.h"
 
 #include <string.h>
@@ -10,28 +10,28 @@
 #include "base/strbuf.h"
 #include "cluster/terms.h"
 
-/* --- what all must have the same ----------------------------------------------------------------------------------------- */
+/* --- terms -------------------------------------------------------------------------------------------------------- */
 
 est_status est_terms_compare(const est_terms *terms, const char *whose, const est_terms *other, const char *others)
 {
     if (terms->list != other->list) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "%s is of a job of %s, and %s of one of %s: all need the same "
+                        "%s belongs to a job of %s, and %s to one of %s: all workers need the same "
                         "TF_CONFIG cluster",
                         whose, terms->tasks, others, other->tasks);
     }
     return est_terms_same(est_terms_text(terms->options), whose, est_terms_text(other->options), others);
 }
 
-/* --- who is here --------------------------------------------------------------------------------------------------------- */
+/* --- presence ----------------------------------------------------------------------------------------------------- */
 
-/* Who was at the last meeting, of all that those who are here know of. */
+/* The proposal with the newest view of all that are present; NULL: nobody has had one. */
 static const est_proposal *last_view(const est_round *a)
 {
     const est_proposal *last = NULL;
 
     for (int i = 0; i < a->n; i++) {
-        const est_proposal *proposal = a->of[i].proposal;
+        const est_proposal *proposal = a->candidates[i].proposal;
 
         if (proposal == NULL || proposal->generation == 0) continue;
         if (last == NULL || proposal->generation > last->generation) last = proposal;
@@ -48,15 +48,15 @@ bool est_round_awaits(const est_round *a, int number)
 {
     double limit = limit_of(a);
 
-    if (a->of[number].proposal != NULL) return false;
-    return limit == EST_FOREVER || (double)a->of[number].away_ns <= limit * (double)EST_NS_PER_SEC;
+    if (a->candidates[number].proposal != NULL) return false;
+    return limit == EST_FOREVER || (double)a->candidates[number].away_ns <= limit * (double)EST_NS_PER_SEC;
 }
 
 int est_round_decider(const est_round *a)
 {
     int i = 0;
 
-    while (i < a->self && a->of[i].proposal == NULL && !est_round_awaits(a, i)) i++;
+    while (i < a->self && a->candidates[i].proposal == NULL && !est_round_awaits(a, i)) i++;
     return i;
 }
 
@@ -66,54 +66,55 @@ static est_status name_missing(const est_round *a, char **out)
     est_strbuf text = { 0 };
 
     for (int i = 0; i < a->n; i++) {
-        if (a->of[i].proposal != NULL) continue;
+        if (a->candidates[i].proposal != NULL) continue;
         est_strbuf_printf(&text, "%s%s (%s)", est_strbuf_text(&text)[0] != '\0' ? ", " : "", a->tasks[i].task,
                           a->tasks[i].address);
     }
     return est_strbuf_take(&text, out);
 }
 
-/* Two halves must not both go on: of exactly half, the one with the lowest number does. */
-static bool are_enough(const est_round *a, const est_proposal *last)
+/* Two halves must not both continue: exactly half is a quorum only with the lowest number. */
+static bool has_quorum(const est_round *a, const est_proposal *last)
 {
     int n = 0;
 
-    for (int i = 0; i < last->members.n; i++) n += a->of[last->members.data[i]].proposal != NULL;
+    for (int i = 0; i < last->members.n; i++) n += a->candidates[last->members.data[i]].proposal != NULL;
     if (2 * n != last->members.n) return 2 * n > last->members.n;
-    return a->of[last->members.data[0]].proposal != NULL;
+    return a->candidates[last->members.data[0]].proposal != NULL;
 }
 
-/* Whether those who are here may go on without the rest; if not, *out says why. */
-static est_status judge_missing(const est_round *a, int n_here, bool *may, est_decision *out)
+/* Whether the present workers may continue without the rest; if not, *out is the refusal. */
+static est_status check_quorum(const est_round *a, int n_here, bool *may, est_decision *out)
 {
     const est_proposal *last = last_view(a);
     char               *names;
     est_status          status;
 
     *may = true;
-    if (n_here == a->n || (last != NULL && a->elastic && are_enough(a, last))) return EST_OK;
+    if (n_here == a->n || (last != NULL && a->elastic && has_quorum(a, last))) return EST_OK;
     *may = false;
     EST_TRY(name_missing(a, &names));
     if (last == NULL) {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come within %g s", names, a->connect_secs);
+        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not join within %g s", names, a->connect_secs);
     } else if (!a->elastic) {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come back within %g s", names,
+        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not rejoin within %g s", names,
                                      a->rejoin_secs);
     } else {
-        status = est_decision_refuse(out, EST_DEADLINE_EXCEEDED,
-                                     "%s did not come back within %g s, and those left of the last meeting of %d are "
-                                     "not enough to go on: others might, too",
-                                     names, a->rejoin_secs, last->members.n);
+        status = est_decision_refuse(
+            out, EST_DEADLINE_EXCEEDED,
+            "%s did not rejoin within %g s, and the workers that are left of the last view of %d "
+            "are no quorum",
+            names, a->rejoin_secs, last->members.n);
     }
     est_free(names);
     return status;
 }
 
-/* All who are here, until memory is out. */
+/* Adds all present workers; stops when memory is out. */
 static void add_members(const est_round *a, est_decision *out)
 {
     for (int i = 0; i < a->n; i++) {
-        const est_proposal *proposal = a->of[i].proposal;
+        const est_proposal *proposal = a->candidates[i].proposal;
 
         if (proposal == NULL) continue;
         out->addresses[out->members.n] = est_strdup(proposal->address);
@@ -122,12 +123,12 @@ static void add_members(const est_round *a, est_decision *out)
             out->step   = proposal->step;
             out->source = out->members.n;
         }
-        out->incarnations[out->members.n]   = a->of[i].incarnation;
+        out->incarnations[out->members.n]   = a->candidates[i].incarnation;
         out->members.data[out->members.n++] = i;
     }
 }
 
-static est_status agree(const est_round *a, int n_here, est_decision *out)
+static est_status decide_group(const est_round *a, int n_here, est_decision *out)
 {
     const est_proposal *last   = last_view(a), *first;
     est_decision        agreed = {
@@ -139,7 +140,7 @@ static est_status agree(const est_round *a, int n_here, est_decision *out)
     agreed.addresses    = est_zalloc(sizeof(char *) * (size_t)n_here);
     if (agreed.members.data != NULL && agreed.incarnations != NULL && agreed.addresses != NULL) add_members(a, &agreed);
     if (agreed.members.n == n_here) {
-        first          = a->of[agreed.members.data[agreed.source >= 0 ? agreed.source : 0]].proposal;
+        first          = a->candidates[agreed.members.data[agreed.source >= 0 ? agreed.source : 0]].proposal;
         agreed.payload = est_strdup(last != NULL ? last->payload : first->payload);
     }
     if (agreed.payload == NULL) {
@@ -157,10 +158,10 @@ est_status est_round_decide(const est_round *a, bool *decided, est_decision *out
 
     *decided = est_round_decider(a) == a->self;
     for (int i = 0; i < a->n && *decided; i++) {
-        n_here += a->of[i].proposal != NULL;
+        n_here += a->candidates[i].proposal != NULL;
         *decided = !est_round_awaits(a, i);
     }
     if (!*decided) return EST_OK;
-    EST_TRY(judge_missing(a, n_here, &may, out));
-    return may ? agree(a, n_here, out) : EST_OK;
+    EST_TRY(check_quorum(a, n_here, &may, out));
+    return may ? decide_group(a, n_here, out) : EST_OK;
 }

@@ -8,7 +8,7 @@
 
 enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_ALL_GATHER_UNEVEN, KIND_BROADCAST, KIND_BARRIER };
 
-/* Whether an algorithm does an operation: some are for sums only. */
+/* Whether an algorithm has an operation: some have all-reduce only. */
 static bool does(est_communication by, int kind)
 {
     const est_algorithm *a = est_algorithm_of(by);
@@ -20,8 +20,8 @@ static bool does(est_communication by, int kind)
                                          : a->all_gather != NULL;
 }
 
-/* What is asked for, else what the table says. Where that does not do the operation, another stands in: what the table says of
- * ranks that are apart, else the ring, which does everything. */
+/* The requested algorithm, else that of the rules. If it lacks the operation: that of the rules for ranks on separate
+ * hosts, else the ring, which has everything. */
 static est_status choose(const est_rank_group *group, int kind, const est_collective_options *options, size_t bytes,
                          est_communication *out)
 {
@@ -34,8 +34,8 @@ static est_status choose(const est_rank_group *group, int kind, const est_collec
                         "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
     }
     if (c == EST_COMMUNICATION_SHARED && group->n > 1 && group->topology != EST_TOPOLOGY_ONE_HOST) {
-        return est_fail(EST_FAILED_PRECONDITION, "the ranks have no memory in common, which communication by shared "
-                                                 "memory needs; use auto or ring");
+        return est_fail(EST_FAILED_PRECONDITION, "communication by shared memory needs all ranks on one host; use "
+                                                 "auto or ring");
     }
     if (!does(c, kind) || (c == EST_COMMUNICATION_SHARED && group->n == 1))
         c = est_collective_choose(group->n, bytes, EST_TOPOLOGY_APART);
@@ -43,7 +43,7 @@ static est_status choose(const est_rank_group *group, int kind, const est_collec
     return EST_OK;
 }
 
-/* Gives up a work that was not begun. */
+/* Frees a work that has not begun, and aborts the group. */
 static est_status drop(est_work *w, est_status status)
 {
     est_mailbox *mailbox = w->group->mailbox;
@@ -55,7 +55,7 @@ static est_status drop(est_work *w, est_status status)
     return status;
 }
 
-/* --- reductions -------------------------------------------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------- */
 
 static est_status begin_reduction(est_rank_group *group, int kind, est_collective c, est_dtype dtype,
                                   est_reduce_op reduction, const est_collective_options *options, est_work **out)
@@ -117,9 +117,9 @@ est_status est_reduce_scatter(est_rank_group *group, void *data, size_t count, e
     return begin_reduction(group, KIND_REDUCE_SCATTER, c, dtype, reduction, options, out);
 }
 
-/* --- gathering --------------------------------------------------------------------------------------------------------- */
+/* --- all-gather --------------------------------------------------------------------------------------------------- */
 
-/* The steps of a gathering into `all`, with this rank's part put there. */
+/* The steps of an all-gather into `all`, after copying this rank's part there. */
 static void write_gather(est_work *w, const void *mine, uint8_t *all, const size_t *begins, est_communication by)
 {
     est_moves     *s     = &w->moves;
@@ -154,7 +154,7 @@ est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes,
     return est_work_begin(w, out);
 }
 
-/* The lengths are there. */
+/* The lengths of all ranks are known. */
 static est_status gather_bytes(est_work *w)
 {
     int     n      = w->group->n;
@@ -181,7 +181,7 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     est_work         *w;
     est_status        status;
 
-    /* A rank knows only its own length, so that cannot decide. */
+    /* Each rank knows only its own length, so the choice must not depend on it. */
     EST_TRY(choose(group, KIND_ALL_GATHER_UNEVEN, options, SIZE_MAX, &by));
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "all_gather", head, options, &w);
@@ -193,7 +193,7 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     w->mine                 = mine;
     w->gathered             = all;
     w->then                 = gather_bytes;
-    if (by == EST_COMMUNICATION_SHARED) { /* where lengths come with the first piece */
+    if (by == EST_COMMUNICATION_SHARED) { /* where the first piece carries the lengths */
         est_collective c = { .count = bytes, .element = 1, .mine = mine };
 
         est_algorithm_of(by)->all_gather(&w->moves, &c);
@@ -212,7 +212,7 @@ void est_gathered_clear(est_gathered *gathered)
     *gathered = (est_gathered){ 0 };
 }
 
-/* --- the rest ---------------------------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int root,
                          const est_collective_options *options, est_work **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many tensors, reduced in few operations. Packs are begun as soon as they are put together, so that the network works while the
+ * All-reduce of many tensors in few operations. A pack begins as soon as it is filled, so that it is sent while the
  * next is copied. */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct pack {
     est_work *work;
 } pack;
 
-/* Cuts the list, from the end; returns the number of packs. */
+/* Divides the list, from the end; returns the number of packs. */
 static int cut(const est_reduced *tensors, int n, size_t bytes_per_pack, pack *packs)
 {
     int    n_packs = 0;
@@ -57,7 +57,7 @@ static est_status begin(est_rank_group *group, pack *p, const est_reduced *tenso
     if (p->first != p->last && p->count > 0) {
         p->data = est_alloc_aligned(p->count * est_dtype_size(dtype));
         if (p->data == NULL) {
-            est_group_abort(group, "it has no memory for a pack of gradients");
+            est_group_abort(group, "out of memory for a pack of gradients");
             return est_no_memory();
         }
         copy(p, tensors, true);
@@ -76,7 +76,7 @@ est_status est_all_reduce_packed(est_rank_group *group, const est_reduced *tenso
 
     if (n == 0) return EST_OK;
     if (packs == NULL) {
-        est_group_abort(group, "it has no memory for packs of gradients");
+        est_group_abort(group, "out of memory for packs of gradients");
         return est_no_memory();
     }
     n_packs = cut(tensors, n, bytes_per_pack, packs);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ring: every rank sends to the next and receives from the one before, 1/n of the data at a time, so that all links carry
- * the least that is possible. Segments are cut into chunks, and a chunk is sent on as soon as it was added to.
+ * The ring: every rank sends to the next and receives from the one before, 1/n of the data at a time, so that every
+ * link carries the minimum. Segments are divided into chunks, and a chunk is forwarded as soon as it was added to.
  *
- * Segment i is added up from rank i + 1 round to rank i, who has the sum (A2), and sent round again. A rank sends a segment
- * and overwrites it when the sum comes back, which has been through the peer that it was sent to (A1). */
+ * Segment i is summed from rank i + 1 around to rank i, which has the sum (A2), and sent around again. A rank
+ * overwrites a segment that it sent when the sum comes back, which has passed the peer that received the segment
+ * (A1). */
 #include "collective/algorithm.h"
 
 static int before(int rank, int steps, int n)
@@ -22,7 +23,7 @@ static void send_region(est_moves *s, est_region region)
     for (size_t j = 0; j < est_region_chunks(region); j++) send_on(s, est_region_chunk(region, j));
 }
 
-/* Leaves the sum of the rank's own segment in place, and sends it on if it is to be gathered. */
+/* Leaves the sum of the rank's own segment in place, and forwards it for the all-gather. */
 static void reduce(est_moves *s, const est_collective *c, bool gathered)
 {
     int n = s->n, previous = before(s->rank, 1, n);
@@ -41,7 +42,7 @@ static void reduce(est_moves *s, const est_collective *c, bool gathered)
     }
 }
 
-/* Region `k` before the rank's own comes in, and goes on unless the next rank is its owner. */
+/* Receives the region `k` before the rank's own, and forwards it unless the next rank is its owner. */
 static void pass_on(est_moves *s, est_region region, int k)
 {
     for (size_t j = 0; j < est_region_chunks(region); j++) {
@@ -74,7 +75,7 @@ static void ring_all_gather(est_moves *s, const est_collective *c)
     for (int k = 1; k < s->n; k++) pass_on(s, region_of(c, before(s->rank, k, s->n)), k);
 }
 
-/* A chain: from the root round to the rank before it. */
+/* A chain from the root around to the rank before it. */
 static void ring_broadcast(est_moves *s, const est_collective *c)
 {
     est_region whole = { c->data, c->count * c->element };

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums and gatherings through memory that the ranks have in common, for groups on one host.
+ * All-reduce and all-gather through shared memory, for groups on one host.
  *
- * The data is cut into pieces that fit the cache. Of each, a rank lays into its slot what the others add up (in), adds up its own
- * segment from the slots of all, in order of rank (sum), and takes the other segments from the slots of those who added them (out).
- * So everything is copied twice and crosses main memory once each way. Pieces overlap: while piece k comes in, k - 1
- * is added up and k - 2 goes out, so that nobody waits for a rank that is a little behind. What is small is one piece that every rank
- * adds up for itself, in the same order, which saves a round. To be gathered, a piece of every rank's part is laid into its slot
- * (in) and taken from the slots of all (out); the first is told how long each part is, and taken before the second is laid.
+ * The data is divided into pieces that fit the cache. For each piece, a rank copies into its slot what the others
+ * reduce (in), reduces its own segment from the slots of all ranks, in order of rank (sum), and copies the other
+ * segments from the slots of the ranks that reduced them (out). So everything is copied twice and crosses main memory
+ * once each way. Pieces overlap: while piece k is copied in, k - 1 is reduced and k - 2 is copied out, so that nobody
+ * waits for a rank that is a little behind. Small data is one piece that every rank reduces for itself, in the same
+ * order, which saves a round. In an all-gather, a rank copies a piece of its part into its slot (in) and the pieces of
+ * all ranks out of theirs (out). The first piece carries the length of the part, and is copied out before the second is
+ * copied in.
  *
- * Ranks tell each other how many pieces they have through, from the first operation of the group on, by three marks each:
- *   SM1  a slot is written to when all ranks are done with the piece that was there, EST_SLOTS before;
- *   SM2  a segment is added up when it is ready in all slots, and taken when it is summed; what is gathered, when it is ready;
- *   SM3  operations of a group go through one at a time, in their order.
+ * Three marks per rank count the pieces that it has completed since the group began:
+ *   SM1  a slot is overwritten when all ranks are done with the piece that was there, EST_SLOTS before;
+ *   SM2  a segment is reduced when it is ready in all slots, and copied out when it is summed; a gathered part, when it
+ *        is ready;
+ *   SM3  operations of a group run one at a time, in their order.
  *
- * What others write there is compared, added and copied, never an address; a length is read once, and checked as one that came in a
- * block. So a rank gone wild spoils results, as it could with blocks, and nothing else.
+ * Values from other ranks are compared, added and copied, but never used as addresses; a length is read once, and
+ * checked like one in a block. So a faulty rank spoils results, as it could with blocks, and nothing else.
  *
- * A rank that has to wait polls for a moment, if someone waits for the operation, and looks for less than a bell takes if nobody
- * does; then it says that it is asleep. Whoever sets a mark after that rings: a message over the link, which wakes it. Losing
- * a rank, deadlines and aborts go over the links, too. */
+ * A rank that has to wait polls for a moment if a thread waits for the operation, and else for less time than a bell
+ * takes; then it marks itself asleep. A rank that sets a mark after that sends it a bell, a message over the link. Lost
+ * ranks, deadlines and aborts are handled over the links as well. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "collective/work.h"
 
-#define POLL_NS     100000     /* a few times what waking takes */
-#define BLOCK_BYTES 4096       /* what is added up from all ranks before it leaves the first cache */
-#define WHOLE_BYTES (16 << 10) /* few: up to that, every rank adds up everything */
+#define POLL_NS     100000     /* a few times the cost of waking up */
+#define BLOCK_BYTES 4096       /* reduced over all ranks while in the first-level cache */
+#define WHOLE_BYTES (16 << 10) /* up to this size every rank reduces everything */
 
-enum { STAGE_IN, STAGE_SUM, STAGE_OUT, N_STAGES };
+enum { PHASE_IN, PHASE_SUM, PHASE_OUT, N_PHASES };
 
-/* --- the memory of a group --------------------------------------------------------------------------------------------- */
+/* --- the memory of a group ---------------------------------------------------------------------------------------- */
 
 static size_t bytes_for(int n)
 {
@@ -63,7 +66,7 @@ static uint8_t *slot(const est_rank_group *g, int rank, uint64_t piece)
     return g->commons.slots + ((size_t)rank * EST_SLOTS + piece % EST_SLOTS) * EST_PIECE_BYTES;
 }
 
-/* --- the stages of a work ---------------------------------------------------------------------------------------------- */
+/* --- phases of a piece -------------------------------------------------------------------------------------------- */
 
 static size_t pieces_of(size_t bytes)
 {
@@ -74,21 +77,21 @@ static void shared_all_reduce(est_moves *s, const est_collective *c)
 {
     size_t          bytes = c->count * c->element, n_pieces = pieces_of(bytes);
     bool            whole = bytes <= WHOLE_BYTES;
-    est_shared_kind kind  = whole ? EST_SHARED_WHOLE : EST_SHARED_CUT;
+    est_shared_kind kind  = whole ? EST_SHARED_WHOLE : EST_SHARED_SPLIT;
 
     if (bytes == 0) return;
     s->shared  = (est_shared_part){ .used = true, .kind = kind, .what = *c, .n_pieces = n_pieces };
-    s->n_steps = whole ? STAGE_SUM + 1 : N_STAGES * (int)(n_pieces + STAGE_OUT);
+    s->n_steps = whole ? PHASE_SUM + 1 : N_PHASES * (int)(n_pieces + PHASE_OUT);
 }
 
-/* A piece of nothing. */
+/* One empty piece. */
 static void shared_barrier(est_moves *s)
 {
     s->shared  = (est_shared_part){ .used = true, .kind = EST_SHARED_WHOLE, .what = { .element = 1 }, .n_pieces = 1 };
-    s->n_steps = STAGE_SUM + 1;
+    s->n_steps = PHASE_SUM + 1;
 }
 
-/* Of the rank that has most; of one at least, since a rank may know no length but its own. */
+/* As many pieces as the longest part has; at least one, since a rank may know only its own length. */
 static void shared_all_gather(est_moves *s, const est_collective *c)
 {
     size_t n_pieces = 1;
@@ -102,20 +105,20 @@ static void shared_all_gather(est_moves *s, const est_collective *c)
     s->n_steps = n_pieces == 1 ? 2 : 2 * (int)(n_pieces + 1);
 }
 
-/* Which stage of which piece comes next; false: none, at the begin and the end of the overlap. */
-static bool next_stage(const est_work *w, int *stage, size_t *piece)
+/* The next phase and its piece; false: none, at the beginning and end of the overlap. */
+static bool next_phase(const est_work *w, int *phase, size_t *piece)
 {
     const est_shared_part *p  = &w->moves.shared;
     size_t                 at = (size_t)w->at;
 
-    if (p->kind == EST_SHARED_GATHER) { /* the first piece goes out at once, since it tells how many there are */
-        *stage = at % 2 == 0 ? STAGE_IN : STAGE_OUT;
+    if (p->kind == EST_SHARED_GATHER) { /* the first piece is copied out at once, since it carries the lengths */
+        *phase = at % 2 == 0 ? PHASE_IN : PHASE_OUT;
         *piece = at == 1 ? 0 : at / 2 - at % 2;
         return at != 3 && *piece < p->n_pieces;
     }
-    *stage = w->at % N_STAGES;
-    *piece = p->kind == EST_SHARED_WHOLE ? 0 : at / N_STAGES - (size_t)*stage;
-    return p->kind == EST_SHARED_WHOLE || (at / N_STAGES >= (size_t)*stage && *piece < p->n_pieces);
+    *phase = w->at % N_PHASES;
+    *piece = p->kind == EST_SHARED_WHOLE ? 0 : at / N_PHASES - (size_t)*phase;
+    return p->kind == EST_SHARED_WHOLE || (at / N_PHASES >= (size_t)*phase && *piece < p->n_pieces);
 }
 
 static est_collective piece_of(const est_work *w, size_t piece)
@@ -128,27 +131,27 @@ static est_collective piece_of(const est_work *w, size_t piece)
     return c;
 }
 
-/* By which a rank says that it is ready for the stage (SM1, SM2). */
-static const est_mark *mark_for(const est_shared_rank *rank, est_shared_kind kind, int stage)
+/* The mark that a phase waits for (SM1, SM2). */
+static const est_mark *mark_for(const est_shared_rank *rank, est_shared_kind kind, int phase)
 {
-    if (stage == STAGE_IN) return &rank->done;
-    return stage == STAGE_OUT && kind == EST_SHARED_CUT ? &rank->summed : &rank->ready;
+    if (phase == PHASE_IN) return &rank->done;
+    return phase == PHASE_OUT && kind == EST_SHARED_SPLIT ? &rank->summed : &rank->ready;
 }
 
 int est_shared_behind(const est_work *w)
 {
     const est_rank_group *g = w->group;
-    int                   stage;
+    int                   phase;
     size_t                piece;
     uint64_t              needed;
 
-    if (w->at == w->moves.n_steps || !next_stage(w, &stage, &piece)) return -1;
+    if (w->at == w->moves.n_steps || !next_phase(w, &phase, &piece)) return -1;
     needed = g->commons.pieces + piece + 1;
-    if (stage == STAGE_IN) needed = needed > EST_SLOTS ? needed - EST_SLOTS : 0;
+    if (phase == PHASE_IN) needed = needed > EST_SLOTS ? needed - EST_SLOTS : 0;
     for (int k = 1; k < g->n; k++) {
         int i = (g->rank + k) % g->n;
 
-        if (est_mark_get(mark_for(&g->commons.ranks[i], w->moves.shared.kind, stage)) < needed) return i;
+        if (est_mark_get(mark_for(&g->commons.ranks[i], w->moves.shared.kind, phase)) < needed) return i;
     }
     return -1;
 }
@@ -166,14 +169,15 @@ int est_shared_await(const est_work *w, bool poll)
     if (poll && est_mark_get(asleep) != 0) est_mark_set(asleep, 0);
     if (est_poll(is_next, w, w->group->commons.crowded, poll ? POLL_NS : 0)) return -1;
     est_mark_set(asleep, 1);
-    behind = est_shared_behind(w); /* it may have come before we said so */
+    behind = est_shared_behind(w); /* it may have been set just before */
     if (behind < 0) est_mark_set(asleep, 0);
     return behind;
 }
 
-/* Lays bytes into a slot: past the caches where there are many, since the peer's still have the lines of a piece before. With cores
- * that share no cache a sum of 16 MB takes 2 ms so instead of 9, with cores that do 2.2 instead of 1.4; of few, half more. */
-static void lay(uint8_t *to, const uint8_t *from, size_t bytes, bool many)
+/* Copies bytes into a slot; many of them bypass the caches, since the peer's cache still holds lines of an earlier
+ * piece. An all-reduce of 16 MB takes 2 ms instead of 9 between cores that share no cache, and 2.2 instead of 1.4
+ * between cores that do. */
+static void copy_to_slot(uint8_t *to, const uint8_t *from, size_t bytes, bool many)
 {
     if (many) {
         est_copy_across(to, from, bytes);
@@ -184,14 +188,14 @@ static void lay(uint8_t *to, const uint8_t *from, size_t bytes, bool many)
 
 static void copy_in(const est_work *w, const est_collective *c, uint8_t *to)
 {
-    bool cut = w->moves.shared.kind == EST_SHARED_CUT;
-    int  n   = w->group->n;
+    bool split = w->moves.shared.kind == EST_SHARED_SPLIT;
+    int  n     = w->group->n;
 
     for (int i = 0; i < n; i++) {
         est_region segment = est_collective_segment(c, n, i);
 
-        if (i == w->group->rank && cut) continue; /* nobody else needs it; its sum will be there */
-        lay(to + (segment.data - c->data), segment.data, segment.bytes, cut);
+        if (i == w->group->rank && split) continue; /* only this rank needs it; its sum goes there */
+        copy_to_slot(to + (segment.data - c->data), segment.data, segment.bytes, split);
     }
 }
 
@@ -207,8 +211,8 @@ static void copy_out(const est_work *w, const est_collective *c, uint64_t piece)
     }
 }
 
-/* Adds up a region of the piece from all ranks, in order; where others want the sum, it goes to the slot as well. */
-static void add_up(const est_work *w, const est_collective *c, est_region region, uint64_t piece)
+/* Reduces a region of the piece over all ranks, in order; into the slot as well where others need the sum. */
+static void reduce_region(const est_work *w, const est_collective *c, est_region region, uint64_t piece)
 {
     const est_rank_group *g     = w->group;
     est_dtype             dtype = (est_dtype)w->head.dtype;
@@ -230,7 +234,8 @@ static void add_up(const est_work *w, const est_collective *c, est_region region
         }
         if (c->mean) est_elements_divide(block, bytes, dtype, g->n);
         memcpy(data, block, bytes);
-        if (w->moves.shared.kind == EST_SHARED_CUT) lay(slot(g, g->rank, piece) + first + at, block, bytes, true);
+        if (w->moves.shared.kind == EST_SHARED_SPLIT)
+            copy_to_slot(slot(g, g->rank, piece) + first + at, block, bytes, true);
     }
 }
 
@@ -247,14 +252,14 @@ static est_status check_heads(const est_work *w)
         return est_fail(EST_FAILED_PRECONDITION,
                         "operation %" PRIu64 " is %s of %" PRIu64 " bytes here, and something else at %s; all ranks "
                         "must begin the same operations in the same order",
-                        w->head.number, w->name, w->head.bytes, est_peer_name(g, i, name));
+                        w->head.number, w->name, w->head.bytes, est_rank_name(g, i, name));
     }
     return EST_OK;
 }
 
-/* --- gathering --------------------------------------------------------------------------------------------------------- */
+/* --- all-gather --------------------------------------------------------------------------------------------------- */
 
-/* The part of piece `piece` of so many bytes. */
+/* Piece `piece` of `bytes` bytes. */
 static est_region part_of(uint8_t *data, size_t bytes, size_t piece)
 {
     size_t begin = piece * EST_PIECE_BYTES, left = bytes > begin ? bytes - begin : 0;
@@ -267,10 +272,10 @@ static void gather_in(const est_work *w, size_t piece, uint8_t *to)
     const est_collective *c    = &w->moves.shared.what;
     est_region            part = part_of((uint8_t *)(uintptr_t)c->mine, c->count, piece);
 
-    lay(to, part.data, part.bytes, part.bytes > WHOLE_BYTES);
+    copy_to_slot(to, part.data, part.bytes, part.bytes > WHOLE_BYTES);
 }
 
-/* Takes over the lengths of all ranks, once, so that nobody can change them afterwards, and makes room. */
+/* Copies the lengths of all ranks, once, so that no rank can change them afterwards, and allocates. */
 static est_status learn_lengths(est_work *w)
 {
     const est_rank_group *g = w->group;
@@ -279,7 +284,7 @@ static est_status learn_lengths(est_work *w)
     for (int i = 0; i < g->n; i++) {
         if (i != g->rank) w->lengths[i] = g->commons.ranks[i].lengths[g->commons.pieces % EST_SLOTS];
     }
-    pthread_mutex_lock(&g->mailbox->lock); /* others look whom it waits for */
+    pthread_mutex_lock(&g->mailbox->lock); /* other threads look at the awaited rank */
     status = w->then(w);
     pthread_mutex_unlock(&g->mailbox->lock);
     return status;
@@ -290,7 +295,7 @@ static void gather_out(const est_work *w, size_t piece)
     const est_collective *c = &w->moves.shared.what;
     const est_rank_group *g = w->group;
 
-    if (c->begins == NULL) return; /* nobody has anything */
+    if (c->begins == NULL) return; /* all parts are empty */
     for (int i = 0; i < g->n; i++) {
         est_region     part = part_of(c->data + c->begins[i], c->begins[i + 1] - c->begins[i], piece);
         const uint8_t *from = slot(g, i, g->commons.pieces + piece);
@@ -301,9 +306,9 @@ static void gather_out(const est_work *w, size_t piece)
     }
 }
 
-/* --- taking steps ------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
-static void come_in(const est_work *w, size_t piece, uint64_t number)
+static void shared_in(const est_work *w, size_t piece, uint64_t number)
 {
     const est_shared_part *p    = &w->moves.shared;
     const est_rank_group  *g    = w->group;
@@ -323,7 +328,7 @@ static void come_in(const est_work *w, size_t piece, uint64_t number)
     est_mark_set(&mine->ready, number + 1);
 }
 
-static void sum(const est_work *w, size_t piece, uint64_t number)
+static void shared_sum(const est_work *w, size_t piece, uint64_t number)
 {
     const est_rank_group *g     = w->group;
     est_shared_rank      *mine  = &g->commons.ranks[g->rank];
@@ -333,12 +338,12 @@ static void sum(const est_work *w, size_t piece, uint64_t number)
         est_collective c   = piece_of(w, piece);
         est_region     all = { c.data, c.count * c.element };
 
-        add_up(w, &c, whole ? all : est_collective_segment(&c, g->n, g->rank), number);
+        reduce_region(w, &c, whole ? all : est_collective_segment(&c, g->n, g->rank), number);
     }
     est_mark_set(whole ? &mine->done : &mine->summed, number + 1);
 }
 
-static void go_out(const est_work *w, size_t piece, uint64_t number)
+static void shared_out(const est_work *w, size_t piece, uint64_t number)
 {
     if (w->moves.shared.kind == EST_SHARED_GATHER) {
         gather_out(w, piece);
@@ -353,22 +358,22 @@ static void go_out(const est_work *w, size_t piece, uint64_t number)
 est_status est_shared_take(est_work *w)
 {
     bool     gathers = w->moves.shared.kind == EST_SHARED_GATHER;
-    int      stage;
+    int      phase;
     size_t   piece;
     uint64_t number;
 
-    if (!next_stage(w, &stage, &piece)) return EST_OK;
+    if (!next_phase(w, &phase, &piece)) return EST_OK;
     number = w->group->commons.pieces + piece;
-    if (piece == 0 && stage == (gathers ? STAGE_OUT : STAGE_SUM)) {
+    if (piece == 0 && phase == (gathers ? PHASE_OUT : PHASE_SUM)) {
         EST_TRY(check_heads(w));
         if (w->then != NULL) EST_TRY(learn_lengths(w));
     }
-    if (stage == STAGE_IN) {
-        come_in(w, piece, number);
-    } else if (stage == STAGE_SUM) {
-        sum(w, piece, number);
+    if (phase == PHASE_IN) {
+        shared_in(w, piece, number);
+    } else if (phase == PHASE_SUM) {
+        shared_sum(w, piece, number);
     } else {
-        go_out(w, piece, number);
+        shared_out(w, piece, number);
     }
     return EST_OK;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sparse sums: every rank sums its own rows by index, gathers those of all, and sums again; so a row that a rank has many times
- * travels once. Rows are added in order of rank, on all ranks alike.
+ * Sparse sums: every rank sums its own rows by index, gathers those of all, and sums again; so a row that a rank has
+ * many times travels once. Rows are added in order of rank, on all ranks alike.
  *
- * What a rank sends is one block for all of its tables, in 8 bytes each: how many rows each table has; then for every table its
- * indices, and its values, filled up to a multiple of 8 bytes. */
+ * A rank sends one block for all of its tables: the number of rows of each table, in 8 bytes; then for every table its
+ * indices and its values, padded to a multiple of 8 bytes. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,8 +21,8 @@ void est_indexed_rows_clear(est_indexed_rows *rows)
 struct est_sparse_sum_work {
     est_rank_group       *group;
     int                   n;
-    est_sparse_sum_table *tables;    /* [n]: their sizes and types; the rows are gone */
-    uint8_t              *own;       /* what is gathered, until that has ended */
+    est_sparse_sum_table *tables;    /* [n]: sizes and types, without the rows */
+    uint8_t              *own;       /* this rank's block, until the gather has ended */
     size_t                own_bytes; /* that are used */
     est_gathered          all;       /* of all ranks */
     est_work             *work;
@@ -33,15 +33,15 @@ static size_t row_bytes(const est_sparse_sum_table *table)
     return table->row_count * est_dtype_size(table->dtype);
 }
 
-/* Of so many rows in a block. */
+/* Bytes of this many rows in a block. */
 static size_t values_bytes(const est_sparse_sum_table *table, int64_t rows)
 {
     return ((size_t)rows * row_bytes(table) + 7) & ~(size_t)7;
 }
 
-/* --- sums by index ------------------------------------------------------------------------------------------------------ */
+/* --- sums by index ------------------------------------------------------------------------------------------------ */
 
-/* What it takes to give rows their places. */
+/* The index of rows by their positions. */
 typedef struct places {
     int32_t *place, *table;
 } places;
@@ -60,7 +60,7 @@ static void places_clear(places *p)
     est_free(p->table);
 }
 
-/* Adds rows where they belong; *seen counts those that were the first with their index, which come in order. */
+/* Adds rows to their positions; *seen counts those with a new index, whose positions ascend. */
 static void add_rows(const int32_t *place, const uint8_t *values, int64_t n, const est_sparse_sum_table *table,
                      uint8_t *sums, int32_t *seen)
 {
@@ -79,7 +79,7 @@ static void add_rows(const int32_t *place, const uint8_t *values, int64_t n, con
     }
 }
 
-/* --- this rank's block ---------------------------------------------------------------------------------------------------- */
+/* --- this rank's block -------------------------------------------------------------------------------------------- */
 
 static size_t block_bytes_max(const est_sparse_sum_work *w)
 {
@@ -91,7 +91,7 @@ static size_t block_bytes_max(const est_sparse_sum_work *w)
     return bytes;
 }
 
-/* Puts the sums of a table into the block, and returns how many there are. */
+/* Writes the sums of a table into the block, and returns their number. */
 static int64_t put_table(const est_sparse_sum_table *table, const places *p, uint8_t *to)
 {
     const est_indexed_rows *rows = &table->rows;
@@ -185,7 +185,7 @@ est_status est_sparse_sum_begin(est_rank_group *group, const est_sparse_sum_tabl
     return EST_OK;
 }
 
-/* --- the blocks of all ranks ---------------------------------------------------------------------------------------------- */
+/* --- the blocks of all ranks -------------------------------------------------------------------------------------- */
 
 static const int64_t *counts_of(const est_sparse_sum_work *w, int rank)
 {
@@ -230,7 +230,7 @@ static int64_t count_rows(const est_sparse_sum_work *w, int t)
     return n;
 }
 
-/* The indices of a table, one rank after the other. */
+/* The indices of a table, rank by rank. */
 static void list_indices(const est_sparse_sum_work *w, int t, uint8_t *const *at, int64_t *out)
 {
     for (int rank = 0; rank < w->group->n; rank++) {
@@ -241,7 +241,7 @@ static void list_indices(const est_sparse_sum_work *w, int t, uint8_t *const *at
     }
 }
 
-/* Sums the rows that all ranks have of a table; at[rank] is where these are in its block. */
+/* Sums the rows of a table over all ranks; at[rank]: their offset in its block. */
 static est_status sum_table(const est_sparse_sum_work *w, int t, uint8_t *const *at, const places *p,
                             est_indexed_rows *out)
 {

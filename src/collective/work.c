@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "cluster/waits.h"
 
-#define WAIT_NS_MAX EST_NS_PER_SEC /* of one sleep: the log may have to be told */
+#define WAIT_NS_MAX EST_NS_PER_SEC /* of one sleep, so that the log can be written */
 #define LATE_NS     (EST_NS_PER_SEC / 100)
 
 _Static_assert(sizeof(est_block_head) % 8 == 0, "elements follow it");
@@ -27,7 +27,7 @@ static void unlock(est_work *w)
     pthread_mutex_unlock(&w->group->mailbox->lock);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------- */
+/* --- create and finish -------------------------------------------------------------------------------------------- */
 
 est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,
                            const est_collective_options *options, est_work **out)
@@ -74,7 +74,8 @@ static bool has_failed(const est_work *w)
     return w->error.status != EST_OK || w->group->failed;
 }
 
-/* Finishes the work if nothing is left to do and nobody else uses its memory. Blocks that were copied need no answer for that. */
+/* Finishes the work if nothing is left to do and its memory is not in use. Blocks that were copied need no answer for
+ * that. */
 static void settle(est_work *w)
 {
     est_rank_group *g = w->group;
@@ -95,7 +96,7 @@ static void settle(est_work *w)
         }
     }
     for (int i = 0; i < g->n; i++) {
-        est_parcels_drop(w->lanes[i].first, EST_ABORTED, g->failed ? g->why : "nothing more was needed");
+        est_parcels_drop(w->lanes[i].first, EST_ABORTED, g->failed ? g->why : "the operation has ended");
         w->lanes[i].first = NULL;
     }
     pthread_cond_broadcast(&w->changed);
@@ -106,22 +107,23 @@ void est_work_abort(est_work *w)
     settle(w);
 }
 
-/* Ends the work with this thread's failure, and the group with it: the other ranks cannot know how far this one came. */
+/* Fails the work with this thread's failure, and the group with it: the other ranks cannot know how far this one
+ * got. */
 static void fail(est_work *w, est_status status)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
     if (has_failed(w)) return;
     est_error_take(status, &w->error);
-    snprintf(why, sizeof why, "%s: %.280s", est_peer_name(w->group, w->group->rank, name), w->error.message);
+    snprintf(why, sizeof why, "%s: %.280s", est_rank_name(w->group, w->group->rank, name), w->error.message);
     est_group_fail(w->group, why);
 }
 
-/* --- sending ----------------------------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------------------------------ */
 
 static void run(est_work *w, bool poll);
 
-/* A block was used at the other end, or never will be. */
+/* The peer has used a block, or never will. */
 static void on_answer(void *user, est_status status, const char *error, est_message *answer)
 {
     est_lane       *lane    = user;
@@ -134,7 +136,7 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
     lane->n_out--;
     w->n_out--;
     g->n_asks--;
-    /* Cancelled: its group is gone, and the link will be, with the reason. */
+    /* Cancelled: the peer's group has ended, and the link is about to be closed with the reason. */
     if (status != EST_OK && status != EST_CANCELLED) est_group_lose(g, (int)(lane - w->lanes), error);
     if (lane->n_unsent == 0 || has_failed(w)) {
         settle(w);
@@ -146,7 +148,7 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-/* Sends one block, with the lock given up meanwhile. */
+/* Sends one block; releases the lock meanwhile. */
 static void send_block(est_work *w, int to, est_move step)
 {
     struct {
@@ -179,8 +181,9 @@ static void send_block(est_work *w, int to, est_move step)
         lane->n_out--;
         w->n_out--;
         w->group->n_asks--;
-        w->refs--;                                                  /* whoever runs it has another */
-        if (status == EST_UNAVAILABLE || status == EST_CANCELLED) { /* the peer is gone; or we are, if our net ends */
+        w->refs--; /* the running thread has another */
+        if (status == EST_UNAVAILABLE ||
+            status == EST_CANCELLED) { /* the peer is lost; or this rank, if its net ends */
             est_group_lose(w->group, status == EST_CANCELLED ? w->group->rank : to, est_error_message());
         } else {
             fail(w, status);
@@ -188,7 +191,7 @@ static void send_block(est_work *w, int to, est_move step)
     }
 }
 
-/* Sends what waits for a peer, as far as the window goes. */
+/* Sends queued blocks to a peer, as far as the window allows. */
 static void flush_lane(est_work *w, int to)
 {
     est_lane *lane = &w->lanes[to];
@@ -202,7 +205,7 @@ static void flush_lane(est_work *w, int to)
     }
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 /* Whether a block is what the step expects. */
 static est_status check_block(const est_work *w, const est_parcel *p, size_t bytes)
@@ -218,7 +221,7 @@ static est_status check_block(const est_work *w, const est_parcel *p, size_t byt
                     "operation %" PRIu64 " is %s of %" PRIu64
                     " bytes here, and something else at %s, which sent a block of %zu "
                     "bytes instead of %zu; all ranks must begin the same operations in the same order",
-                    a->number, w->name, a->bytes, est_peer_name(w->group, p->from, name), p->bytes, bytes);
+                    a->number, w->name, a->bytes, est_rank_name(w->group, p->from, name), p->bytes, bytes);
 }
 
 /* Without the lock. The parcel, if any, stays the caller's. */
@@ -250,8 +253,8 @@ static void fail_left(est_work *w, int peer)
 {
     char name[EST_NET_NAME_MAX + 32];
 
-    fail(w, est_fail(EST_ABORTED, "%s has left the group before %s %" PRIu64, est_peer_name(w->group, peer, name),
-                     w->name, w->head.number));
+    fail(w, est_fail(EST_ABORTED, "%s left the group before %s %" PRIu64, est_rank_name(w->group, peer, name), w->name,
+                     w->head.number));
 }
 
 /* The oldest operation that goes through shared memory: the one that is under way there (SM3). */
@@ -265,8 +268,8 @@ static est_work *find_shared(const est_rank_group *g)
     return oldest;
 }
 
-/* Tells those who sleep that this rank has set a mark. */
-static void ring(est_rank_group *g)
+/* Wakes the ranks that sleep: this rank has set a mark. */
+static void ring_bells(est_rank_group *g)
 {
     for (int i = 0; i < g->n; i++) {
         est_mark *asleep = &g->commons.ranks[i].asleep;
@@ -283,7 +286,7 @@ static bool take_shared(est_work *w, bool poll)
     est_status      status = EST_OK;
     int             behind;
 
-    for (int i = 0; i < g->n && status == EST_OK; i++) { /* no blocks come for this one, unless a rank is elsewhere */
+    for (int i = 0; i < g->n && status == EST_OK; i++) { /* a block means that a rank is in another operation */
         if (w->lanes[i].first != NULL) status = check_block(w, w->lanes[i].first, SIZE_MAX);
     }
     if (status == EST_OK && find_shared(g) != w) return false;
@@ -297,7 +300,7 @@ static bool take_shared(est_work *w, bool poll)
         return false;
     }
     w->at++;
-    if (status == EST_OK) ring(g);
+    if (status == EST_OK) ring_bells(g);
     return true;
 }
 
@@ -341,7 +344,7 @@ static bool take_next(est_work *w, bool poll)
     return true;
 }
 
-/* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
+/* The rank that the work waits for: for its block, or for its answer to one of this rank's; -1: none. */
 static int waits_for(const est_work *w)
 {
     const est_move *step;
@@ -355,7 +358,7 @@ static int waits_for(const est_work *w)
     return -1;
 }
 
-/* Tells the status view whom an operation waits for, once someone waits for the operation: since it is that rank. */
+/* Shows in the status view which rank an operation waits for, once a thread waits for the operation. */
 static void show_wait(est_work *w)
 {
     est_rank_group *g    = w->group;
@@ -372,11 +375,11 @@ static void show_wait(est_work *w)
     w->wait_peer = peer;
 }
 
-/* Does what can be done of the work. The lock is held, and given up in between; the caller has a reference. */
+/* Takes all steps that can be taken. The lock is held, and released in between; the caller has a reference. */
 static void run(est_work *w, bool poll)
 {
     w->again = true;
-    if (w->running || w->finished) return; /* whoever runs it sees that there is more */
+    if (w->running || w->finished) return; /* the running thread sees `again` */
     w->running = true;
     while (w->again) {
         w->again = false;
@@ -414,7 +417,7 @@ void est_work_peer_left(est_work *w)
     const est_move *step;
     int             behind;
 
-    /* Steps are looked at only while nobody takes them; who does will see by itself. */
+    /* A thread that takes steps finds out by itself. */
     if (w->running || w->at == w->moves.n_steps) return;
     if (w->moves.shared.used) {
         behind = find_shared(w->group) == w ? est_shared_behind(w) : -1;
@@ -427,9 +430,9 @@ void est_work_peer_left(est_work *w)
     settle(w);
 }
 
-/* --- from begin to end ------------------------------------------------------------------------------------------------- */
+/* --- begin and wait ----------------------------------------------------------------------------------------------- */
 
-/* Does what can be done in shared memory, one operation after the other. */
+/* Runs the operations in shared memory, one after the other. */
 static void run_shared(est_rank_group *g, bool poll)
 {
     bool finished = true;
@@ -449,10 +452,9 @@ void est_group_wake(est_rank_group *g)
 {
     est_work *oldest = find_shared(g);
 
-    if (oldest != NULL)
-        oldest->again = true; /* who takes steps may have looked before the mark was set, and is about to sleep */
+    if (oldest != NULL) oldest->again = true; /* the running thread may have looked before the mark was set */
     for (est_work *w = g->works; w != NULL; w = w->next) {
-        if (w->moves.shared.used && w->awaited) { /* who waits has the time to poll, which the network has not */
+        if (w->moves.shared.used && w->awaited) { /* the waiting thread can afford to poll */
             pthread_cond_broadcast(&w->changed);
             return;
         }
@@ -460,7 +462,7 @@ void est_group_wake(est_rank_group *g)
     run_shared(g, false);
 }
 
-/* Hands over the blocks that came before. */
+/* Takes the blocks that arrived before the work began. */
 static void take_early(est_work *w)
 {
     est_parcel **at = &w->group->early;
@@ -518,10 +520,10 @@ static void expire(est_work *w)
 
     fail(w, est_fail(EST_DEADLINE_EXCEEDED, "%s %" PRIu64 " of generation %" PRIu64 " waited for %s for %g s", w->name,
                      w->head.number, w->head.generation,
-                     peer >= 0 ? est_peer_name(w->group, peer, name) : "its own steps", w->deadline_secs));
+                     peer >= 0 ? est_rank_name(w->group, peer, name) : "its own steps", w->deadline_secs));
 }
 
-/* Tells the log that the work is not done, without the lock: another thread may change meanwhile whom it waits for. */
+/* Logs the wait, without the lock: another thread may change the awaited rank meanwhile. */
 static void report_wait(est_work *w)
 {
     est_mailbox *mailbox = w->group->mailbox;
@@ -549,7 +551,7 @@ est_status est_work_wait(est_work *w)
 
         if (w->moves.shared.used) run_shared(w->group, true);
         if (w->finished) break;
-        if (!w->running) show_wait(w); /* whoever runs it does so at the end */
+        if (!w->running) show_wait(w); /* the running thread does so at its end */
         report_wait(w);
         if (w->finished) break;
         left = w->deadline_ns - est_machine_ns();
@@ -557,7 +559,7 @@ est_status est_work_wait(est_work *w)
             expire(w);
             settle(w);
         } else {
-            /* Late, and another thread takes steps: it says nothing when it is through with them. */
+            /* Past the deadline while another thread takes steps, which does not signal when it is done. */
             if (left <= 0) left = LATE_NS;
             est_cond_wait_ns(&w->changed, &mailbox->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
         }
@@ -565,7 +567,7 @@ est_status est_work_wait(est_work *w)
     est_wait_end(&w->wait);
     w->wait.place = -1;
     error.status  = w->error.status;
-    if (error.status != EST_OK) error = w->error; /* it is long */
+    if (error.status != EST_OK) error = w->error; /* a large struct */
     if (error.status == EST_OK && w->gathered != NULL) {
         *w->gathered = w->result;
         w->result    = (est_gathered){ 0 };

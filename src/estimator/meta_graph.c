@@ -392,18 +392,17 @@ static bool waits_for(const est_node_def *def, int32_t from)
  * read need none: TensorFlow copies a variable that is written while such a value is in use. */
 static est_status add_order(builder *b, est_node *nodes, int n)
 {
-    est_plan   plan   = { .graph = b->graph, .arena = b->arena, .io = { .targets = nodes, .n_targets = n } };
-    est_status status = est_plan_order(&plan);
+    est_order  order;
+    est_status status = est_order_make(b->graph, &(est_io){ .targets = nodes, .n_targets = n }, b->arena, &order);
 
-    for (int32_t i = 0; i < plan.n_edges && status == EST_OK; i++) {
-        const est_node_def *from = est_graph_node(b->graph, plan.edge_from[i]);
-        const est_node_def *to   = est_graph_node(b->graph, plan.edge_to[i]);
+    for (int32_t i = 0; i < order.n_edges && status == EST_OK; i++) {
+        const est_node_def *from = est_graph_node(b->graph, order.edge_from[i]);
+        const est_node_def *to   = est_graph_node(b->graph, order.edge_to[i]);
 
         if (waits_for(to, from->id) || !takes_variable(b, from)) continue;
         status = add_input(b, b->def->nodes[to->id], from->name, -1);
     }
-    est_free(plan.edge_from);
-    est_free(plan.edge_to);
+    est_order_clear(&order);
     return status;
 }
 

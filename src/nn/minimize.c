@@ -297,13 +297,13 @@ static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 /* One update of each variable for all replicas. */
 static est_node apply_multi_worker(est_graph *graph, void *const *brought, int n)
 {
-    application           a        = *(const application *)brought[0];
-    est_replicas         *replicas = est_graph_replicas(graph);
-    est_gradient         *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
-    est_gradient         *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
+    application   a        = *(const application *)brought[0];
+    est_replicas *replicas = est_graph_replicas(graph);
+    est_gradient *reduced  = est_arena_alloc(est_graph_arena(graph), sizeof *reduced * (size_t)(a.variables.n + 1));
+    est_gradient *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
     est_replica_reduction reduction;
 
-    if (met == NULL || each == NULL) {
+    if (reduced == NULL || each == NULL) {
         return est_graph_poison(graph, est_no_memory());
     }
     for (int i = 1; i < n; i++) {
@@ -317,9 +317,9 @@ static est_node apply_multi_worker(est_graph *graph, void *const *brought, int n
     reduction = est_replica_reduction_begin(graph, replicas->gradients, replicas->weight);
     for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are computed first */
         for (int i = 0; i < n; i++) each[i] = ((const application *)brought[i])->gradients[v];
-        met[v] = est_replica_reduce_gradient(&reduction, a.variables.data[v], each);
+        reduced[v] = est_replica_reduce_gradient(&reduction, a.variables.data[v], each);
     }
-    a.gradients = met;
+    a.gradients = reduced;
     a.more      = all_updates(graph, brought, n);
     return apply_gradients(graph, &a);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exchange of a step while it runs: packs are filled and begun, and waited for at the end.
+ * The kernels of the exchange: packs are filled, begun, and awaited at the end.
  *
- * A pack is a copy, values times weights, and behind the values the weights themselves, so that a mean is one sum, and a 1 of each
- * worker that is not idle. What comes of it stays there: who reads a reduced value reads it in the pack, where it begins at a multiple of ALIGNMENT. */
+ * A pack is a copy: values times weights, then the weights, so that a mean needs one all-reduce, and then a 1 if the
+ * worker is not idle. The results stay there: a reduced value is read from the pack, where it begins at a multiple of
+ * ALIGNMENT. */
 #include "runtime/exchange.h"
 
 #include <string.h>
@@ -14,9 +15,9 @@
 
 #define ALIGNMENT 64
 
-/* --- copies ------------------------------------------------------------------------------------------------------------ */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
-/* out = in * factor, or 0 where the factor is, whatever `in` has. */
+/* out = in * factor; 0 if the factor is 0, even for a NaN. */
 typedef struct scaling {
     const void *in;
     void       *out;
@@ -72,7 +73,7 @@ static void scale(est_pool *pool, const void *in, void *out, int64_t count, est_
     if (count > 0) est_parallel_for(pool, count, 16, 0.5, scale_range, &s);
 }
 
-/* By a total weight, where they lie; or as they are: a sum, or the mean of nothing. */
+/* Divides in place by a total weight; 1: a sum, 0: a mean of nothing, both stay as they are. */
 static void unscale(est_pool *pool, void *data, int64_t count, est_dtype dtype, double by)
 {
     scaling s = { .out = data, .factor = by, .dtype = dtype };
@@ -80,13 +81,13 @@ static void unscale(est_pool *pool, void *data, int64_t count, est_dtype dtype, 
     if (count > 0 && by != 0 && by != 1) est_parallel_for(pool, count, 16, 1.0, divide_range, &s);
 }
 
-/* What a value is multiplied by before it is summed up. */
+/* The factor of a value before the sum. */
 static double factor_of(bool mean, float weight)
 {
     return mean ? (double)weight : weight != 0;
 }
 
-/* Room for so many bytes; what was there is lost when it grows. */
+/* Grows the buffer to `bytes`; growing loses its content. */
 static est_status reserve(void **buffer, size_t *capacity, size_t bytes)
 {
     if (bytes <= *capacity) return EST_OK;
@@ -96,16 +97,16 @@ static est_status reserve(void **buffer, size_t *capacity, size_t bytes)
     return *buffer != NULL ? EST_OK : est_no_memory();
 }
 
-/* A failure of an operation is one of all workers. */
-static est_status noted(est_exchange *x, est_status status)
+/* A failure of an operation is seen by all workers. */
+static est_status known_to_all(est_exchange *x, est_status status)
 {
     if (status != EST_OK) x->known = true;
     return status;
 }
 
-/* --- packs ------------------------------------------------------------------------------------------------------------- */
+/* --- packs -------------------------------------------------------------------------------------------------------- */
 
-/* Elements of a value in a pack, with those that the next begins after. */
+/* Elements of a value in a pack, including padding. */
 static size_t padded(int64_t count, est_dtype dtype)
 {
     size_t each = ALIGNMENT / est_dtype_size(dtype);
@@ -145,7 +146,7 @@ static est_status pack_begin(est_call *c)
     est_pack_exchange *p    = c->state;
     size_t             size = est_dtype_size(p->dtype), at = 0;
 
-    EST_TRY(pack_prepare(c)); /* shapes that are known only now */
+    EST_TRY(pack_prepare(c)); /* for shapes that are known only now */
     for (int i = 0; i < p->n_values; i++) {
         size_t count = (size_t)c->in[i]->count, next = at + padded(c->in[i]->count, p->dtype);
 
@@ -157,7 +158,8 @@ static est_status pack_begin(est_call *c)
     for (int i = 0; i < p->n_weights; i++) put_number(p, at++, (double)weight_in(c, p, i));
     put_number(p, at++, !p->in->communicator->idle);
     p->count = at;
-    return noted(p->in, p->in->communicator->ops->sum(p->in->communicator, p->buffer, p->count, p->dtype, &p->work));
+    return known_to_all(p->in,
+                        p->in->communicator->ops->sum(p->in->communicator, p->buffer, p->count, p->dtype, &p->work));
 }
 
 static est_status pack_wait(est_pack_exchange *p)
@@ -166,13 +168,13 @@ static est_status pack_wait(est_pack_exchange *p)
     size_t         at   = p->count - (size_t)p->n_weights - 1;
 
     p->work = NULL;
-    EST_TRY(noted(p->in, p->in->communicator->ops->wait(p->in->communicator, work)));
+    EST_TRY(known_to_all(p->in, p->in->communicator->ops->wait(p->in->communicator, work)));
     for (int i = 0; i < p->n_weights; i++) p->totals[i] = number_at(p, at++);
     p->busy = number_at(p, at);
     return EST_OK;
 }
 
-/* Whether anybody had an example. */
+/* Whether any worker had an example. */
 static bool has_weight(const est_exchange *x, int first, int n)
 {
     for (int i = first; i < first + n; i++) {
@@ -192,8 +194,9 @@ static est_status packs_end(est_call *c)
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
     communicator->ended = l->in->packs[l->first].busy == 0;
     communicator->empty = !communicator->ended && !has_weight(l->in, l->first, l->n);
-    if (communicator->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
-    if (communicator->empty) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
+    if (communicator->ended) return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    if (communicator->empty)
+        return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
     for (int i = l->first; i < l->first + l->n; i++) {
         const est_pack_exchange *p  = &l->in->packs[i];
         char                    *at = p->buffer;
@@ -209,7 +212,7 @@ static est_status packs_end(est_call *c)
     return EST_OK;
 }
 
-/* --- rows -------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static est_status reserve_indices(const est_call *c, est_rows_pack *p)
 {
@@ -221,7 +224,7 @@ static est_status reserve_indices(const est_call *c, est_rows_pack *p)
     return reserve((void **)&p->indices, &p->capacity, count * sizeof *p->indices);
 }
 
-/* As int64: as they are, or widened to *to, which moves on. */
+/* Indices as int64: as they are, or widened into *to, which is advanced. */
 static const int64_t *wide_indices(const est_view *indices, int64_t **to)
 {
     int64_t *out = *to;
@@ -254,7 +257,7 @@ static est_status rows_begin(est_call *c)
         mine->row_count = 1;
         for (int k = 1; k < values->shape.rank; k++) mine->row_count *= (size_t)values->shape.dim[k];
     }
-    return noted(p->in, p->in->communicator->ops->rows(p->in->communicator, p->slot, p->mine, p->n, &p->work));
+    return known_to_all(p->in, p->in->communicator->ops->rows(p->in->communicator, p->slot, p->mine, p->n, &p->work));
 }
 
 static est_status rows_wait(est_rows_pack *p)
@@ -263,12 +266,12 @@ static est_status rows_wait(est_rows_pack *p)
 
     if (p->ended) return EST_OK;
     p->work = NULL;
-    EST_TRY(noted(p->in, p->in->communicator->ops->wait_rows(p->in->communicator, work, p->all)));
+    EST_TRY(known_to_all(p->in, p->in->communicator->ops->wait_rows(p->in->communicator, work, p->all)));
     p->ended = true;
     return EST_OK;
 }
 
-/* What all workers have of a table. */
+/* The rows of a table of all workers. */
 static est_status rows_of_all(const est_rows_exchange *r, const est_comm_rows **out)
 {
     est_rows_pack *p = &r->in->row_packs[r->pack];
@@ -297,11 +300,11 @@ static est_status rows_end(est_call *c)
     const est_comm_rows     *all;
 
     EST_TRY(rows_of_all(r, &all));
-    c->out[0].data = (void *)(uintptr_t)all->indices; /* both may be written to */
+    c->out[0].data = (void *)(uintptr_t)all->indices; /* both are writable */
     c->out[1].data = (void *)(uintptr_t)all->values;
     if (c->out[0].dtype == EST_I32) {
         for (int64_t i = 0; i < all->n; i++) {
-            int32_t index = (int32_t)all->indices[i]; /* whose place is at or behind that of the result */
+            int32_t index = (int32_t)all->indices[i]; /* which is at or behind the result */
 
             memcpy((char *)c->out[0].data + (size_t)i * sizeof index, &index, sizeof index);
         }
@@ -311,9 +314,9 @@ static est_status rows_end(est_call *c)
     return EST_OK;
 }
 
-/* --- gathering ----------------------------------------------------------------------------------------------------------- */
+/* --- gather ------------------------------------------------------------------------------------------------------- */
 
-/* What a worker sends before its rows: what they are. */
+/* The head of a worker's rows. */
 typedef struct rows_head {
     int64_t dtype, rank, dim[EST_RANK_MAX];
 } rows_head;
@@ -337,7 +340,7 @@ static est_status gather_begin(est_call *c)
     EST_TRY(reserve(&g->block, &g->capacity, sizeof head + bytes));
     memcpy(g->block, &head, sizeof head);
     if (bytes > 0) memcpy((uint8_t *)g->block + sizeof head, in->data, bytes);
-    return noted(
+    return known_to_all(
         g->in, g->in->communicator->ops->gather(g->in->communicator, g->slot, g->block, sizeof head + bytes, &g->work));
 }
 
@@ -347,7 +350,8 @@ static est_status gather_wait(est_gathering *g)
 
     if (g->ended) return EST_OK;
     g->work = NULL;
-    EST_TRY(noted(g->in, g->in->communicator->ops->wait_gather(g->in->communicator, work, &g->data, &g->begins)));
+    EST_TRY(
+        known_to_all(g->in, g->in->communicator->ops->wait_gather(g->in->communicator, work, &g->data, &g->begins)));
     g->ended = true;
     return EST_OK;
 }
@@ -369,7 +373,7 @@ static est_status fail_rows(const rows_head *a, int rank_a, const rows_head *b, 
                     rank_b);
 }
 
-/* The bytes of a row, of which `bytes` has some; 0: that cannot be. */
+/* Bytes of a row, of which `bytes` is a multiple; 0: invalid. */
 static size_t row_bytes(const rows_head *head, size_t bytes)
 {
     size_t row = est_dtype_size((est_dtype)head->dtype);
@@ -378,24 +382,25 @@ static size_t row_bytes(const rows_head *head, size_t bytes)
         if (head->dim[i] <= 0 || row > bytes / (size_t)head->dim[i]) return 0;
         row *= (size_t)head->dim[i];
     }
-    return row > 0 && bytes % row == 0 ? row : 0; /* 0: no dtype that there is */
+    return row > 0 && bytes % row == 0 ? row : 0; /* 0: an unknown dtype */
 }
 
-/* Adds the rows of a worker to the shape of what is of all. `wanted`: what the first has that has rows; of a worker without, as
- * one that has no batch, nobody knows how wide they would be. */
+/* Adds the rows of a worker to the shape of the result. `wanted`: the head of the first worker that has rows; a worker
+ * without a batch does not know their width. */
 static est_status add_rows(const est_gathering *g, int worker, rows_head *wanted, int *first, est_shape *shape)
 {
     size_t    bytes = g->begins[worker + 1] - g->begins[worker], row;
     rows_head head;
 
-    if (bytes < sizeof head) return est_fail(EST_DATA_LOSS, "worker %d has sent no rows to be gathered", worker);
+    if (bytes < sizeof head) return est_fail(EST_DATA_LOSS, "worker %d sent no head before its gathered rows", worker);
     memcpy(&head, (const uint8_t *)g->data + g->begins[worker], sizeof head);
     bytes -= sizeof head;
     if (worker == 0) *wanted = head;
     if (head.rank != wanted->rank || head.dtype != wanted->dtype) return fail_rows(wanted, *first, &head, worker);
     if (bytes == 0) return EST_OK;
     row = head.rank == shape->rank ? row_bytes(&head, bytes) : 0;
-    if (row == 0) return est_fail(EST_DATA_LOSS, "%zu bytes of worker %d are no rows", bytes, worker);
+    if (row == 0)
+        return est_fail(EST_DATA_LOSS, "worker %d sent gathered rows of invalid size: %zu bytes", worker, bytes);
     if (shape->dim[0] == 0) {
         *wanted = head;
         *first  = worker;
@@ -408,7 +413,7 @@ static est_status add_rows(const est_gathering *g, int worker, rows_head *wanted
     return EST_OK;
 }
 
-/* What is of all workers: its shape, and the first row of this one. All workers come to the same result. */
+/* The shape of the result, and the first row of this worker. All workers compute the same. */
 static est_status measure_rows(est_gathering *g, const est_view *in, est_shape *shape, int64_t *begin)
 {
     int       first = 0;
@@ -418,7 +423,7 @@ static est_status measure_rows(est_gathering *g, const est_view *in, est_shape *
     shape->dim[0] = 0;
     for (int i = 0; i < g->in->communicator->n; i++) {
         if (i == g->in->communicator->rank) *begin = shape->dim[0];
-        EST_TRY(noted(g->in, add_rows(g, i, &wanted, &first, shape)));
+        EST_TRY(known_to_all(g->in, add_rows(g, i, &wanted, &first, shape)));
     }
     return EST_OK;
 }
@@ -453,7 +458,7 @@ static est_status gather_end(est_call *c)
     return EST_OK;
 }
 
-/* --- the operations --------------------------------------------------------------------------------------------------- */
+/* --- the operations ----------------------------------------------------------------------------------------------- */
 
 static est_status ends_infer(est_infer *c)
 {
@@ -480,7 +485,7 @@ static est_status gathered_infer(est_infer *c)
     return EST_OK;
 }
 
-/* The inputs of an end are those of its begins, whose memory nobody else may get before, and which say the shapes. */
+/* The inputs of an end are those of its begins: they keep their memory until then, and have the shapes. */
 const est_op est_op_pack_begin = {
     .name      = "EstReduceBegin",
     .signature = "values: N*T, weights: M*float32 -> (); N: int; M: int; T: type; at: int",
@@ -488,7 +493,7 @@ const est_op est_op_pack_begin = {
     .cpu       = EST_KERNELS({ .run = pack_begin, .prepare = pack_prepare }),
     .planned   = true,
     .stateful  = true,
-    .heavy     = true, /* never beside others, as all of these: it may wait */
+    .heavy     = true, /* may wait, so it never shares a wave; like all of these */
 };
 
 const est_op est_op_packs_end = {
@@ -545,7 +550,7 @@ const est_op est_op_gather_end = {
     .heavy     = true,
 };
 
-/* --- the exchange's life ------------------------------------------------------------------------------------------------ */
+/* --- abandon and free --------------------------------------------------------------------------------------------- */
 
 void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step reduces across workers, as the pass (reduce_packs.c) makes it and its kernels (exchange.c) use it. */
+ * The exchanges of a step with other workers: built by the pass (reduce_packs.c), used by the kernels (exchange.c). */
 #ifndef EST_RUNTIME_EXCHANGE_H
 #define EST_RUNTIME_EXCHANGE_H
 
 #include "runtime/communicator.h"
 
-/* A weight: which of those of which pack. */
+/* Weight `at` of a pack. */
 typedef struct est_weight_at {
     int pack, at;
 } est_weight_at;
@@ -15,20 +15,20 @@ typedef struct est_pack_exchange {
     est_exchange  *in;
     est_dtype      dtype;
     int            n_values, n_weights;
-    int           *weight; /* [n_values]: which of the pack's weights it has */
+    int           *weight; /* [n_values]: index of its weight */
     bool          *mean;   /* [n_values] */
     void          *buffer;
     size_t         capacity; /* bytes */
-    size_t         count;    /* elements, with what is between values */
-    double        *totals;   /* [n_weights], of all workers; after the end, */
-    double         busy;     /* and how many of them are not idle */
+    size_t         count;    /* elements, including padding */
+    double        *totals;   /* [n_weights]: sums over all workers; after the end, */
+    double         busy;     /* and the number of workers that are not idle */
     est_comm_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 
-/* Rows of a table, which travel with others. */
+/* Rows of a table, in a pack with others. */
 typedef struct est_rows_exchange {
     est_exchange *in;
-    int           pack, at; /* which of which pack of rows */
+    int           pack, at; /* index in a pack of rows */
     est_weight_at weight;
     bool          mean;
 } est_rows_exchange;
@@ -38,10 +38,10 @@ typedef struct est_rows_pack {
     int            slot;
     int            first, n;   /* of the exchange's rows */
     est_comm_rows *mine, *all; /* [n] */
-    int64_t       *indices;    /* those that are int32, widened */
+    int64_t       *indices;    /* int32 indices, widened */
     size_t         capacity;   /* bytes */
     est_comm_work *work;
-    bool           ended; /* in this run; `all` is there */
+    bool           ended; /* in this run; `all` is set */
 } est_rows_pack;
 
 typedef struct est_gathering {
@@ -49,13 +49,13 @@ typedef struct est_gathering {
     int            slot;
     est_comm_work *work;
     bool           ended;
-    void          *block; /* what this worker sends: what its rows are, and they */
+    void          *block; /* sent by this worker: a head and its rows */
     size_t         capacity;
     const void    *data; /* the blocks of all workers */
     const size_t  *begins;
 } est_gathering;
 
-/* The packs that end together. */
+/* Packs that end in one node. */
 typedef struct est_level {
     est_exchange *in;
     int           first, n;
@@ -69,7 +69,7 @@ struct est_exchange {
     est_gathering     *gatherings;
     est_level         *levels;
     int                n_packs, n_rows, n_row_packs, n_gatherings, n_levels;
-    bool               known; /* the run failed by what all workers see: an operation, or that nobody has an example */
+    bool known; /* all workers see the failure of the run: an operation failed, or nobody has an example */
 };
 
 extern const est_op est_op_pack_begin, est_op_packs_end, est_op_rows_begin, est_op_rows_end, est_op_gather_begin,

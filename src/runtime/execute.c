@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared by
- * name here unless shapes have grown. */
+ * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared
+ * by name here unless shapes have grown. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "runtime/trace.h"
 #include "tensor/shape.h"
 
-/* --- shapes ------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 static const est_value *read_value(est_view *view, est_value *into)
 {
@@ -200,7 +200,7 @@ est_status est_plan_resolve(est_plan *plan)
     if (!plan->laid_out) { /* larger than anything before: what is small enough for a lane may have changed too */
         make_room(plan);
         list_steps(plan);
-        EST_TRY(est_plan_stages(plan));
+        EST_TRY(est_plan_waves(plan));
         EST_TRY(est_plan_layout(plan));
         est_trace_restart(plan->trace); /* its rows are steps */
     }
@@ -214,7 +214,7 @@ est_status est_plan_resolve(est_plan *plan)
     return EST_OK;
 }
 
-/* --- feeds ------------------------------------------------------------------------------------------------------- */
+/* --- feeds -------------------------------------------------------------------------------------------------------- */
 
 static est_status check_feed(const est_node_def *def, const est_tensor *feed)
 {
@@ -229,7 +229,8 @@ static est_status check_feed(const est_node_def *def, const est_tensor *feed)
                     est_dtype_name(est_tensor_dtype(feed)), est_shape_text(est_tensor_shape(feed), got));
 }
 
-/* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last run's. */
+/* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last
+ * run's. */
 static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
 {
     for (int i = 0; i < plan->io.n_feeds; i++) {
@@ -260,8 +261,8 @@ static void follow_addresses(est_plan *plan)
     }
 }
 
-/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so the
- * question is settled once it was answered yes. */
+/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so
+ * the question is settled once it was answered yes. */
 static est_status check_variables(est_plan *plan)
 {
     for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {
@@ -276,7 +277,7 @@ static est_status check_variables(est_plan *plan)
     return EST_OK;
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static est_status grow_heap(est_plan *plan, est_item *item)
 {
@@ -360,17 +361,17 @@ static est_status run_steps(est_plan *plan, int32_t first, int32_t end, int thre
     return EST_OK;
 }
 
-/* A stage that runs in lanes, as its tasks see it. */
+/* A wave that runs in lanes, as its tasks see it. */
 typedef struct lane_job {
-    est_plan             *plan;
-    const est_plan_stage *stage;
+    est_plan            *plan;
+    const est_plan_wave *wave;
 } lane_job;
 
 static void run_lane(void *arg, int64_t task, int thread)
 {
-    const lane_job       *job   = arg;
-    const est_plan_stage *g     = job->stage;
-    int32_t               first = task == 0 ? g->first : g->lane_end[task - 1];
+    const lane_job      *job   = arg;
+    const est_plan_wave *g     = job->wave;
+    int32_t              first = task == 0 ? g->first : g->lane_end[task - 1];
 
     job->plan->lane_errors[task].status = run_steps(job->plan, first, g->lane_end[task], thread);
     if (job->plan->lane_errors[task].status != EST_OK) {
@@ -379,20 +380,20 @@ static void run_lane(void *arg, int64_t task, int thread)
 }
 
 /* Of several failures the one of the lowest lane is reported, whichever thread was first. */
-static est_status run_lanes(est_plan *plan, const est_plan_stage *stage)
+static est_status run_lanes(est_plan *plan, const est_plan_wave *wave)
 {
-    est_pool_for(plan->pool, stage->n_lanes, run_lane, &(lane_job){ plan, stage });
-    for (int32_t l = 0; l < stage->n_lanes; l++) {
+    est_pool_for(plan->pool, wave->n_lanes, run_lane, &(lane_job){ plan, wave });
+    for (int32_t l = 0; l < wave->n_lanes; l++) {
         if (plan->lane_errors[l].status != EST_OK) return est_error_raise(&plan->lane_errors[l]);
     }
     return EST_OK;
 }
 
-static est_status run_stages(est_plan *plan)
+static est_status run_waves(est_plan *plan)
 {
-    for (int32_t g = 0; g < plan->n_stages; g++) {
-        const est_plan_stage *stage = &plan->stages[g];
-        EST_TRY(stage->n_lanes > 1 ? run_lanes(plan, stage) : run_steps(plan, stage->first, stage->end, 0));
+    for (int32_t g = 0; g < plan->n_waves; g++) {
+        const est_plan_wave *wave = &plan->waves[g];
+        EST_TRY(wave->n_lanes > 1 ? run_lanes(plan, wave) : run_steps(plan, wave->first, wave->end, 0));
     }
     return EST_OK;
 }
@@ -420,7 +421,7 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     for (int i = 0; i < plan->n_changed; i++) est_cow_keep_all(plan->changed[i]);
     follow_addresses(plan);
     est_trace_begin(plan->trace);
-    status = run_stages(plan);
+    status = run_waves(plan);
     end_row_tables(plan, status == EST_OK);
     if (status == EST_OK) est_trace_end(plan->trace);
     return status;

@@ -194,18 +194,11 @@ static void rename_io(const extract *x)
     for (int i = 0; i < x->io->n_feeds; i++) x->io->feeds[i] = (est_node){ x->to, x->feed[i], 0 };
 }
 
-est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out)
+static est_status make_extract(extract x, est_graph **out)
 {
-    return est_pass_extract_in_order(graph, io, NULL, est_graph_size(graph), out);
-}
-
-est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const int32_t *order, int32_t n_order,
-                                     est_graph **out)
-{
-    extract    x = { .from = graph, .io = io, .order = order, .n_order = n_order };
     est_status status;
 
-    EST_TRY(est_graph_create(est_graph_seed(graph), &x.to));
+    EST_TRY(est_graph_create(est_graph_seed(x.from), &x.to));
     status = run_extract(&x);
     if (status == EST_OK) {
         rename_io(&x);
@@ -220,4 +213,14 @@ est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const i
     est_free(x.first_feed);
     est_free(x.next_feed);
     return status;
+}
+
+est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out)
+{
+    return make_extract((extract){ .from = graph, .io = io, .n_order = est_graph_size(graph) }, out);
+}
+
+est_status est_pass_extract_in_order(const est_order *order, est_io *io, est_graph **out)
+{
+    return make_extract((extract){ .from = order->graph, .io = io, .order = order->nodes, .n_order = order->n }, out);
 }

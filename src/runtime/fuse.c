@@ -10,8 +10,8 @@
  *   EstEmbeddingBag and others, ConcatV2       -> EstEmbeddingBagConcat
  *   EstConcatGrad, EstEmbeddingBagGrad         -> EstEmbeddingBagSliceGrad    what is joined is never apart
  *
- * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains
- * are matched and then replaced; a chain that does not fit stays as it is. */
+ * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole
+ * chains are matched and then replaced; a chain that does not fit stays as it is. */
 #include <math.h>
 #include <string.h>
 
@@ -94,7 +94,7 @@ static bool is_f32(const est_node_def *n)
     return n->dtype[0] == EST_F32;
 }
 
-/* --- matrix products ------------------------------------------------------------------------------------------------ */
+/* --- matrix products ---------------------------------------------------------------------------------------------- */
 
 static bool fuse_bias(fuser *f, const est_node_def *bias)
 {
@@ -123,7 +123,7 @@ static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
     return stand_in(f, fresh, 0, grad);
 }
 
-/* --- constants into variables --------------------------------------------------------------------------------------- */
+/* --- constants into variables ------------------------------------------------------------------------------------- */
 
 /* Others may look at the Fill, too: it costs them nothing. */
 static bool fuse_assign_fill(fuser *f, const est_node_def *assign)
@@ -137,7 +137,7 @@ static bool fuse_assign_fill(fuser *f, const est_node_def *assign)
     return stand_in(f, fresh, 0, assign);
 }
 
-/* --- first values that may wait ------------------------------------------------------------------------------------- */
+/* --- first values that may wait ----------------------------------------------------------------------------------- */
 
 /* What an initializer makes: a distribution, times a factor, plus a term. */
 typedef struct drawn {
@@ -237,7 +237,7 @@ static bool fuse_assign_draw(fuser *f, const est_node_def *assign)
     return stand_in(f, fresh, 0, assign);
 }
 
-/* --- convolution with pooling ----------------------------------------------------------------------------------------- */
+/* --- convolution with pooling ------------------------------------------------------------------------------------- */
 
 /* The chain forward, and back when the step trains. */
 typedef struct conv_chain {
@@ -305,7 +305,7 @@ static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
     return stand_in(f, back, 0, c.dfilter) && stand_in(f, back, 1, c.dbias);
 }
 
-/* --- bags that are joined ---------------------------------------------------------------------------------------------- */
+/* --- bags that are joined ----------------------------------------------------------------------------------------- */
 
 /* Whether the edge is an axis that says 1 for matrices. */
 static bool is_last_axis(const fuser *f, est_edge axis, const est_node_def *matrix)
@@ -464,7 +464,7 @@ static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
     return stand_in(f, fresh, 0, grad) && replace(f, (est_edge){ grad->id, 1 }, (est_edge){ fresh.id, 1 });
 }
 
-/* --- the pass ---------------------------------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 static const struct rule {
     const est_op *at; /* the op a chain is recognised by */

@@ -51,17 +51,17 @@ static int data_inputs(const est_item *item)
     return n;
 }
 
-/* When an item begins and ends, as far as memory is concerned: the lanes of a stage are one moment (P5). */
-static const est_plan_stage *lanes_of(const est_plan *plan, int32_t k)
+/* When an item begins and ends, as far as memory is concerned: the lanes of a wave are one moment (P5). */
+static const est_plan_wave *lanes_of(const est_plan *plan, int32_t k)
 {
-    int32_t g = k < plan->n_items ? plan->stage_of[k] : -1;
+    int32_t g = k < plan->n_items ? plan->wave_of[k] : -1;
 
-    return g >= 0 && plan->stages[g].n_lanes > 1 ? &plan->stages[g] : NULL;
+    return g >= 0 && plan->waves[g].n_lanes > 1 ? &plan->waves[g] : NULL;
 }
 
 static int32_t moment_begin(const est_plan *plan, int32_t k)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         if (plan->steps[s] < k) k = plan->steps[s];
@@ -71,7 +71,7 @@ static int32_t moment_begin(const est_plan *plan, int32_t k)
 
 static int32_t moment_end(const est_plan *plan, int32_t k)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         if (plan->steps[s] > k) k = plan->steps[s];
@@ -79,7 +79,7 @@ static int32_t moment_end(const est_plan *plan, int32_t k)
     return k;
 }
 
-static int32_t lane_of(const est_plan *plan, const est_plan_stage *g, int32_t k)
+static int32_t lane_of(const est_plan *plan, const est_plan_wave *g, int32_t k)
 {
     int32_t lane = 0;
 
@@ -90,7 +90,7 @@ static int32_t lane_of(const est_plan *plan, const est_plan_stage *g, int32_t k)
 /* Whether an item of another lane looks at the root's memory while item k runs. */
 static bool shared_with_lanes(const est_plan *plan, int32_t k, int32_t root)
 {
-    const est_plan_stage *g = lanes_of(plan, k);
+    const est_plan_wave *g = lanes_of(plan, k);
 
     for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
         const est_item *item = &plan->items[plan->steps[s]];
@@ -166,7 +166,7 @@ static void assign_buffers(est_plan *plan, const int32_t *last)
     }
 }
 
-/* --- first values ------------------------------------------------------------------------------------------------ */
+/* --- first values ------------------------------------------------------------------------------------------------- */
 
 static bool touches(const est_plan *plan, const est_item *item, const est_var *var)
 {
@@ -178,8 +178,8 @@ static bool touches(const est_plan *plan, const est_item *item, const est_var *v
 }
 
 /* Whether the value that item k assigns may be made in the variable's memory (P6): only the assignment looks at it in
- * the end, it is as large, and from its making on nobody else touches the variable. A variable that has a value keeps it
- * until the new one is whole, in case the step fails. */
+ * the end, it is as large, and from its making on nobody else touches the variable. A variable that has a value keeps
+ * it until the new one is whole, in case the step fails. */
 static bool made_at_home(const est_plan *plan, int32_t k)
 {
     const est_item   *item = &plan->items[k];
@@ -216,7 +216,7 @@ static void send_home(est_plan *plan)
     }
 }
 
-/* --- places in the slab ------------------------------------------------------------------------------------------ */
+/* --- places in the slab ------------------------------------------------------------------------------------------- */
 
 #define SHELF_PLACES_MIN 256         /* fewer are compared one by one, which takes less memory */
 #define SHELF_BYTES_MAX  (16u << 10) /* a shelf shares no memory with other sizes: worth it where they are small */
@@ -299,8 +299,8 @@ static void insert_by_offset(place **by_offset, int32_t n, place *p)
     by_offset[low] = p;
 }
 
-/* Larger places first, each as low as it fits. Of small ones a step may have tens of thousands, too many to compare each
- * with all: they are put on shelves. */
+/* Larger places first, each as low as it fits. Of small ones a step may have tens of thousands, too many to compare
+ * each with all: they are put on shelves. */
 static size_t place_all(place *places, int32_t n, place **by_offset, place **by_last, size_t *vacant)
 {
     size_t  top      = 0;

@@ -6,8 +6,8 @@
  *   EstEmbeddingBagGrad(dy, table, ids, ...)  ->  EstRowsBagGrad(dy, rows, place, ...), whose indices are turned into ids
  *   ResourceGather(table, ids)                ->  GatherV2(rows, place)
  *
- * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is elsewhere. The
- * nodes of equal lookups are made once.
+ * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is
+ * elsewhere. The nodes of equal lookups are made once.
  *
  * Of a dynamic embedding only keys travel, whose rows may change until the step is pushed:
  *
@@ -182,7 +182,8 @@ static const pull *pull_with(const pull *p, int32_t node)
     return p;
 }
 
-/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was pulled. */
+/* Of several lookups the one that ids are made of: the search goes from inputs to inputs and stops at what was
+ * pulled. */
 static est_status find_source(const lookups *l, const pull *first, int32_t ids, const pull **out)
 {
     size_t     size  = (size_t)est_graph_size(l->graph) + 1;

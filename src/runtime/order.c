@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"
-#include "runtime/plan.h"
+#include "runtime/pass.h"
 
 typedef struct edge_list {
     int32_t *from, *to;
@@ -23,18 +23,19 @@ typedef struct touch {
 } touch;
 
 typedef struct orderer {
-    est_plan  *plan;
-    est_graph *g;
-    int32_t    n;
-    bool      *live;
-    edge_list  edges; /* every edge, data, control and hazard */
-    int32_t   *var;   /* per node: the variable whose memory its output 0 is (the id of its first handle), or -1 */
-    touch     *touches;
-    int32_t   *first_touch; /* per variable (the id of its first handle): its list in `touches`, in the order of ids */
-    int32_t   *last_touch;
-    int32_t   *after; /* scratch: nodes that come after one writer are marked with its id + 1 */
-    int32_t   *stack;
-    int32_t   *first, *next; /* edges by source: heads and links */
+    est_graph    *g;
+    const est_io *io;
+    est_arena    *arena;
+    int32_t       n;
+    bool         *live;
+    edge_list     edges; /* every edge, data, control and hazard */
+    int32_t      *var;   /* per node: the variable whose memory its output 0 is (the id of its first handle), or -1 */
+    touch        *touches;
+    int32_t *first_touch; /* per variable (the id of its first handle): its list in `touches`, in the order of ids */
+    int32_t *last_touch;
+    int32_t *after; /* scratch: nodes that come after one writer are marked with its id + 1 */
+    int32_t *stack;
+    int32_t *first, *next; /* edges by source: heads and links */
 } orderer;
 
 static est_status add_edge(edge_list *e, int32_t from, int32_t to)
@@ -57,15 +58,14 @@ static est_status mark_live(orderer *o)
 {
     int32_t depth = 0;
 
-    for (int i = 0; i < o->plan->io.n_fetches + o->plan->io.n_targets; i++) {
-        int32_t id = i < o->plan->io.n_fetches ? o->plan->io.fetches[i].id
-                                               : o->plan->io.targets[i - o->plan->io.n_fetches].id;
+    for (int i = 0; i < o->io->n_fetches + o->io->n_targets; i++) {
+        int32_t id = i < o->io->n_fetches ? o->io->fetches[i].id : o->io->targets[i - o->io->n_fetches].id;
         if (!o->live[id]) {
             o->live[id]       = true;
             o->stack[depth++] = id;
         }
     }
-    for (int i = 0; i < o->plan->io.n_feeds; i++) o->live[o->plan->io.feeds[i].id] = true;
+    for (int i = 0; i < o->io->n_feeds; i++) o->live[o->io->feeds[i].id] = true;
     while (depth > 0) {
         const est_node_def *def = est_graph_node(o->g, o->stack[--depth]);
         for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
@@ -144,9 +144,9 @@ static est_status list_touches(orderer *o)
 {
     int32_t n = 0;
 
-    o->touches     = est_arena_alloc(o->plan->arena, sizeof *o->touches * ((size_t)o->edges.n + 1));
-    o->first_touch = est_arena_alloc(o->plan->arena, sizeof *o->first_touch * ((size_t)o->n + 1));
-    o->last_touch  = est_arena_alloc(o->plan->arena, sizeof *o->last_touch * ((size_t)o->n + 1));
+    o->touches     = est_arena_alloc(o->arena, sizeof *o->touches * ((size_t)o->edges.n + 1));
+    o->first_touch = est_arena_alloc(o->arena, sizeof *o->first_touch * ((size_t)o->n + 1));
+    o->last_touch  = est_arena_alloc(o->arena, sizeof *o->last_touch * ((size_t)o->n + 1));
     if (o->touches == NULL || o->first_touch == NULL || o->last_touch == NULL) return est_no_memory();
     for (int32_t id = 0; id < o->n; id++) o->first_touch[id] = o->last_touch[id] = -1;
     for (int32_t id = 0; id < o->n; id++) {
@@ -221,7 +221,7 @@ static est_status order_hazards(orderer *o, const int32_t *by_order)
     return EST_OK;
 }
 
-/* --- a heap of ready nodes, smallest key first ----------------------------------------------------------------- */
+/* --- a heap of ready nodes, smallest key first -------------------------------------------------------------------- */
 
 typedef struct ready {
     int64_t key;
@@ -263,27 +263,25 @@ static int64_t key_of(const est_node_def *def)
     return def->op->writes != 0 ? key - ((int64_t)1 << 60) : key; /* updates as soon as they can */
 }
 
-static est_status sort(orderer *o, int32_t *missing, ready *heap)
+static est_status sort(const orderer *o, int32_t *missing, ready *heap, est_order *out)
 {
-    est_plan *plan   = o->plan;
-    int32_t   n_heap = 0, n_live = 0;
+    int32_t n_heap = 0, n_live = 0;
 
     for (int32_t e = 0; e < o->edges.n; e++) missing[o->edges.to[e]]++;
     for (int32_t id = 0; id < o->n; id++) {
         n_live += o->live[id];
         if (o->live[id] && missing[id] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, id)), id });
     }
-    plan->n_items = 0;
     while (n_heap > 0) {
-        int32_t id                   = heap_pop(heap, &n_heap).id;
-        plan->order[plan->n_items++] = id;
+        int32_t id           = heap_pop(heap, &n_heap).id;
+        out->nodes[out->n++] = id;
         for (int32_t e = o->first[id]; e >= 0; e = o->next[e]) {
             int32_t to = o->edges.to[e];
             if (--missing[to] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, to)), to });
         }
     }
-    if (plan->n_items == n_live) return EST_OK;
-    return est_fail(EST_INTERNAL, "the step has a cycle of %d nodes", (int)(n_live - plan->n_items));
+    if (out->n == n_live) return EST_OK;
+    return est_fail(EST_INTERNAL, "the step has a cycle of %d nodes", (int)(n_live - out->n));
 }
 
 /* Nodes by their place in the program, so that producers come before users also where passes added nodes. */
@@ -294,7 +292,7 @@ static void sort_by_order(const orderer *o, int32_t *by_order, int32_t *count, i
     for (int32_t id = 0; id < o->n; id++) by_order[count[est_graph_node(o->g, id)->order]++] = id;
 }
 
-static est_status run_order(orderer *o)
+static est_status run_order(orderer *o, est_order *out)
 {
     size_t   n         = (size_t)o->n + 1;
     int32_t  max_order = 0;
@@ -305,10 +303,10 @@ static est_status run_order(orderer *o)
         int32_t order = est_graph_node(o->g, id)->order;
         if (order > max_order) max_order = order;
     }
-    by_order = est_arena_alloc(o->plan->arena, sizeof *by_order * n);
-    missing  = est_arena_alloc(o->plan->arena, sizeof *missing * n);
-    count    = est_arena_alloc(o->plan->arena, sizeof *count * (size_t)(max_order + 3));
-    heap     = est_arena_alloc(o->plan->arena, sizeof *heap * n);
+    by_order = est_arena_alloc(o->arena, sizeof *by_order * n);
+    missing  = est_arena_alloc(o->arena, sizeof *missing * n);
+    count    = est_arena_alloc(o->arena, sizeof *count * (size_t)(max_order + 3));
+    heap     = est_arena_alloc(o->arena, sizeof *heap * n);
     if (by_order == NULL || missing == NULL || count == NULL || heap == NULL) return est_no_memory();
     EST_TRY(mark_live(o));
     o->next = est_alloc(sizeof *o->next * (size_t)(o->edges.max + 1));
@@ -319,26 +317,26 @@ static est_status run_order(orderer *o)
     EST_TRY(trace_variables(o, by_order));
     EST_TRY(list_touches(o));
     EST_TRY(order_hazards(o, by_order));
-    return sort(o, missing, heap);
+    return sort(o, missing, heap, out);
 }
 
-est_status est_plan_order(est_plan *plan)
+est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, est_order *out)
 {
-    orderer    o = { .plan = plan, .g = plan->graph, .n = est_graph_size(plan->graph) };
+    orderer    o = { .g = graph, .io = io, .arena = arena, .n = est_graph_size(graph) };
     size_t     n = (size_t)o.n + 1;
     est_status status;
 
-    o.live      = est_zalloc(sizeof *o.live * n);
-    o.var       = est_zalloc(sizeof *o.var * n);
-    o.after     = est_zalloc(sizeof *o.after * n);
-    o.stack     = est_zalloc(sizeof *o.stack * n);
-    o.first     = est_zalloc(sizeof *o.first * n);
-    plan->order = est_arena_alloc(plan->arena, sizeof *plan->order * n);
+    o.live  = est_zalloc(sizeof *o.live * n);
+    o.var   = est_zalloc(sizeof *o.var * n);
+    o.after = est_zalloc(sizeof *o.after * n);
+    o.stack = est_zalloc(sizeof *o.stack * n);
+    o.first = est_zalloc(sizeof *o.first * n);
+    *out    = (est_order){ .graph = graph, .nodes = est_arena_alloc(arena, sizeof *out->nodes * n) };
     if (o.live == NULL || o.var == NULL || o.after == NULL || o.stack == NULL || o.first == NULL ||
-        plan->order == NULL) {
+        out->nodes == NULL) {
         status = est_no_memory();
     } else {
-        status = run_order(&o);
+        status = run_order(&o, out);
     }
     est_free(o.live);
     est_free(o.var);
@@ -346,8 +344,28 @@ est_status est_plan_order(est_plan *plan)
     est_free(o.stack);
     est_free(o.first);
     est_free(o.next);
-    plan->edge_from = o.edges.from;
-    plan->edge_to   = o.edges.to;
-    plan->n_edges   = o.edges.n;
+    out->edge_from = o.edges.from;
+    out->edge_to   = o.edges.to;
+    out->n_edges   = o.edges.n;
     return status;
+}
+
+void est_order_clear(est_order *order)
+{
+    est_free(order->edge_from);
+    est_free(order->edge_to);
+}
+
+est_status est_order_incoming(const est_order *order, est_arena *arena, est_incoming *out)
+{
+    int32_t  n     = est_graph_size(order->graph);
+    int32_t *first = est_arena_alloc(arena, sizeof *first * ((size_t)n + 2));
+    int32_t *from  = est_arena_alloc(arena, sizeof *from * ((size_t)order->n_edges + 1));
+
+    if (first == NULL || from == NULL) return est_no_memory();
+    for (int32_t e = 0; e < order->n_edges; e++) first[order->edge_to[e] + 2]++;
+    for (int32_t i = 1; i < n + 2; i++) first[i] += first[i - 1];
+    for (int32_t e = 0; e < order->n_edges; e++) from[first[order->edge_to[e] + 1]++] = order->edge_from[e];
+    *out = (est_incoming){ first, from };
+    return EST_OK;
 }

@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cutting a step into what runs here and what other tasks run.
+ * Partitioning a step into what runs here and the segments that other tasks run.
  *
- * Where: an operation on a variable runs where the variable is; one that is pinned to a task runs there; what only feeds
- * operations of one task and depends on nothing of this step (initial values) or groups operations of one task runs there,
- * too; all else runs here.
+ * Where (runtime/partition_place.c): an operation on a variable runs at the variable's task; one that is pinned to a
+ * task runs there. So does what only one task uses and does not depend on the step's inputs (initial values), and a
+ * group of operations of one task. Everything else runs here.
  *
- * When: tasks talk only to this one, which drives the step. A task is asked in phases: phase 1 needs only what can be known here
- * without asking anybody, phase 3 what depends on the answers of phase 1, and so on; what runs here has the even numbers in
- * between. The operations of one task in one phase are one segment, so that a step costs a message out and one back for
- * each. For training that is: 1, ids out and values back; 3, gradients out; and where the step's count waits for several
- * tasks, 5.
+ * When: tasks talk only to this one, which drives the step, in phases. Phase 1 needs only what is computed here without
+ * any task, phase 3 depends on the results of phase 1, and so on; what runs here has the even numbers in between. The
+ * operations of one task in one phase are one segment, which costs a message each way. For training: phase 1 sends ids
+ * and returns values, phase 3 sends gradients, and phase 5 is needed where the global step waits for several tasks.
  *
- * Updates whose gradients are there before the last one need not wait for it: a few pieces (runtime/pieces.c) are cut off, segments
- * of their own that are on their way while the backward pass still runs.
+ * Early (runtime/partition_early.c): updates whose gradients are ready before the last one do not wait for it. A few
+ * pieces of a phase become segments of their own, which are sent while the backward pass still runs.
  *
- * Together: a training step that is made of what several workers push (est_remote.together) changes nothing before all of them have
- * pushed the same, whatever else each of them fetches. So its segments either change variables or give results, and those that
- * change variables are cut as if nothing was fetched (C5). What is to see the changes, as the fetched global step, is late: it is
- * asked for when the step has been made.
+ * sync_replicas (runtime/partition_sync.c): a training step that several workers push to (est_remote.sync_replicas)
+ * changes nothing before all of them have pushed the same, whatever else each of them fetches. So a segment either
+ * writes variables or has outputs, and those that write are built as if nothing was fetched (C5). Nodes that see the
+ * changes, such as the fetched global step, are late: their segments run when the step has been applied.
  *
- *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on them
- *       (P2), for which the order of the whole step is made first.
- *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have finished.
- *       Within a phase the pieces are started first and the rest last, all are run in the order of their starts (remote.h), and
- *       the rest is waited for last.
- *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent, unless a
- *       segment in between has written the variable.
- *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task. So edges within a
- *       phase lead from pieces to the rest only, and need no answer to be waited for.
- *   C5  Together, the bytes of a segment that changes variables depend on the updates of the step and what they need alone: on
- *       what these are, their order (`core`), names and phases. It has no outputs.
- *   C6  Together, late segments are of later phases than all others, and are started when all others have finished. */
+ *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on
+ *       them (P2), for which the order of the whole step is made first.
+ *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have
+ *       finished. Within a phase the pieces are started first and the rest last; the task runs them in that order
+ *       (remote.h), and the rest is awaited last.
+ *   C3  Constants, and reads of a variable that the same task needs again, are repeated in a segment rather than sent,
+ *       unless a segment in between has written the variable.
+ *   C4  An operation of a piece has no outputs and waits for nothing of its own phase at its task. So edges within a
+ *       phase lead only from pieces to the rest, and need no round trip.
+ *   C5  sync_replicas: the bytes of a segment that writes variables depend only on the updates of the step and what
+ *       they need: on their nodes, order (`core`), names and phases. It has no outputs.
+ *   C6  sync_replicas: late segments have later phases than all others, and start when all others have finished. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +38,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 
 /* A set of edges in the order they were added; found by a hash table. */
 typedef struct edges {
@@ -48,50 +47,50 @@ typedef struct edges {
     int32_t   n, max;
 } edges;
 
-/* What crosses the border of a segment. */
+/* The edges across the border of a segment. */
 typedef struct border {
     edges    in, out;
-    edges    after;   /* nodes that must have run before it, as control edges say */
+    edges    after;   /* nodes that must run before it, by control edges */
     edges    targets; /* nodes of it that run for their effect */
     est_node start, finish;
 } border;
 
-typedef struct cut {
+typedef struct partition {
     est_graph        *graph;
     est_io           *io;
     const est_store  *store;
     const est_remote *remote;
     est_arena        *arena;
-    est_plan          whole;         /* the order of the step as a whole, and its edges */
-    est_plan          apart;         /* together: the same of its updates and what they need */
-    const est_plan   *core;          /* that, or the whole */
-    bool              sync_replicas; /* as above */
-    int32_t           n;             /* nodes before the cut */
+    est_order         whole;         /* of all nodes of the step */
+    est_order         apart;         /* sync_replicas: of the updates and what they need */
+    const est_order  *core;          /* `apart`, or `whole` without sync_replicas */
+    bool              sync_replicas; /* the step is one of sync_replicas */
+    int32_t           n;             /* nodes before the pass */
     int32_t          *task;          /* per node */
     int32_t          *phase;
-    int32_t          *piece;   /* per node: of its phase, 0: none; EST_READING: what changes nothing, together */
-    int32_t          *segment; /* per node: which it is in, -1: none */
+    int32_t          *piece;   /* per node: of its phase; 0: the rest; EST_READING: sync_replicas, and no update */
+    int32_t          *segment; /* per node: its segment, -1: none */
     est_role         *role;    /* per node */
     est_incoming      in_whole, in_core;
     est_segment      *segments;
     border           *borders; /* per segment */
     int               n_segments;
-} cut;
+} partition;
 
-static const est_node_def *node_of(const cut *c, int32_t id)
+static const est_node_def *node_of(const partition *p, int32_t id)
 {
-    return est_graph_node(c->graph, id);
+    return est_graph_node(p->graph, id);
 }
 
-static bool is_read(const cut *c, int32_t id)
+static bool is_read(const partition *p, int32_t id)
 {
-    const est_node_def *def = node_of(c, id);
+    const est_node_def *def = node_of(p, id);
 
     return def->op->alias && def->n_in == 1 && def->n_control == 0 &&
-           node_of(c, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
+           node_of(p, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
 }
 
-/* The slot that has the edge, or that it would be put into. */
+/* The slot of the edge, or the free one for it. */
 static int32_t *slot_of(const edges *list, est_edge edge)
 {
     uint32_t mask = 2 * (uint32_t)list->max - 1; /* max is a power of two */
@@ -103,12 +102,12 @@ static int32_t *slot_of(const edges *list, est_edge edge)
     }
 }
 
-static est_status grow_edges(const cut *c, edges *list)
+static est_status grow_edges(const partition *p, edges *list)
 {
     edges more = { .n = list->n, .max = list->max == 0 ? 16 : 2 * list->max };
 
-    more.data  = est_arena_alloc(c->arena, sizeof *more.data * (size_t)more.max);
-    more.slots = est_arena_alloc(c->arena, sizeof *more.slots * 2 * (size_t)more.max);
+    more.data  = est_arena_alloc(p->arena, sizeof *more.data * (size_t)more.max);
+    more.slots = est_arena_alloc(p->arena, sizeof *more.slots * 2 * (size_t)more.max);
     if (more.data == NULL || more.slots == NULL) return est_no_memory();
     for (int32_t i = 0; i < list->n; i++) {
         more.data[i]                  = list->data[i];
@@ -118,11 +117,11 @@ static est_status grow_edges(const cut *c, edges *list)
     return EST_OK;
 }
 
-static est_status add_edge(const cut *c, edges *list, est_edge edge)
+static est_status add_edge(const partition *p, edges *list, est_edge edge)
 {
     int32_t *slot;
 
-    if (list->n == list->max) EST_TRY(grow_edges(c, list));
+    if (list->n == list->max) EST_TRY(grow_edges(p, list));
     slot = slot_of(list, edge);
     if (*slot > 0) return EST_OK;
     list->data[list->n++] = edge;
@@ -130,30 +129,30 @@ static est_status add_edge(const cut *c, edges *list, est_edge edge)
     return EST_OK;
 }
 
-static bool is_group(const cut *c, int32_t id)
+static bool is_group(const partition *p, int32_t id)
 {
-    return node_of(c, id)->op == &est_op_no_op;
+    return node_of(p, id)->op == &est_op_no_op;
 }
 
-/* Who waits for a group waits for its members: a group of operations at several tasks is nowhere, and going by it would cost an
- * exchange of messages. True when the node waits for no group any more. */
-static est_status flatten(const cut *c, est_node_def *def, bool *flat)
+/* A node that waits for a group waits for its members instead: a group of operations at several tasks has no task, and
+ * running it would cost a round trip. *flat: the node waited for no group. */
+static est_status flatten(const partition *p, est_node_def *def, bool *flat)
 {
     edges    members = { 0 };
     int32_t *control;
 
     *flat = true;
-    for (int32_t i = 0; i < def->n_control; i++) *flat = *flat && !is_group(c, def->control[i]);
+    for (int32_t i = 0; i < def->n_control; i++) *flat = *flat && !is_group(p, def->control[i]);
     if (*flat) return EST_OK;
     for (int32_t i = 0; i < def->n_control; i++) {
-        const est_node_def *group = node_of(c, def->control[i]);
+        const est_node_def *group = node_of(p, def->control[i]);
 
-        if (!is_group(c, group->id)) EST_TRY(add_edge(c, &members, (est_edge){ group->id, 0 }));
-        for (int32_t m = 0; is_group(c, group->id) && m < group->n_control; m++) {
-            EST_TRY(add_edge(c, &members, (est_edge){ group->control[m], 0 }));
+        if (!is_group(p, group->id)) EST_TRY(add_edge(p, &members, (est_edge){ group->id, 0 }));
+        for (int32_t m = 0; is_group(p, group->id) && m < group->n_control; m++) {
+            EST_TRY(add_edge(p, &members, (est_edge){ group->control[m], 0 }));
         }
     }
-    control = est_arena_alloc(c->arena, sizeof *control * ((size_t)members.n + 1));
+    control = est_arena_alloc(p->arena, sizeof *control * ((size_t)members.n + 1));
     if (control == NULL) return est_no_memory();
     for (int32_t i = 0; i < members.n; i++) control[i] = members.data[i].node;
     def->control   = control;
@@ -161,27 +160,27 @@ static est_status flatten(const cut *c, est_node_def *def, bool *flat)
     return EST_OK;
 }
 
-/* Groups of groups take as many rounds as they are deep. */
-static est_status flatten_groups(const cut *c)
+/* Nested groups take one round per level. */
+static est_status flatten_groups(const partition *p)
 {
     bool again = true;
 
     while (again) {
         again = false;
-        for (int32_t id = 0; id < c->n; id++) {
+        for (int32_t id = 0; id < p->n; id++) {
             bool flat;
 
-            EST_TRY(flatten(c, est_graph_node(c->graph, id), &flat));
+            EST_TRY(flatten(p, est_graph_node(p->graph, id), &flat));
             again = again || !flat;
         }
     }
     return EST_OK;
 }
 
-static bool writes_variable(const cut *c, const est_node_def *def, const char *name)
+static bool writes_variable(const partition *p, const est_node_def *def, const char *name)
 {
     for (int32_t i = 0; i < def->n_in && i < 32; i++) {
-        const est_node_def *handle = node_of(c, def->in[i].node);
+        const est_node_def *handle = node_of(p, def->in[i].node);
 
         if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
             strcmp(est_node_string(handle, "shared_name"), name) == 0) {
@@ -191,80 +190,69 @@ static bool writes_variable(const cut *c, const est_node_def *def, const char *n
     return false;
 }
 
-/* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
-static int32_t find_count(const cut *c)
+/* The node that increments global_step. -1: none. */
+static int32_t find_count(const partition *p)
 {
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole.order[k]);
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        const est_node_def *def = node_of(p, p->whole.nodes[k]);
 
-        if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
+        if (!def->op->fills_var && writes_variable(p, def, "global_step")) return def->id;
     }
     return -1;
 }
 
-/* --- when --------------------------------------------------------------------------------------------------------- */
+/* --- phases ------------------------------------------------------------------------------------------------------- */
 
-static est_status link_edges(const cut *c, const est_plan *plan, est_incoming *out)
+/* The first phase in which node `id` can use node `from`. With sync_replicas, results of its own task are sent to an
+ * update. */
+static int32_t phase_after(const partition *p, int32_t from, int32_t id)
 {
-    int32_t *next  = est_arena_alloc(c->arena, sizeof *next * ((size_t)c->n + 2));
-    int32_t *first = est_arena_alloc(c->arena, sizeof *first * ((size_t)c->n + 2));
-    int32_t *from  = est_arena_alloc(c->arena, sizeof *from * ((size_t)plan->n_edges + 1));
+    int32_t at = p->task[from], phase = p->phase[from];
 
-    if (next == NULL || first == NULL || from == NULL) return est_no_memory();
-    for (int32_t e = 0; e < plan->n_edges; e++) first[plan->edge_to[e] + 1]++;
-    for (int32_t id = 0; id < c->n; id++) next[id + 1] = first[id + 1] += first[id];
-    for (int32_t e = 0; e < plan->n_edges; e++) from[next[plan->edge_to[e]]++] = plan->edge_from[e];
-    *out = (est_incoming){ first, from };
-    return EST_OK;
-}
-
-/* The first phase of a node in which something that it waits for is there. Together, an update is sent what its task gives. */
-static int32_t phase_after(const cut *c, int32_t from, int32_t id)
-{
-    int32_t at = c->task[from], phase = c->phase[from];
-
-    if (at != c->task[id]) return at == EST_HERE || c->task[id] == EST_HERE ? phase + 1 : phase + 2;
-    if (at == EST_HERE || c->role[id] != EST_ROLE_UPDATE || c->role[from] == EST_ROLE_UPDATE || is_read(c, from))
+    if (at != p->task[id]) return at == EST_HERE || p->task[id] == EST_HERE ? phase + 1 : phase + 2;
+    if (at == EST_HERE || p->role[id] != EST_ROLE_UPDATE || p->role[from] == EST_ROLE_UPDATE || is_read(p, from))
         return phase;
     return phase + 2;
 }
 
-/* Phases of what has none yet and is no later than `upto`; at other tasks from `first` on. */
-static void assign_phases_of(const cut *c, const est_plan *plan, const est_incoming *in, est_role upto, int32_t first)
+/* Phases of nodes that have none and whose role is at most `upto`; at other tasks from `first` on. */
+static void assign_phases_of(const partition *p, const est_order *order, const est_incoming *in, est_role upto,
+                             int32_t first)
 {
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        int32_t id    = plan->order[k];
-        int32_t phase = c->task[id] == EST_HERE ? 0 : first;
+    for (int32_t k = 0; k < order->n; k++) {
+        int32_t id    = order->nodes[k];
+        int32_t phase = p->task[id] == EST_HERE ? 0 : first;
 
-        if (c->phase[id] >= 0 || c->role[id] > upto) continue;
+        if (p->phase[id] >= 0 || p->role[id] > upto) continue;
         for (int32_t e = in->first[id]; e < in->first[id + 1]; e++) {
-            int32_t after = est_is_free(c->graph, in->from[e]) ? 0 : phase_after(c, in->from[e], id);
+            int32_t after = est_is_free(p->graph, in->from[e]) ? 0 : phase_after(p, in->from[e], id);
 
             if (after > phase) phase = after;
         }
-        c->phase[id] = phase;
+        p->phase[id] = phase;
     }
 }
 
-/* Updates first, as nothing else may hold them back (C5); what is late last (C6). */
-static void assign_phases(const cut *c)
+/* Updates first, so that nothing else delays them (C5); late nodes last (C6). */
+static void assign_phases(const partition *p)
 {
     int32_t last = 1;
 
-    for (int32_t id = 0; id < c->n; id++) c->phase[id] = -1;
-    assign_phases_of(c, c->core, &c->in_core, EST_ROLE_UPDATE, 1);
-    assign_phases_of(c, &c->whole, &c->in_whole, EST_ROLE_UPDATE, 1);
-    for (int32_t id = 0; id < c->n; id++) {
-        if (c->task[id] != EST_HERE && c->phase[id] > last) last = c->phase[id];
+    for (int32_t id = 0; id < p->n; id++) p->phase[id] = -1;
+    assign_phases_of(p, p->core, &p->in_core, EST_ROLE_UPDATE, 1);
+    assign_phases_of(p, &p->whole, &p->in_whole, EST_ROLE_UPDATE, 1);
+    for (int32_t id = 0; id < p->n; id++) {
+        if (p->task[id] != EST_HERE && p->phase[id] > last) last = p->phase[id];
     }
-    assign_phases_of(c, &c->whole, &c->in_whole, EST_ROLE_LATE, last + 2);
+    assign_phases_of(p, &p->whole, &p->in_whole, EST_ROLE_LATE, last + 2);
 }
 
-static est_status assign_pieces(const cut *c)
+static est_status assign_pieces(const partition *p)
 {
-    for (int32_t id = 0; id < c->n; id++)
-        c->piece[id] = c->sync_replicas && c->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
-    return est_cut_pieces(&(est_phases){ c->core, c->remote->n_tasks, c->task, c->phase, c->in_core }, c->piece);
+    for (int32_t id = 0; id < p->n; id++)
+        p->piece[id] = p->sync_replicas && p->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
+    return est_partition_early(
+        p->arena, &(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core }, p->piece);
 }
 
 /* --- segments ----------------------------------------------------------------------------------------------------- */
@@ -274,144 +262,143 @@ static int32_t find_output(const border *b, est_edge edge)
     return *slot_of(&b->out, edge) - 1;
 }
 
-/* The segment that the node belongs to; n_segments: it is not listed yet. */
-static int find_segment(const cut *c, int32_t id)
+/* The segment of a node; n_segments: it is not listed yet. */
+static int find_segment(const partition *p, int32_t id)
 {
-    const est_segment *s = c->segments;
+    const est_segment *s = p->segments;
     int                i = 0;
 
-    while (i < c->n_segments &&
-           (s[i].task != c->task[id] || s[i].phase != c->phase[id] || s[i].piece != c->piece[id])) {
+    while (i < p->n_segments &&
+           (s[i].task != p->task[id] || s[i].phase != p->phase[id] || s[i].piece != p->piece[id])) {
         i++;
     }
     return i;
 }
 
-/* Whether two segments are of one task and phase. */
-static bool are_beside(const cut *c, int a, int b)
+/* Whether two segments have the same task and phase. */
+static bool are_beside(const partition *p, int a, int b)
 {
-    return c->segments[a].task == c->segments[b].task && c->segments[a].phase == c->segments[b].phase;
+    return p->segments[a].task == p->segments[b].task && p->segments[a].phase == p->segments[b].phase;
 }
 
-static void list_piece(cut *c, int32_t phase, int32_t piece)
+static void list_piece(partition *p, int32_t phase, int32_t piece)
 {
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        int32_t id = c->whole.order[k];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        int32_t id = p->whole.nodes[k];
         int     at;
 
-        if (c->task[id] == EST_HERE || c->phase[id] != phase || c->piece[id] != piece || est_is_free(c->graph, id))
+        if (p->task[id] == EST_HERE || p->phase[id] != phase || p->piece[id] != piece || est_is_free(p->graph, id))
             continue;
-        at = find_segment(c, id);
-        if (at == c->n_segments) {
-            c->segments[c->n_segments++] = (est_segment){ .task = c->task[id], .phase = phase, .piece = piece };
+        at = find_segment(p, id);
+        if (at == p->n_segments) {
+            p->segments[p->n_segments++] = (est_segment){ .task = p->task[id], .phase = phase, .piece = piece };
         }
-        c->segment[id] = at;
-        c->segments[at].writes |= node_of(c, id)->op->writes != 0;
-        c->segments[at].late |= c->role[id] == EST_ROLE_LATE;
+        p->segment[id] = at;
+        p->segments[at].writes |= node_of(p, id)->op->writes != 0;
+        p->segments[at].late |= p->role[id] == EST_ROLE_LATE;
     }
 }
 
-/* Segments in the order of their phases, what changes nothing before pieces and these before the rest (C2). */
-static est_status list_segments(cut *c)
+/* Segments in the order of their phases; within a phase reading ones, then pieces, then the rest (C2). */
+static est_status list_segments(partition *p)
 {
     int32_t last = 0;
     size_t  max;
 
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        if (c->phase[c->whole.order[k]] > last) last = c->phase[c->whole.order[k]];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        if (p->phase[p->whole.nodes[k]] > last) last = p->phase[p->whole.nodes[k]];
     }
-    max         = (size_t)(last + 1) * (size_t)c->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
-    c->segments = est_arena_alloc(c->arena, sizeof *c->segments * max);
-    c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * max);
-    if (c->segments == NULL || c->borders == NULL) return est_no_memory();
-    for (int32_t id = 0; id < c->n; id++) c->segment[id] = -1;
+    max         = (size_t)(last + 1) * (size_t)p->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
+    p->segments = est_arena_alloc(p->arena, sizeof *p->segments * max);
+    p->borders  = est_arena_alloc(p->arena, sizeof *p->borders * max);
+    if (p->segments == NULL || p->borders == NULL) return est_no_memory();
+    for (int32_t id = 0; id < p->n; id++) p->segment[id] = -1;
     for (int32_t phase = 1; phase <= last; phase += 2) {
-        list_piece(c, phase, EST_READING);
-        for (int32_t piece = 1; piece <= EST_PIECES_MAX; piece++) list_piece(c, phase, piece);
-        list_piece(c, phase, 0);
+        list_piece(p, phase, EST_READING);
+        for (int32_t piece = 1; piece <= EST_PIECES_MAX; piece++) list_piece(p, phase, piece);
+        list_piece(p, phase, 0);
     }
     return EST_OK;
 }
 
-static void mark_training(const cut *c)
+static void mark_training(const partition *p)
 {
-    int32_t count = find_count(c);
+    int32_t count = find_count(p);
 
-    for (int i = 0; i < c->n_segments; i++) {
-        est_segment *segment = &c->segments[i];
+    for (int i = 0; i < p->n_segments; i++) {
+        est_segment *segment = &p->segments[i];
 
         segment->trains  = count >= 0;
-        segment->counted = segment->writes && count >= 0 && c->segment[count] >= 0 && c->segment[count] != i &&
-                           segment->task == c->segments[c->segment[count]].task;
+        segment->counted = segment->writes && count >= 0 && p->segment[count] >= 0 && p->segment[count] != i &&
+                           segment->task == p->segments[p->segment[count]].task;
     }
 }
 
-/* Whether another segment has changed what a node reads by the time that segment `at` of the same task is run. */
-static bool is_changed_before(const cut *c, int32_t read, int32_t at)
+/* Whether another segment writes what a node reads before segment `at` of the same task runs. */
+static bool is_changed_before(const partition *p, int32_t read, int32_t at)
 {
-    const char *name = est_node_string(node_of(c, node_of(c, read)->in[0].node), "shared_name");
+    const char *name = est_node_string(node_of(p, node_of(p, read)->in[0].node), "shared_name");
 
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        int32_t writer = c->whole.order[k];
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        int32_t writer = p->whole.nodes[k];
 
-        if (c->segment[writer] >= 0 && c->segment[writer] < at && writes_variable(c, node_of(c, writer), name))
+        if (p->segment[writer] >= 0 && p->segment[writer] < at && writes_variable(p, node_of(p, writer), name))
             return true;
     }
     return false;
 }
 
-/* Whether a user in segment `at` (-1: here) has to be sent what the edge carries (C3). */
-static bool crosses(const cut *c, est_edge edge, int32_t at)
+/* Whether the value of the edge has to be sent to a user in segment `at` (-1: here) (C3). */
+static bool crosses(const partition *p, est_edge edge, int32_t at)
 {
-    int32_t from = c->segment[edge.node];
+    int32_t from = p->segment[edge.node];
 
-    if (est_is_free(c->graph, edge.node) || from == at) return false;
-    if (at < 0 || from < 0 || !is_read(c, edge.node)) return true;
-    return c->segments[from].task != c->segments[at].task || is_changed_before(c, edge.node, at);
+    if (est_is_free(p->graph, edge.node) || from == at) return false;
+    if (at < 0 || from < 0 || !is_read(p, edge.node)) return true;
+    return p->segments[from].task != p->segments[at].task || is_changed_before(p, edge.node, at);
 }
 
 /* Keeps C5. */
-static est_status add_output(const cut *c, est_edge edge)
+static est_status add_output(const partition *p, est_edge edge)
 {
-    if (c->sync_replicas && c->role[edge.node] == EST_ROLE_UPDATE) {
+    if (p->sync_replicas && p->role[edge.node] == EST_ROLE_UPDATE) {
         return est_fail(
             EST_UNIMPLEMENTED,
-            "'%s' depends on the result of an update, which steps that are made together do not have before "
-            "they end",
-            node_of(c, edge.node)->name);
+            "'%s' depends on the result of an update, which is not available within a step of sync_replicas",
+            node_of(p, edge.node)->name);
     }
-    return add_edge(c, &c->borders[c->segment[edge.node]].out, edge);
+    return add_edge(p, &p->borders[p->segment[edge.node]].out, edge);
 }
 
-static est_status find_data_borders(cut *c, const est_node_def *def)
+static est_status find_data_borders(partition *p, const est_node_def *def)
 {
-    int32_t at = c->segment[def->id];
+    int32_t at = p->segment[def->id];
 
     for (int32_t i = 0; i < def->n_in; i++) {
         est_edge edge = def->in[i];
 
-        if (!crosses(c, edge, at)) continue;
-        if (at >= 0) EST_TRY(add_edge(c, &c->borders[at].in, edge));
-        if (c->segment[edge.node] >= 0) EST_TRY(add_output(c, edge));
+        if (!crosses(p, edge, at)) continue;
+        if (at >= 0) EST_TRY(add_edge(p, &p->borders[at].in, edge));
+        if (p->segment[edge.node] >= 0) EST_TRY(add_output(p, edge));
     }
     return EST_OK;
 }
 
-/* Control edges that leave or enter a segment are those of its two ends; within it they stay. Those from a piece to the rest are
- * kept by the order in which the task runs them (C2). Updates are run in any case. */
-static est_status find_control_borders(cut *c, est_node_def *def)
+/* Control edges that cross the border move to the start and finish of the segment. Those from a piece to the rest are
+ * implied by the order in which the task runs them (C2). Updates run in any case. */
+static est_status find_control_borders(partition *p, est_node_def *def)
 {
-    int32_t at = c->segment[def->id], kept = 0;
+    int32_t at = p->segment[def->id], kept = 0;
 
     for (int32_t i = 0; i < def->n_control; i++) {
-        int32_t before = def->control[i], from = c->segment[before];
+        int32_t before = def->control[i], from = p->segment[before];
 
-        if (from >= 0 && from != at && c->role[before] != EST_ROLE_UPDATE) {
-            EST_TRY(add_edge(c, &c->borders[from].targets, (est_edge){ before, 0 }));
+        if (from >= 0 && from != at && p->role[before] != EST_ROLE_UPDATE) {
+            EST_TRY(add_edge(p, &p->borders[from].targets, (est_edge){ before, 0 }));
         }
-        if (at >= 0 && from >= 0 && from != at && are_beside(c, from, at)) continue;
+        if (at >= 0 && from >= 0 && from != at && are_beside(p, from, at)) continue;
         if (at >= 0 && from != at) {
-            EST_TRY(add_edge(c, &c->borders[at].after, (est_edge){ before, 0 }));
+            EST_TRY(add_edge(p, &p->borders[at].after, (est_edge){ before, 0 }));
         } else {
             def->control[kept++] = before;
         }
@@ -420,43 +407,43 @@ static est_status find_control_borders(cut *c, est_node_def *def)
     return EST_OK;
 }
 
-/* Of the nodes that are in segments that change variables, together, or of all others. */
-static est_status find_borders_of(cut *c, const est_plan *plan, bool reading)
+/* For the nodes of reading segments, or for all others. */
+static est_status find_borders_of(partition *p, const est_order *order, bool reading)
 {
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        est_node_def *def = est_graph_node(c->graph, plan->order[k]);
-        int32_t       at  = c->segment[def->id];
+    for (int32_t k = 0; k < order->n; k++) {
+        est_node_def *def = est_graph_node(p->graph, order->nodes[k]);
+        int32_t       at  = p->segment[def->id];
 
-        if ((c->piece[def->id] == EST_READING) != reading) continue;
-        EST_TRY(find_data_borders(c, def));
-        EST_TRY(find_control_borders(c, def));
+        if ((p->piece[def->id] == EST_READING) != reading) continue;
+        EST_TRY(find_data_borders(p, def));
+        EST_TRY(find_control_borders(p, def));
         if (at >= 0 && (def->op->writes != 0 || def->n_out == 0)) {
-            EST_TRY(add_edge(c, &c->borders[at].targets, (est_edge){ def->id, 0 }));
+            EST_TRY(add_edge(p, &p->borders[at].targets, (est_edge){ def->id, 0 }));
         }
     }
     return EST_OK;
 }
 
-static est_status find_borders(cut *c)
+static est_status find_borders(partition *p)
 {
-    EST_TRY(find_borders_of(c, c->core, false));
-    EST_TRY(find_borders_of(c, &c->whole, true));
-    for (int i = 0; i < c->io->n_fetches; i++) {
-        const est_node *node = &c->io->fetches[i];
+    EST_TRY(find_borders_of(p, p->core, false));
+    EST_TRY(find_borders_of(p, &p->whole, true));
+    for (int i = 0; i < p->io->n_fetches; i++) {
+        const est_node *node = &p->io->fetches[i];
 
-        if (c->segment[node->id] < 0) continue;
-        EST_TRY(add_output(c, (est_edge){ node->id, node->output }));
+        if (p->segment[node->id] < 0) continue;
+        EST_TRY(add_output(p, (est_edge){ node->id, node->output }));
     }
-    for (int i = 0; i < c->io->n_targets; i++) {
-        int32_t id = c->io->targets[i].id;
+    for (int i = 0; i < p->io->n_targets; i++) {
+        int32_t id = p->io->targets[i].id;
 
-        if (c->segment[id] >= 0 && c->role[id] != EST_ROLE_UPDATE)
-            EST_TRY(add_edge(c, &c->borders[c->segment[id]].targets, (est_edge){ id, 0 }));
+        if (p->segment[id] >= 0 && p->role[id] != EST_ROLE_UPDATE)
+            EST_TRY(add_edge(p, &p->borders[p->segment[id]].targets, (est_edge){ id, 0 }));
     }
     return EST_OK;
 }
 
-/* Nodes made by passes may share a name; where graphs travel by name each needs its own. */
+/* Nodes made by passes may share a name, but a graph that is sent needs unique names. */
 static est_status name_apart(est_graph *graph)
 {
     est_map    names  = { 0 };
@@ -475,8 +462,8 @@ static est_status name_apart(est_graph *graph)
     return status;
 }
 
-/* Dynamic embeddings are made by the chief, with EstFillRowTable when it initializes them: the seed that their rows are drawn with
- * is its own, and all others go by the name (C5). Attributes are shared with the graph that this one is a copy of. */
+/* The chief creates dynamic embeddings, with EstFillRowTable. The seed of their rows is the chief's, and all others
+ * refer to them by name (C5). Attributes are copied because the original graph shares them. */
 static est_status hide_draws(est_graph *graph)
 {
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
@@ -499,244 +486,243 @@ static est_status hide_draws(est_graph *graph)
     return EST_OK;
 }
 
-static est_node *as_nodes(const cut *c, const edges *list)
+static est_node *as_nodes(const partition *p, const edges *list)
 {
-    est_node *nodes = est_arena_alloc(c->arena, sizeof *nodes * ((size_t)list->n + 1));
+    est_node *nodes = est_arena_alloc(p->arena, sizeof *nodes * ((size_t)list->n + 1));
 
     for (int32_t i = 0; i < list->n && nodes != NULL; i++) {
-        nodes[i] = (est_node){ c->graph, list->data[i].node, list->data[i].output };
+        nodes[i] = (est_node){ p->graph, list->data[i].node, list->data[i].output };
     }
     return nodes;
 }
 
-static est_status make_segment(cut *c, int at)
+static est_status make_segment(partition *p, int at)
 {
-    const border *b  = &c->borders[at];
-    est_io       *io = &c->segments[at].io;
+    const border *b  = &p->borders[at];
+    est_io       *io = &p->segments[at].io;
 
     *io = (est_io){
-        as_nodes(c, &b->in), as_nodes(c, &b->out), as_nodes(c, &b->targets), b->in.n, b->out.n, b->targets.n
+        as_nodes(p, &b->in), as_nodes(p, &b->out), as_nodes(p, &b->targets), b->in.n, b->out.n, b->targets.n
     };
     if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return est_no_memory();
-    if (c->sync_replicas && c->segments[at].writes) {
-        EST_TRY(est_core_extract(c->core, io, &c->segments[at].graph));
+    if (p->sync_replicas && p->segments[at].writes) {
+        EST_TRY(est_partition_extract(p->core, io, &p->segments[at].graph));
     } else {
-        EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
+        EST_TRY(est_pass_extract_in_order(&p->whole, io, &p->segments[at].graph));
     }
-    EST_TRY(hide_draws(c->segments[at].graph));
-    return name_apart(c->segments[at].graph);
+    EST_TRY(hide_draws(p->segments[at].graph));
+    return name_apart(p->segments[at].graph);
 }
 
-/* --- what stands for them here ------------------------------------------------------------------------------------ */
+/* --- start and finish nodes --------------------------------------------------------------------------------------- */
 
-static est_node here(const cut *c, est_edge edge)
+static est_node local_value(const partition *p, est_edge edge)
 {
-    int32_t from = c->segment[edge.node];
+    int32_t from = p->segment[edge.node];
 
-    if (from < 0) return (est_node){ c->graph, edge.node, edge.output };
-    return est_output(c->borders[from].finish, find_output(&c->borders[from], edge));
+    if (from < 0) return (est_node){ p->graph, edge.node, edge.output };
+    return est_output(p->borders[from].finish, find_output(&p->borders[from], edge));
 }
 
-static int32_t here_control(const cut *c, int32_t before)
+static int32_t local_control(const partition *p, int32_t before)
 {
-    return c->segment[before] < 0 ? before : c->borders[c->segment[before]].finish.id;
+    return p->segment[before] < 0 ? before : p->borders[p->segment[before]].finish.id;
 }
 
-static est_status name_end(const cut *c, est_node end, int at, const char *what)
+static est_status name_end(const partition *p, est_node end, int at, const char *what)
 {
-    const est_segment *segment   = &c->segments[at];
+    const est_segment *segment   = &p->segments[at];
     char               piece[24] = "", *name;
 
     if (segment->piece > 0) snprintf(piece, sizeof piece, "/piece_%d", segment->piece);
     if (segment->piece == EST_READING) snprintf(piece, sizeof piece, "/reading");
-    name = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d%s/%s",
-                            c->remote->ops->name(c->remote, segment->task), segment->phase, piece, what);
+    name = est_arena_printf(est_graph_arena(p->graph), "%s/phase_%d%s/%s",
+                            p->remote->ops->name(p->remote, segment->task), segment->phase, piece, what);
     if (name == NULL) return est_no_memory();
-    est_graph_node(c->graph, end.id)->name = name;
+    est_graph_node(p->graph, end.id)->name = name;
     return EST_OK;
 }
 
-/* What a segment is sent. */
+/* The inputs of a segment. */
 typedef struct sent {
     est_nodes in;
     est_i64s  types;
 } sent;
 
-static est_status find_sent(const cut *c, int at, sent *out)
+static est_status find_sent(const partition *p, int at, sent *out)
 {
-    const border *b     = &c->borders[at];
-    est_node     *in    = as_nodes(c, &b->in);
-    int64_t      *types = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->in.n + 1));
+    const border *b     = &p->borders[at];
+    est_node     *in    = as_nodes(p, &b->in);
+    int64_t      *types = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->in.n + 1));
 
     if (in == NULL || types == NULL) return est_no_memory();
     for (int32_t i = 0; i < b->in.n; i++) {
-        in[i]    = here(c, b->in.data[i]);
+        in[i]    = local_value(p, b->in.data[i]);
         types[i] = est_node_dtype(in[i]);
     }
     *out = (sent){ { in, b->in.n }, { types, b->in.n } };
     return EST_OK;
 }
 
-/* Behind all that the program does. */
-static int32_t last_place(const cut *c)
+/* The last place in the program. */
+static int32_t last_place(const partition *p)
 {
     int32_t last = 0;
 
-    for (int32_t id = 0; id < c->n; id++) {
-        if (node_of(c, id)->order > last) last = node_of(c, id)->order;
+    for (int32_t id = 0; id < p->n; id++) {
+        if (node_of(p, id)->order > last) last = node_of(p, id)->order;
     }
     return last;
 }
 
-/* Whether segment `at` waits for segment i, which is before it: C2, C6. */
-static bool waits_for(const cut *c, int at, int i)
+/* Whether segment `at` waits for the earlier segment i (C2, C6). */
+static bool waits_for(const partition *p, int at, int i)
 {
-    return c->segments[i].task == c->segments[at].task || (c->segments[at].late && !c->segments[i].late);
+    return p->segments[i].task == p->segments[at].task || (p->segments[at].late && !p->segments[i].late);
 }
 
-static est_status add_start(cut *c, int at, const sent *s)
+static est_status add_start(partition *p, int at, const sent *s)
 {
-    border  *b     = &c->borders[at];
-    est_node start = est_build(c->graph, &est_op_start, s->in,
+    border  *b     = &p->borders[at];
+    est_node start = est_build(p->graph, &est_op_start, s->in,
                                EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
 
     for (int32_t i = 0; i < b->after.n; i++) {
-        start = est_after(start, (est_node){ c->graph, here_control(c, b->after.data[i].node), 0 });
+        start = est_after(start, (est_node){ p->graph, local_control(p, b->after.data[i].node), 0 });
     }
     for (int i = 0; i < at; i++) {
-        if (!waits_for(c, at, i)) continue;
-        start = est_after(start, are_beside(c, i, at) ? c->borders[i].start : c->borders[i].finish);
+        if (!waits_for(p, at, i)) continue;
+        start = est_after(start, are_beside(p, i, at) ? p->borders[i].start : p->borders[i].finish);
     }
-    EST_TRY(est_graph_status(c->graph));
-    /* as soon as it can; what is late waits for others, so what can be done here comes first */
-    est_graph_node(c->graph, start.id)->order = c->segments[at].late ? last_place(c) : 0;
+    EST_TRY(est_graph_status(p->graph));
+    /* as soon as possible; a late one waits for others, so local work comes first */
+    est_graph_node(p->graph, start.id)->order = p->segments[at].late ? last_place(p) : 0;
     b->start                                  = start;
-    return name_end(c, start, at, "start");
+    return name_end(p, start, at, "start");
 }
 
-static est_status add_finish(cut *c, int at, const sent *s)
+static est_status add_finish(partition *p, int at, const sent *s)
 {
-    border    *b      = &c->borders[at];
-    int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
-    est_shape *shapes = est_arena_alloc(c->arena, sizeof *shapes * ((size_t)b->out.n + 1));
+    border    *b      = &p->borders[at];
+    int64_t   *types  = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->out.n + 1));
+    est_shape *shapes = est_arena_alloc(p->arena, sizeof *shapes * ((size_t)b->out.n + 1));
 
     if (types == NULL || shapes == NULL) return est_no_memory();
     for (int32_t i = 0; i < b->out.n; i++) {
-        const est_node_def *def = node_of(c, b->out.data[i].node);
+        const est_node_def *def = node_of(p, b->out.data[i].node);
 
         types[i]  = def->dtype[b->out.data[i].output];
         shapes[i] = def->shape[b->out.data[i].output];
     }
     b->finish = est_build(
-        c->graph, &est_op_finish, s->in,
+        p->graph, &est_op_finish, s->in,
         EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->out.n }),
                   est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }), est_attr_int("segment", at)));
     b->finish = est_after(b->finish, b->start);
     for (int i = 0; i < at; i++) { /* C2 */
-        if (are_beside(c, i, at)) b->finish = est_after(b->finish, c->borders[i].finish);
+        if (are_beside(p, i, at)) b->finish = est_after(b->finish, p->borders[i].finish);
     }
-    EST_TRY(est_graph_status(c->graph));
-    est_graph_node(c->graph, b->finish.id)->order = last_place(c); /* until somebody needs it */
-    return name_end(c, b->finish, at, "finish");
+    EST_TRY(est_graph_status(p->graph));
+    est_graph_node(p->graph, b->finish.id)->order = last_place(p); /* moved up to its first user by need_finish */
+    return name_end(p, b->finish, at, "finish");
 }
 
-/* It is waited for only when something here needs it. */
-static void needed_by(const cut *c, int32_t finish, const est_node_def *user)
+/* Moves the finish of a segment up to its first user here. */
+static void need_finish(const partition *p, int32_t finish, const est_node_def *user)
 {
-    est_node_def *def = est_graph_node(c->graph, finish);
+    est_node_def *def = est_graph_node(p->graph, finish);
 
     if (user->order < def->order) def->order = user->order;
 }
 
-static void redirect(const cut *c)
+static void redirect(const partition *p)
 {
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+    for (int32_t k = 0; k < p->whole.n; k++) {
+        est_node_def *def = est_graph_node(p->graph, p->whole.nodes[k]);
 
-        if (c->segment[def->id] >= 0) continue;
+        if (p->segment[def->id] >= 0) continue;
         for (int32_t i = 0; i < def->n_in; i++) {
             est_node now;
 
-            if (c->segment[def->in[i].node] < 0) continue;
-            now        = here(c, def->in[i]);
+            if (p->segment[def->in[i].node] < 0) continue;
+            now        = local_value(p, def->in[i]);
             def->in[i] = (est_edge){ now.id, now.output };
-            needed_by(c, now.id, def);
+            need_finish(p, now.id, def);
         }
         for (int32_t i = 0; i < def->n_control; i++) {
-            if (c->segment[def->control[i]] < 0) continue;
-            def->control[i] = here_control(c, def->control[i]);
-            needed_by(c, def->control[i], def);
+            if (p->segment[def->control[i]] < 0) continue;
+            def->control[i] = local_control(p, def->control[i]);
+            need_finish(p, def->control[i], def);
         }
     }
-    for (int i = 0; i < c->io->n_fetches; i++) {
-        est_node *node = &c->io->fetches[i];
+    for (int i = 0; i < p->io->n_fetches; i++) {
+        est_node *node = &p->io->fetches[i];
 
-        if (c->segment[node->id] >= 0) *node = here(c, (est_edge){ node->id, node->output });
+        if (p->segment[node->id] >= 0) *node = local_value(p, (est_edge){ node->id, node->output });
     }
-    for (int i = 0; i < c->io->n_targets; i++) {
-        c->io->targets[i] = (est_node){ c->graph, here_control(c, c->io->targets[i].id), 0 };
+    for (int i = 0; i < p->io->n_targets; i++) {
+        p->io->targets[i] = (est_node){ p->graph, local_control(p, p->io->targets[i].id), 0 };
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
-static est_status make_cut(cut *c)
+static est_status make_partition(partition *p)
 {
-    EST_TRY(flatten_groups(c));
-    EST_TRY(est_plan_order(&c->whole));
-    EST_TRY(link_edges(c, &c->whole, &c->in_whole));
-    c->core          = &c->whole;
-    c->in_core       = c->in_whole;
-    c->sync_replicas = c->remote->sync_replicas && find_count(c) >= 0;
-    if (c->sync_replicas) {
-        EST_TRY(est_core_order(&c->whole, &c->apart));
-        c->core = &c->apart;
-        EST_TRY(link_edges(c, c->core, &c->in_core));
-        est_core_roles(&c->whole, &c->in_whole, c->core, c->role);
+    EST_TRY(flatten_groups(p));
+    EST_TRY(est_order_make(p->graph, p->io, p->arena, &p->whole));
+    EST_TRY(est_order_incoming(&p->whole, p->arena, &p->in_whole));
+    p->core          = &p->whole;
+    p->in_core       = p->in_whole;
+    p->sync_replicas = p->remote->sync_replicas && find_count(p) >= 0;
+    if (p->sync_replicas) {
+        EST_TRY(est_partition_core(&p->whole, p->arena, &p->apart));
+        p->core = &p->apart;
+        EST_TRY(est_order_incoming(p->core, p->arena, &p->in_core));
+        est_partition_roles(&p->whole, &p->in_whole, p->core, p->role);
     }
-    EST_TRY(est_cut_tasks(&(est_placed){ c->graph, c->io, c->store, c->remote, &c->whole, c->n }, !c->sync_replicas,
-                          c->arena, c->task));
-    assign_phases(c);
-    EST_TRY(assign_pieces(c));
-    EST_TRY(list_segments(c));
-    if (c->n_segments == 0) return EST_OK;
-    mark_training(c);
-    EST_TRY(find_borders(c));
-    for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
-    for (int i = 0; i < c->n_segments; i++) {
+    EST_TRY(est_partition_place(&(est_partition_step){ p->graph, p->io, p->store, p->remote, &p->whole, p->n },
+                                !p->sync_replicas, p->arena, p->task));
+    assign_phases(p);
+    EST_TRY(assign_pieces(p));
+    EST_TRY(list_segments(p));
+    if (p->n_segments == 0) return EST_OK;
+    mark_training(p);
+    EST_TRY(find_borders(p));
+    for (int i = 0; i < p->n_segments; i++) EST_TRY(make_segment(p, i));
+    for (int i = 0; i < p->n_segments; i++) {
         sent s;
 
-        EST_TRY(find_sent(c, i, &s));
-        EST_TRY(add_start(c, i, &s));
-        EST_TRY(add_finish(c, i, &s));
+        EST_TRY(find_sent(p, i, &s));
+        EST_TRY(add_start(p, i, &s));
+        EST_TRY(add_finish(p, i, &s));
     }
-    redirect(c);
+    redirect(p);
     return EST_OK;
 }
 
 est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store, const est_remote *remote,
                               est_arena *arena, est_segment **segments, int *n_segments)
 {
-    cut c = { .graph = graph, .io = io, .store = store, .remote = remote, .arena = arena, .n = est_graph_size(graph) };
-    size_t     n = (size_t)c.n + 1;
+    partition p = {
+        .graph = graph, .io = io, .store = store, .remote = remote, .arena = arena, .n = est_graph_size(graph)
+    };
+    size_t     n = (size_t)p.n + 1;
     est_status status;
 
-    c.whole   = (est_plan){ .graph = graph, .io = *io, .arena = arena };
-    c.task    = est_arena_alloc(arena, sizeof *c.task * n);
-    c.phase   = est_arena_alloc(arena, sizeof *c.phase * n);
-    c.piece   = est_arena_alloc(arena, sizeof *c.piece * n);
-    c.segment = est_arena_alloc(arena, sizeof *c.segment * n);
-    c.role    = est_arena_alloc(arena, sizeof *c.role * n);
-    status    = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL && c.role != NULL
-                    ? make_cut(&c)
+    p.task    = est_arena_alloc(arena, sizeof *p.task * n);
+    p.phase   = est_arena_alloc(arena, sizeof *p.phase * n);
+    p.piece   = est_arena_alloc(arena, sizeof *p.piece * n);
+    p.segment = est_arena_alloc(arena, sizeof *p.segment * n);
+    p.role    = est_arena_alloc(arena, sizeof *p.role * n);
+    status    = p.task != NULL && p.phase != NULL && p.piece != NULL && p.segment != NULL && p.role != NULL
+                    ? make_partition(&p)
                     : est_no_memory();
-    est_free(c.whole.edge_from);
-    est_free(c.whole.edge_to);
-    est_free(c.apart.edge_from);
-    est_free(c.apart.edge_to);
-    for (int i = 0; i < c.n_segments && status != EST_OK; i++) est_graph_free(c.segments[i].graph);
+    est_order_clear(&p.whole);
+    est_order_clear(&p.apart);
+    for (int i = 0; i < p.n_segments && status != EST_OK; i++) est_graph_free(p.segments[i].graph);
     EST_TRY(status);
-    *segments   = c.segments;
-    *n_segments = c.n_segments;
+    *segments   = p.segments;
+    *n_segments = p.n_segments;
     return EST_OK;
 }

@@ -21,13 +21,33 @@ typedef struct est_io {
  * name the copies. The original must outlive the copy. A placeholder that is needed but not fed is an error. */
 EST_MUST_CHECK est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out);
 
-/* The same of a private graph, whose ids are no order: `order` lists its nodes, inputs before their users. */
-EST_MUST_CHECK est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const int32_t *order,
-                                                    int32_t n_order, est_graph **out);
+/* The order in which the nodes of a graph run, and the edges that it follows from: data, control and hazards of
+ * variables. */
+typedef struct est_order {
+    est_graph *graph;
+    int32_t   *nodes; /* [n]: ids; in the arena */
+    int32_t    n;
+    int32_t   *edge_from, *edge_to; /* [n_edges] */
+    int32_t    n_edges;
+} est_order;
 
-/* Replaces results by others in a private graph. It knows the users of every node, so that a replacement costs as much as
- * the node has users, whatever the size of the graph. Nodes may be added meanwhile; their inputs and control edges are
- * complete before the next replacement. Zeroed but for graph and io, it is ready to use. */
+/* Orders the nodes that `io` needs (runtime/order.c). Cleared by est_order_clear, also after a failure. */
+EST_MUST_CHECK est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, est_order *out);
+void                      est_order_clear(est_order *order);
+
+/* The edges into each node: node i waits for from[first[i]] to from[first[i + 1] - 1]. In the arena. */
+typedef struct est_incoming {
+    int32_t *first, *from;
+} est_incoming;
+
+EST_MUST_CHECK est_status est_order_incoming(const est_order *order, est_arena *arena, est_incoming *out);
+
+/* est_pass_extract of a private graph, whose ids are no topological order. */
+EST_MUST_CHECK est_status est_pass_extract_in_order(const est_order *order, est_io *io, est_graph **out);
+
+/* Replaces results by others in a private graph. It knows the users of every node, so that a replacement costs as much
+ * as the node has users, whatever the size of the graph. Nodes may be added meanwhile; their inputs and control edges
+ * are complete before the next replacement. Zeroed but for graph and io, it is ready to use. */
 typedef struct est_rewriter {
     est_graph           *graph;
     est_io              *io;
@@ -40,8 +60,8 @@ typedef struct est_rewriter {
 EST_MUST_CHECK est_status est_rewriter_replace(est_rewriter *r, est_edge from, est_edge to);
 void                      est_rewriter_clear(est_rewriter *r);
 
-/* Merges equal operations on equal inputs. apart: what updates need is not merged into what they do not need and was made before,
- * so that neither it nor its place depends on what else is fetched. */
+/* Merges equal operations on equal inputs. apart: a node that updates need is not merged into an earlier one that they
+ * do not need, so that the core of the step does not depend on what else is fetched (C5 in partition.c). */
 EST_MUST_CHECK est_status est_pass_merge(est_graph *graph, est_io *io, bool apart);
 
 /* Makes one operation of chains that would cross memory more often than they need (runtime/fuse.c). */

@@ -122,7 +122,7 @@ static const char *text_of(const placing *p, int task)
     return task < 0 ? "this task" : p->remote->ops->name(p->remote, task);
 }
 
-/* --- what is known ---------------------------------------------------------------------------------------------------- */
+/* --- what is known ------------------------------------------------------------------------------------------------ */
 
 static est_status settle(const placing *p, int32_t handle, int task)
 {
@@ -213,7 +213,7 @@ static est_status settle_known(const placing *p)
     return EST_OK;
 }
 
-/* --- what is spread --------------------------------------------------------------------------------------------------- */
+/* --- what is spread ----------------------------------------------------------------------------------------------- */
 
 static bool has_same_rows(const est_node_def *a, const est_node_def *b)
 {
@@ -290,7 +290,7 @@ static est_status spread(const placing *p, size_t *pieces)
     return EST_OK;
 }
 
-/* --- by size ---------------------------------------------------------------------------------------------------------- */
+/* --- by size ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t bytes_of(const est_node_def *def, int n_shards, int shard)
 {
@@ -376,7 +376,7 @@ static void link_sets(const placing *p, int32_t *last)
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static est_status add_to_store(const placing *p)
 {

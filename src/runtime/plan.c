@@ -18,14 +18,15 @@ est_status est_item_failed(const est_item *item, est_status status)
     return est_fail_context(status, "%s", est_node_text(item->call.node, text));
 }
 
-/* --- building -------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 static est_status make_arrays(est_plan *plan)
 {
     size_t n_nodes = (size_t)est_graph_size(plan->graph) + 1, n_items = (size_t)plan->n_items + 1, n_views;
 
     plan->n_views = 0;
-    for (int32_t k = 0; k < plan->n_items; k++) plan->n_views += est_graph_node(plan->graph, plan->order[k])->n_out;
+    for (int32_t k = 0; k < plan->n_items; k++)
+        plan->n_views += est_graph_node(plan->graph, plan->order.nodes[k])->n_out;
     n_views         = (size_t)plan->n_views + 1;
     plan->items     = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
     plan->steps     = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
@@ -56,7 +57,7 @@ static est_view *view_of(const est_plan *plan, est_edge edge)
 
 static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
 {
-    const est_node_def *def  = est_graph_node(plan->graph, plan->order[k]);
+    const est_node_def *def  = est_graph_node(plan->graph, plan->order.nodes[k]);
     est_item           *item = &plan->items[k];
     size_t              n_in = (size_t)def->n_in + 1, n_out = (size_t)def->n_out + 1;
     est_view          **in = est_arena_alloc(plan->arena, sizeof(est_view *) * n_in);
@@ -94,7 +95,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
     return EST_OK;
 }
 
-/* --- where sources come from ------------------------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------------------------------------ */
 
 static est_status bind_variable(est_plan *plan, est_item *item, est_store *store)
 {
@@ -102,7 +103,7 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     est_var            *var;
 
     EST_TRY(est_store_variable(store, def, &var));
-    assert(!var->elsewhere); /* the cut leaves no handle of it */
+    assert(!var->elsewhere); /* the partition leaves no handle of it */
     plan->views[item->first_view].data  = var;
     plan->views[item->first_view].shape = var->value.shape;
     return EST_OK;
@@ -135,9 +136,9 @@ static est_status bind_sources(est_plan *plan, est_store *store)
     return EST_OK;
 }
 
-/* --- other tasks ------------------------------------------------------------------------------------------------- */
+/* --- other tasks -------------------------------------------------------------------------------------------------- */
 
-static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
+static est_status partition_graph(est_plan *plan, est_store *store, est_remote *remote)
 {
     EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
     EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
@@ -172,7 +173,7 @@ static void leave_tasks(est_plan *plan)
     }
 }
 
-/* --- aliases ----------------------------------------------------------------------------------------------------- */
+/* --- aliases ------------------------------------------------------------------------------------------------------ */
 
 static est_status copy_input(est_call *c)
 {
@@ -308,7 +309,7 @@ static void list_followers(est_plan *plan)
     }
 }
 
-/* --- what must run ----------------------------------------------------------------------------------------------- */
+/* --- what must run ------------------------------------------------------------------------------------------------ */
 
 static void need_inputs(est_plan *plan, const est_item *item)
 {
@@ -403,8 +404,8 @@ static est_status follow_accesses(est_plan *plan)
     return status;
 }
 
-/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once, which
- * does nothing. */
+/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once,
+ * which does nothing. */
 static est_status list_row_tables(est_plan *plan)
 {
     plan->row_tables = est_arena_alloc(plan->arena, sizeof *plan->row_tables * ((size_t)plan->n_items + 1));
@@ -508,7 +509,7 @@ est_status est_plan_choose_kernels(est_plan *plan)
     return EST_OK;
 }
 
-/* --- the plan's life --------------------------------------------------------------------------------------------- */
+/* --- create and free ---------------------------------------------------------------------------------------------- */
 
 static est_status copy_io(est_arena *arena, const est_io *from, est_io *to)
 {
@@ -529,16 +530,17 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     int32_t view = 0;
 
     EST_TRY(copy_io(plan->arena, io, &plan->io));
-    if (options->communicator != NULL) EST_TRY(est_reduce_unhide(graph, &plan->io, plan->arena));
+    if (options->communicator != NULL) EST_TRY(est_reduce_add_targets(graph, &plan->io, plan->arena));
     EST_TRY(est_pass_extract(graph, &plan->io, &plan->graph));
     if (options->passes) {
         EST_TRY(est_pass_merge(plan->graph, &plan->io, options->remote != NULL && options->remote->sync_replicas));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
-    if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
+    if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options->remote));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
-    EST_TRY(est_plan_order(plan));
+    EST_TRY(est_order_make(plan->graph, &plan->io, plan->arena, &plan->order));
+    plan->n_items = plan->order.n;
     EST_TRY(make_arrays(plan));
     for (int32_t k = 0; k < plan->n_items; k++) {
         EST_TRY(make_item(plan, k, view));
@@ -587,8 +589,7 @@ void est_plan_free(est_plan *plan)
     est_exchange_free(plan->exchange);
     est_plan_free_buffers(plan);
     est_trace_free(plan->trace);
-    est_free(plan->edge_from);
-    est_free(plan->edge_to);
+    est_order_clear(&plan->order);
     est_graph_free(plan->graph);
     est_arena_free(plan->arena);
     est_free(plan);

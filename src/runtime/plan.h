@@ -3,13 +3,13 @@
  * A plan: everything about a step that can be decided before it runs.
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
- *   partition.c     what other tasks run of it
- *   reduce_packs.c  what is reduced across workers
- *   order.c         in which order nodes run, variables' hazards included
- *   plan.c          one item per node: its kernel, its views, where its inputs come from
- *   plan_stages.c   which small items that do not depend on each other share the threads
- *   layout.c        sizes, lifetimes, one slab for all intermediate results
- *   execute.c       a step: check feeds, follow changed shapes, call kernels in order
+^ *   reduce_packs.c  exchanges with other workers
+ *   partition.c  segments that other tasks run
+ *   order.c      the order of the nodes, including hazards of variables
+ *   plan.c       one item per node: its kernel, its views, the sources of its inputs
+ *   waves.c      independent small items share the threads
+ *   layout.c     sizes, lifetimes, one slab for all intermediate results
+ *   execute.c    a step: check feeds, follow changed shapes, call kernels in order
  *
  * Invariants, cited as P1.. in the code:
  *   P1  Memory of a slab buffer is used by one value at a time: the buffers of two values overlap only if the last use
@@ -19,13 +19,14 @@
  *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
  *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
- *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
+ *   P5  Items of a wave run at the same time, in lanes. Items of different lanes touch no memory that one of them
+ *       writes.
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
  *       tables are drawn where they stay.
- *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they touch;
- *       of what any other op touches, all rows were drawn before the first run.
- *   P8  A run announces variables that it changes as a whole before any item runs: the new value may be made in their memory
- *       (P6). Snapshots of them (kernels/copy_on_write.h) keep what they had. */
+ *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they
+ *       touch; of what any other op touches, all rows were drawn before the first run.
+ *   P8  A run announces variables that it changes as a whole before any item runs: the new value may be made in their
+ *       memory (P6). Snapshots of them (kernels/copy_on_write.h) keep what they had. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -46,7 +47,7 @@ typedef struct est_buffer {
     size_t  bytes;       /* capacity */
     size_t  offset;      /* SLAB */
     void   *data;        /* all others */
-    int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
+    int32_t first, last; /* items between which its bytes are taken, lanes of a wave counted as one moment */
     int32_t last_use;    /* the item that looks at it last */
     int32_t views;       /* the first of the views that share it, as est_slot.next goes on */
 } est_buffer;
@@ -71,11 +72,11 @@ typedef struct est_item {
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
-typedef struct est_plan_stage {
+typedef struct est_plan_wave {
     int32_t  first, end; /* in est_plan.steps; lanes lie one after the other there */
     int32_t  n_lanes;    /* 1: run here and now */
     int32_t *lane_end;   /* [n_lanes], in est_plan.steps */
-} est_plan_stage;
+} est_plan_wave;
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
@@ -99,10 +100,8 @@ typedef struct est_plan {
     const est_device *device; /* whose memory the slab is */
     est_pool         *pool;
     est_arena        *arena;
-    int32_t          *order;               /* node ids in the order they run */
-    int32_t          *edge_from, *edge_to; /* what comes before what: data, control and hazards of variables */
-    int32_t           n_edges;
-    int32_t           n_items;
+    est_order         order;
+    int32_t           n_items; /* as many as the order has nodes */
     est_item         *items;   /* in that order */
     int32_t          *item_of; /* node id -> item, -1: not in the plan */
     int32_t           n_views;
@@ -111,10 +110,10 @@ typedef struct est_plan {
     int32_t          *steps; /* items that a run must visit: those that run or are dynamic */
     int32_t           n_steps;
     int32_t          *step_of; /* item -> its place in steps, -1: none */
-    est_plan_stage   *stages;
-    int32_t           n_stages;
-    int32_t          *stage_of;    /* item -> stage, -1: none */
-    est_error        *lane_errors; /* as many as a stage has lanes at most */
+    est_plan_wave    *waves;
+    int32_t           n_waves;
+    int32_t          *wave_of;     /* item -> wave, -1: none */
+    est_error        *lane_errors; /* as many as a wave has lanes at most */
     int32_t          *followers;   /* views that alias a feed or what is lent: their address changes with it */
     int32_t           n_followers;
     int32_t           n_buffers;
@@ -129,7 +128,8 @@ typedef struct est_plan {
     int       n_vars;
     est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
     int       n_whole;
-    /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a run. */
+    /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a
+     * run. */
     est_var           **changed;
     int                 n_changed;
     bool                vars_ready; /* all of them are */
@@ -137,10 +137,10 @@ typedef struct est_plan {
     int                 n_row_tables;
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
-    est_segment        *segments; /* what other tasks run of it, in the arena */
+    est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
-    est_exchange       *exchange; /* what meets the values of other workers; NULL: nothing */
+    est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
     uint64_t            run_seed;
     est_trace          *trace; /* NULL: never recorded */
@@ -152,8 +152,8 @@ typedef struct est_plan_options {
     est_pool         *pool;
     bool              passes;
     bool              check_numerics;
-    est_remote       *remote;       /* who else runs parts of it; NULL: nobody */
-    est_communicator *communicator; /* whose values meet those of the step; NULL: nobody's */
+    est_remote       *remote;       /* other tasks that run segments; NULL: none */
+    est_communicator *communicator; /* other workers of the step; NULL: none */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */
@@ -170,15 +170,13 @@ EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *
 /* Result i of the last run. */
 const est_view *est_plan_fetch(const est_plan *plan, int i); /* NULL: there is no such one */
 
-/* --- between the files of the plan --- */
+/* --- between the files of the plan -------------------------------------------------------------------------------- */
 
-EST_MUST_CHECK est_status est_plan_order(est_plan *plan);
-
-/* Follows the fed shapes through the plan and lays memory out anew if something no longer fits. */
+/* Follows the fed shapes through the plan and lays memory out again if something no longer fits. */
 EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);
 
 /* Gathers small items that do not depend on each other into lanes (P5). After kernels are chosen, before layout. */
-EST_MUST_CHECK est_status est_plan_stages(est_plan *plan);
+EST_MUST_CHECK est_status est_plan_waves(est_plan *plan);
 
 /* Picks the first kernel of each op that accepts the shapes of the first step. */
 EST_MUST_CHECK est_status est_plan_choose_kernels(est_plan *plan);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the values of a step meet those of other workers.
+ * The pass that reduces and gathers values of a step across workers.
  *
  *   EstReduce(value, weight) ...      ->  EstReduceBegin(values, weights), once a pack, and EstReduceEnd for all of them
  *   EstReduceRows(indices, values, w) ->  EstRowsBegin of all in a pack of rows, and an EstRowsEnd for each
  *   EstGather(value)                  ->  EstGatherBegin(value), EstGatherEnd
  *
- * Packs are filled in the order in which the program makes the values, so the gradients of the last layer, which are there
- * first, travel first. Each begins as soon as its last value is there and after the one before it, so that all workers begin them in
- * one order. The ends come last: a value that depends on a reduced one meets at the next level, whose packs follow those of this.
+ * Packs are filled in the order in which the program makes the values, so the gradients of the last layer, which are
+ * ready first, are sent first. A pack begins as soon as its last value is computed and the pack before it has begun, so
+ * that all workers begin them in one order. The ends come last: a value that depends on a reduced one is reduced at the
+ * next level, whose packs follow those of this one.
  *
- *   R1  The operations begun in a step, and what is in them, follow from the program and not from what else a worker fetches,
- *       nor from what it feeds: levels and weights are those of the program, before feeds cut it and before passes.
- *   R2  What writes a variable runs after all ends, unless an end waits for it.
- */
+ *   R1  The operations of a step, and their contents, depend on the program alone, not on what else a worker fetches or
+ *       feeds: levels and weights are those of the program, before feeds cut it and before passes.
+ *   R2  A node that writes a variable runs after all ends, unless an end waits for it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,11 +22,11 @@
 #include "runtime/plan.h"
 #include "tensor/shape.h"
 
-/* --- what is to meet --------------------------------------------------------------------------------------------------- */
+/* --- sites -------------------------------------------------------------------------------------------------------- */
 
 typedef enum site_kind { SITE_VALUE, SITE_ROWS, SITE_GATHER } site_kind;
 
-/* An operation that is to be replaced. */
+/* An operation to replace. */
 typedef struct site {
     site_kind kind;
     int32_t   id;
@@ -34,7 +34,7 @@ typedef struct site {
     int64_t   made;
 } site;
 
-/* A pack that is being filled: its sites, and its weights: where the step makes them, and where the program does (R1). */
+/* A pack that is being filled: its sites, and its weights, as edges of the step and of the program (R1). */
 typedef struct filling {
     int      *sites; /* [n_sites]: numbers in builder.sites */
     int       n_sites, n_weights;
@@ -44,7 +44,7 @@ typedef struct filling {
     est_dtype dtype;
 } filling;
 
-/* The same of rows; there is one at a time. */
+/* The same for rows; one at a time. */
 typedef struct row_filling {
     int   *sites;
     int    n;
@@ -53,11 +53,11 @@ typedef struct row_filling {
 
 typedef struct builder {
     est_graph       *graph;
-    const est_graph *program; /* what the graph is a part of */
+    const est_graph *program; /* that the graph was extracted from */
     est_rewriter     rewriter;
     est_arena       *arena;
     est_exchange    *x;
-    int32_t          n;     /* nodes before anything was built */
+    int32_t          n;     /* nodes before the pass */
     int32_t          last;  /* the last place in the program */
     int32_t         *depth; /* per node of the program: how many levels it waits for */
     bool            *early; /* per node: an end waits for it */
@@ -65,8 +65,8 @@ typedef struct builder {
     int              n_sites;
     filling         *fillings; /* as x->packs */
     row_filling      row_filling;
-    est_node         begun; /* the begin before; EST_NO_NODE: none */
-    est_node        *ends;  /* [n_ends]: all of them */
+    est_node         begun; /* the previous begin; EST_NO_NODE: none */
+    est_node        *ends;  /* [n_ends] */
     int              n_ends;
 } builder;
 
@@ -82,8 +82,7 @@ static const est_node_def *node_of(const builder *b, int32_t id)
     return est_graph_node(b->graph, id);
 }
 
-/* Per node of a program, whose ids are an order: how many levels it waits for. A site comes after the sites that its inputs
- * depend on. */
+/* Per node of a program, whose ids are a topological order: how many levels it waits for. */
 static void find_depths(const est_graph *program, int32_t *depth)
 {
     for (int32_t id = 0; id < est_graph_size(program); id++) {
@@ -100,10 +99,10 @@ static void find_depths(const est_graph *program, int32_t *depth)
     }
 }
 
-static void find_sites(builder *b, const est_plan *whole)
+static void find_sites(builder *b, const est_order *order)
 {
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        const est_node_def *def = node_of(b, whole->order[k]);
+    for (int32_t k = 0; k < order->n; k++) {
+        const est_node_def *def = node_of(b, order->nodes[k]);
         site_kind           kind;
 
         if (def->order > b->last) b->last = def->order;
@@ -113,7 +112,7 @@ static void find_sites(builder *b, const est_plan *whole)
     }
 }
 
-/* R1. Sites are few and nearly sorted. */
+/* Keeps R1. Sites are few and nearly sorted. */
 static void sort_sites(builder *b)
 {
     for (int i = 1; i < b->n_sites; i++) {
@@ -133,12 +132,12 @@ static void sort_sites(builder *b)
     }
 }
 
-/* What sites wait for. */
-static void mark_early(builder *b, const est_plan *whole)
+/* Marks the sites, and all nodes that they wait for. */
+static void mark_early(builder *b, const est_order *order)
 {
     for (int i = 0; i < b->n_sites; i++) b->early[b->sites[i].id] = true;
-    for (int32_t k = whole->n_items - 1; k >= 0; k--) {
-        const est_node_def *def = node_of(b, whole->order[k]);
+    for (int32_t k = order->n - 1; k >= 0; k--) {
+        const est_node_def *def = node_of(b, order->nodes[k]);
 
         if (!b->early[def->id]) continue;
         for (int32_t i = 0; i < def->n_in; i++) b->early[def->in[i].node] = true;
@@ -146,7 +145,7 @@ static void mark_early(builder *b, const est_plan *whole)
     }
 }
 
-/* --- packs that are filled ---------------------------------------------------------------------------------------------- */
+/* --- packs -------------------------------------------------------------------------------------------------------- */
 
 static filling *open_filling(builder *b, int first, est_dtype dtype)
 {
@@ -184,7 +183,7 @@ static int add_weight(const builder *b, filling *f, const est_node_def *def)
     return f->n_weights++;
 }
 
-/* As the program knows the shape (R1). Unknown dimensions count as nothing: the pack is closed by what is known. */
+/* By the shape in the program (R1). A shape with unknown dimensions counts as empty. */
 static size_t bytes_of(const est_node_def *def)
 {
     int64_t count = est_shape_count(&def->shape[0]);
@@ -192,7 +191,7 @@ static size_t bytes_of(const est_node_def *def)
     return count > 0 ? (size_t)count * est_dtype_size(def->dtype[0]) : 0;
 }
 
-/* The same of rows, whose number the result does not tell: of what they are made of in the program. */
+/* The same for rows, by the inputs: the result does not have their number. */
 static size_t bytes_of_rows(const builder *b, const est_node_def *def)
 {
     const est_node_def *made  = est_graph_node(b->program, def->order);
@@ -257,7 +256,7 @@ static bool is_distinct(const builder *b, est_edge indices)
     return (node_of(b, indices.node)->op->distinct >> indices.output & 1u) != 0;
 }
 
-/* Rows that are made one after the other leave together: a table's alone are few bytes, and a message costs as many. */
+/* Rows of consecutive tables are sent as one: those of one table are often smaller than the overhead of a message. */
 static est_status close_rows(builder *b)
 {
     row_filling   *r = &b->row_filling;
@@ -301,7 +300,7 @@ static est_status add_value(builder *b, int first_pack, int number)
     return f->bytes > pack_limit(b) ? close_filling(b, f) : EST_OK;
 }
 
-/* The weight of rows is in a pack, too: one that has it, or that is still open. */
+/* The weight of rows is summed in a pack of values: one that has it, or one that is still open. */
 static est_status add_rows(builder *b, int first_pack, int number)
 {
     const est_node_def *def = node_of(b, b->sites[number].id);
@@ -309,7 +308,7 @@ static est_status add_rows(builder *b, int first_pack, int number)
     row_filling        *r   = &b->row_filling;
 
     for (int i = first_pack; i < b->x->n_packs && f == NULL; i++) {
-        if (b->fillings[i].dtype == EST_I64) continue; /* its totals are of workers, not of examples */
+        if (b->fillings[i].dtype == EST_I64) continue; /* its totals count workers, not examples */
         if (find_weight(b, &b->fillings[i], def) >= 0) f = &b->fillings[i];
     }
     if (f == NULL) f = open_filling(b, first_pack, EST_F32);
@@ -324,7 +323,7 @@ static est_status add_rows(builder *b, int first_pack, int number)
     return r->bytes > pack_limit(b) ? close_rows(b) : EST_OK;
 }
 
-static est_status add_gathering(builder *b, const site *s)
+static est_status add_gather(builder *b, const site *s)
 {
     int number = b->x->n_gatherings++;
 
@@ -333,9 +332,9 @@ static est_status add_gathering(builder *b, const site *s)
                                     EST_ATTRS(est_attr_int("at", number))));
 }
 
-/* --- ends -------------------------------------------------------------------------------------------------------------- */
+/* --- ends --------------------------------------------------------------------------------------------------------- */
 
-/* An end waits for all begins up to now, and comes last. */
+/* An end waits for all begins so far, and comes last. */
 static est_status end_next(builder *b, est_node end)
 {
     end = est_after(end, b->begun);
@@ -388,7 +387,7 @@ static est_status end_site(builder *b, const site *s, int number, est_node packs
                                   ? est_build2(&est_op_rows_end, as_node(b, def->in[0]), as_node(b, def->in[1]), at)
                                   : est_build1(&est_op_gather_end, as_node(b, def->in[0]), at);
 
-    if (packs.graph != NULL) end = est_after(end, packs); /* which know the weights */
+    if (packs.graph != NULL) end = est_after(end, packs); /* which has the weights */
     EST_TRY(end_next(b, end));
     for (int i = 0; i < def->n_out; i++) {
         EST_TRY(est_rewriter_replace(&b->rewriter, (est_edge){ s->id, i }, (est_edge){ end.id, i }));
@@ -396,9 +395,9 @@ static est_status end_site(builder *b, const site *s, int number, est_node packs
     return EST_OK;
 }
 
-/* --- levels ------------------------------------------------------------------------------------------------------------- */
+/* --- levels ------------------------------------------------------------------------------------------------------- */
 
-/* Replaces the sites [first, end), which are those of a level. */
+/* Replaces the sites [first, end) of one level. */
 static est_status replace_level(builder *b, int first, int end)
 {
     int      first_pack = b->x->n_packs, rows_at = b->x->n_rows, gathering_at = b->x->n_gatherings;
@@ -409,7 +408,7 @@ static est_status replace_level(builder *b, int first, int end)
 
         if (s->kind == SITE_VALUE) EST_TRY(add_value(b, first_pack, i));
         if (s->kind == SITE_ROWS) EST_TRY(add_rows(b, first_pack, i));
-        if (s->kind == SITE_GATHER) EST_TRY(add_gathering(b, s));
+        if (s->kind == SITE_GATHER) EST_TRY(add_gather(b, s));
     }
     EST_TRY(close_rows(b));
     for (int i = first_pack; i < b->x->n_packs; i++) {
@@ -428,11 +427,11 @@ static est_status replace_level(builder *b, int first, int end)
     return EST_OK;
 }
 
-/* R2. */
-static est_status hold_writers(builder *b, const est_plan *whole)
+/* Keeps R2. */
+static est_status hold_writers(builder *b, const est_order *order)
 {
-    for (int32_t k = 0; k < whole->n_items; k++) {
-        est_node_def *def = est_graph_node(b->graph, whole->order[k]);
+    for (int32_t k = 0; k < order->n; k++) {
+        est_node_def *def = est_graph_node(b->graph, order->nodes[k]);
         int32_t      *control;
 
         if (def->op->writes == 0 || b->early[def->id]) continue;
@@ -452,7 +451,7 @@ static est_status make_exchange(builder *b)
 
     b->x = est_zalloc(sizeof *b->x);
     if (b->x == NULL) return est_no_memory();
-    b->x->packs      = est_arena_alloc(b->arena, sizeof *b->x->packs * (n + 1)); /* one of weights alone */
+    b->x->packs      = est_arena_alloc(b->arena, sizeof *b->x->packs * (n + 1)); /* one may have weights only */
     b->x->rows       = est_arena_alloc(b->arena, sizeof *b->x->rows * n);
     b->x->row_packs  = est_arena_alloc(b->arena, sizeof *b->x->row_packs * n);
     b->x->gatherings = est_arena_alloc(b->arena, sizeof *b->x->gatherings * n);
@@ -468,20 +467,21 @@ static est_status make_exchange(builder *b)
     return EST_OK;
 }
 
-static est_status replace_sites(builder *b, est_communicator *communicator, const est_plan *whole)
+static est_status replace_sites(builder *b, est_communicator *communicator, const est_order *order)
 {
     EST_TRY(make_exchange(b));
     b->x->communicator = communicator;
     sort_sites(b);
-    mark_early(b, whole);
+    mark_early(b, order);
     for (int first = 0, end; first < b->n_sites; first = end) {
         for (end = first; end < b->n_sites && b->sites[end].level == b->sites[first].level;) end++;
         EST_TRY(replace_level(b, first, end));
     }
-    return hold_writers(b, whole);
+    return hold_writers(b, order);
 }
 
-/* A value meets itself. Levels do not matter: later sites see what earlier ones were replaced by. */
+/* Without other workers a value is its own sum. Levels do not matter: later sites see the replacements of earlier
+ * ones. */
 static est_status remove_sites(builder *b)
 {
     for (int i = 0; i < b->n_sites; i++) {
@@ -489,7 +489,7 @@ static est_status remove_sites(builder *b)
         est_node            zero = EST_NO_NODE;
 
         if (b->sites[i].kind == SITE_GATHER) {
-            zero = est_scalar(b->graph, EST_I64, 0); /* nobody is before this worker */
+            zero = est_scalar(b->graph, EST_I64, 0); /* this worker is the first */
             EST_TRY(est_graph_status(b->graph));
             est_graph_node(b->graph, zero.id)->order = 0;
         }
@@ -504,25 +504,24 @@ static est_status remove_sites(builder *b)
 
 static est_status run_pass(builder *b, est_communicator *communicator)
 {
-    est_plan   whole = { .graph = b->graph, .io = *b->rewriter.io, .arena = b->arena };
+    est_order  order;
     est_status status;
 
     b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)est_graph_size(b->program) + 1));
     b->early = est_arena_alloc(b->arena, sizeof *b->early * ((size_t)b->n + 1));
     b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
     if (b->depth == NULL || b->early == NULL || b->sites == NULL) return est_no_memory();
-    status = est_plan_order(&whole);
-    if (communicator != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
-    if (status == EST_OK) find_sites(b, &whole);
+    status = est_order_make(b->graph, b->rewriter.io, b->arena, &order);
+    if (communicator != NULL) find_depths(b->program, b->depth); /* else levels are not used */
+    if (status == EST_OK) find_sites(b, &order);
     if (status == EST_OK && b->n_sites > 0) {
         if (communicator == NULL) {
             status = remove_sites(b);
         } else {
-            status = replace_sites(b, communicator, &whole);
+            status = replace_sites(b, communicator, &order);
         }
     }
-    est_free(whole.edge_from);
-    est_free(whole.edge_to);
+    est_order_clear(&order);
     return status;
 }
 
@@ -558,21 +557,21 @@ est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *i
     return EST_OK;
 }
 
-/* --- behind feeds ------------------------------------------------------------------------------------------------------- */
+/* --- targets behind feeds ----------------------------------------------------------------------------------------- */
 
-/* A program, and what a step feeds of it. */
-typedef struct hidden {
+/* A program, and a step of it. */
+typedef struct fed_step {
     const est_graph *program;
     const est_io    *io;
-    bool            *fed;   /* per node: an output of it is */
+    bool            *fed;   /* per node: one of its outputs is */
     bool            *ready; /* per node: it can be computed with the feeds */
-    bool            *whole; /* per node: the step would need it without the feeds, */
-    bool            *cut;   /* and with them */
+    bool            *whole; /* per node: the step needs it if nothing is fed, */
+    bool            *left;  /* and with the feeds */
     int32_t         *depth;
-    bool             idle; /* everything that meets is fed */
-} hidden;
+    bool             idle; /* all inputs of exchanges are fed */
+} fed_step;
 
-static bool is_fed(const hidden *h, est_edge edge)
+static bool is_fed(const fed_step *h, est_edge edge)
 {
     if (!h->fed[edge.node]) return false;
     for (int i = 0; i < h->io->n_feeds; i++) {
@@ -586,13 +585,13 @@ static est_edge edge_of(const est_node_def *def, int32_t i)
     return i < def->n_in ? def->in[i] : (est_edge){ def->control[i - def->n_in], 0 };
 }
 
-static void find_needed(const hidden *h)
+static void find_needed(const fed_step *h)
 {
     for (int i = 0; i < h->io->n_fetches + h->io->n_targets; i++) {
         est_node node = i < h->io->n_fetches ? h->io->fetches[i] : h->io->targets[i - h->io->n_fetches];
 
         h->whole[node.id] = true;
-        if (!is_fed(h, (est_edge){ node.id, node.output })) h->cut[node.id] = true;
+        if (!is_fed(h, (est_edge){ node.id, node.output })) h->left[node.id] = true;
     }
     for (int32_t id = est_graph_size(h->program) - 1; id >= 0; id--) {
         const est_node_def *def = est_graph_node(h->program, id);
@@ -601,12 +600,12 @@ static void find_needed(const hidden *h)
             est_edge edge = edge_of(def, i);
 
             h->whole[edge.node] = true;
-            if (h->cut[id] && !is_fed(h, edge)) h->cut[edge.node] = true;
+            if (h->left[id] && !is_fed(h, edge)) h->left[edge.node] = true;
         }
     }
 }
 
-static void find_ready(const hidden *h)
+static void find_ready(const fed_step *h)
 {
     for (int32_t id = 0; id < est_graph_size(h->program); id++) {
         const est_node_def *def = est_graph_node(h->program, id);
@@ -620,8 +619,8 @@ static void find_ready(const hidden *h)
     }
 }
 
-/* Whether all that meets is fed: a worker without a batch. */
-static bool is_idle(const hidden *h)
+/* Whether all inputs of exchanges are fed: the worker has no batch. */
+static bool is_idle(const fed_step *h)
 {
     site_kind kind;
 
@@ -636,14 +635,14 @@ static bool is_idle(const hidden *h)
     return true;
 }
 
-/* What all workers do alike: sites, and what writes variables with the values that met. Whoever has no batch also does what it
- * is asked for and needs none. */
-static bool is_common(const hidden *h, int32_t id)
+/* Nodes that all workers run: sites, and updates that use reduced values. A worker without a batch also runs the
+ * updates of its targets that need none. */
+static bool is_common(const fed_step *h, int32_t id)
 {
     const est_op *op = est_graph_node(h->program, id)->op;
     site_kind     kind;
 
-    return find_kind(op, &kind) || (op->writes != 0 && (h->depth[id] > 0 || (h->idle && h->cut[id])));
+    return find_kind(op, &kind) || (op->writes != 0 && (h->depth[id] > 0 || (h->idle && h->left[id])));
 }
 
 static est_node node_in(const est_graph *graph, int32_t id, int32_t output)
@@ -651,7 +650,7 @@ static est_node node_in(const est_graph *graph, int32_t id, int32_t output)
     return (est_node){ (est_graph *)(uintptr_t)graph, id, output };
 }
 
-static est_status add_hidden(const hidden *h, est_io *io, est_arena *arena)
+static est_status add_targets(const fed_step *h, est_io *io, est_arena *arena)
 {
     int32_t   n       = est_graph_size(h->program);
     est_node *targets = est_arena_alloc(arena, sizeof *targets * ((size_t)io->n_targets + (size_t)n));
@@ -663,7 +662,7 @@ static est_status add_hidden(const hidden *h, est_io *io, est_arena *arena)
         if (!h->idle || h->ready[io->targets[i].id]) targets[n_kept++] = io->targets[i];
     }
     for (int32_t id = 0; id < n; id++) {
-        if (h->whole[id] && (h->idle || !h->cut[id]) && !h->fed[id] && h->ready[id] && is_common(h, id)) {
+        if (h->whole[id] && (h->idle || !h->left[id]) && !h->fed[id] && h->ready[id] && is_common(h, id)) {
             targets[n_kept++] = node_in(h->program, id, 0);
         }
     }
@@ -680,16 +679,16 @@ static bool all_in(const est_graph *program, const est_node *nodes, int n)
     return true;
 }
 
-est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena)
+est_status est_reduce_add_targets(const est_graph *program, est_io *io, est_arena *arena)
 {
-    size_t n = (size_t)est_graph_size(program) + 1;
-    bool  *marks;
-    hidden h = { .program = program, .io = io };
+    size_t   n = (size_t)est_graph_size(program) + 1;
+    bool    *marks;
+    fed_step h = { .program = program, .io = io };
 
     if (io->n_feeds == 0 || !has_sites(program)) return EST_OK;
     if (!all_in(program, io->feeds, io->n_feeds) || !all_in(program, io->fetches, io->n_fetches) ||
         !all_in(program, io->targets, io->n_targets)) {
-        return EST_OK; /* est_pass_extract says what is wrong */
+        return EST_OK; /* est_pass_extract reports the error */
     }
     marks   = est_arena_alloc(arena, 4 * n * sizeof *marks);
     h.depth = est_arena_alloc(arena, sizeof *h.depth * n);
@@ -697,16 +696,16 @@ est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *ar
     h.fed   = marks;
     h.ready = marks + n;
     h.whole = marks + 2 * n;
-    h.cut   = marks + 3 * n;
+    h.left  = marks + 3 * n;
     for (int i = 0; i < io->n_feeds; i++) h.fed[io->feeds[i].id] = true;
     find_depths(program, h.depth);
     find_ready(&h);
     find_needed(&h);
     h.idle = is_idle(&h);
-    return add_hidden(&h, io, arena);
+    return add_targets(&h, io, arena);
 }
 
-/* A site's result is there in any case, and others may need it. */
+/* The result of another site is no input: it is available in any case. */
 static int add_input(const est_graph *graph, est_node *out, int max, int n, est_edge edge)
 {
     site_kind kind;

@@ -38,7 +38,7 @@ struct est_session {
     int32_t             n_nodes_seen; /* variables of nodes below this are in the store */
 };
 
-/* --- life -------------------------------------------------------------------------------------------------------- */
+/* --- create and free ---------------------------------------------------------------------------------------------- */
 
 static est_status take_options(est_session *s, const est_session_options *options)
 {
@@ -123,7 +123,7 @@ static est_status check_session(const est_session *session)
     return session != NULL ? EST_OK : est_fail(EST_INVALID_ARGUMENT, "the session is NULL: was it created?");
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static bool same_nodes(const est_node *a, int n, est_nodes b)
 {
@@ -196,7 +196,7 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     return EST_OK;
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------ */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 /* The operation of the graph that fills the table; EST_NO_NODE when there is none. */
 static est_node find_filler(const est_session *s, const est_lookup_table *table)
@@ -233,8 +233,8 @@ static est_status fill_table(est_session *s, const est_lookup_table *table)
     return status;
 }
 
-/* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and those
- * of graphs that were read, need not know of them. */
+/* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and
+ * those of graphs that were read, need not know of them. */
 static est_status fill_tables(est_step *step)
 {
     for (int i = 0; i < step->plan->n_tables; i++) {
@@ -243,7 +243,7 @@ static est_status fill_tables(est_step *step)
     return EST_OK;
 }
 
-/* --- runs -------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
@@ -263,7 +263,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     if (status != EST_OK) {
         est_error error;
 
-        est_error_take(status, &error); /* what fails when the other parts are given up is not the reason */
+        est_error_take(status, &error); /* failures while abandoning the step are not the reason */
         if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
         est_exchange_abandon(step->plan->exchange, error.message);
         status = est_error_raise(&error);
@@ -367,7 +367,7 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
     return status;
 }
 
-/* --- variables --------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 /* What est_session_init works with. */
 typedef struct initializing {
@@ -444,7 +444,8 @@ static est_status run_initializers(est_session *s, const initializing *in)
     return status;
 }
 
-/* What other tasks have: variables, and shards instead of those that are spread. Returns how many; vars NULL: only that. */
+/* What other tasks have: variables, and shards instead of those that are spread. Returns how many; vars NULL: only
+ * that. */
 static int list_elsewhere(const est_store *store, est_var **vars)
 {
     int n = 0;
@@ -664,7 +665,7 @@ const char *est_session_variable(const est_session *session, int i)
     return i >= 0 && i < est_session_variables(session) ? est_store_at(session->store, i)->name : NULL;
 }
 
-/* --- counters, traces -------------------------------------------------------------------------------------------- */
+/* --- counters, traces --------------------------------------------------------------------------------------------- */
 
 uint64_t est_session_run_count(const est_session *session)
 {

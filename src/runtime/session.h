@@ -11,15 +11,16 @@
 /* The plan behind a prepared step; borrowed until the session goes. */
 est_plan *est_step_plan(est_step *step);
 
-/* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads and
- * the graph. Borrowed until the session goes. */
+/* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads
+ * and the graph. Borrowed until the session goes. */
 EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);
 
 /* The variables of a session that checkpoints hold, by name: all but the local ones. The list is to be freed with
  * est_free, the variables are borrowed until the session goes. */
 EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
 
-/* Those of them that are the same on all workers of synchronous training: without a worker's own, which are in this collection. */
+/* Those of them that are the same on all workers of multi-worker training: without a worker's own, which are in this
+ * collection. */
 #define EST_OWN_VARIABLES "own_variables"
 EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***out, int *n);
 

@@ -10,11 +10,13 @@
  *   an update with rows               ->  one update a shard with its rows of them (EstSplitRows)
  *   an update with rows and indices   ->  one update a shard with those that are its own, in the same order
  *
- * Which inputs of an update are rows and which are indices, the names of its signature tell: they are TensorFlow's. Slots are
- * spread as their variable is (runtime/placement.h), so that shard i of all that an update touches is at one task.
+ * Which inputs of an update are rows and which are indices, the names of its signature tell: they are TensorFlow's.
+ * Slots are spread as their variable is (runtime/placement.h), so that shard i of all that an update touches is at one
+ * task.
  *
- * A first value is not made as a whole: each shard makes its own rows of it, and draws the numbers that the whole would have
- * there. That follows random ops, fills, constants and elementwise functions of those; what it cannot follow is cut. */
+ * A first value is not made as a whole: each shard makes its own rows of it, and draws the numbers that the whole would
+ * have there. That follows random ops, fills, constants and elementwise functions of those; what it cannot follow is
+ * cut. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -112,7 +114,7 @@ static est_node cut_up(sharding *s, const est_op *op, est_node from, const est_v
     return new->parts;
 }
 
-/* --- readers --------------------------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------------------------------ */
 
 static est_node read_whole(sharding *s, const est_node_def *def, const est_var *var)
 {
@@ -170,7 +172,7 @@ static const struct reader {
     { &est_op_rank, known_value },
 };
 
-/* --- rows of a first value -------------------------------------------------------------------------------------------- */
+/* --- rows of a first value ---------------------------------------------------------------------------------------- */
 
 /* The op that draws a part of what `op` draws; NULL: it draws nothing. */
 static const est_op *part_of(const est_op *op)
@@ -228,8 +230,8 @@ static est_node constant_rows(const sharding *s, const est_node_def *def, const 
     return node;
 }
 
-/* Whether the rows of an elementwise function are the function of the rows: its inputs are scalars or of its own shape. Only
- * where nobody else wants the result, so that nothing is computed twice. */
+/* Whether the rows of an elementwise function are the function of the rows: its inputs are scalars or of its own shape.
+ * Only where nobody else wants the result, so that nothing is computed twice. */
 static bool is_by_rows(const sharding *s, const est_node_def *def)
 {
     bool by_rows = def->op->elementwise && !def->op->stateful && def->n_out == 1 && def->n_in <= EST_ARG_MAX &&
@@ -265,7 +267,8 @@ static int shard_number(const est_var *shard)
     return i;
 }
 
-/* The rows of `value` that the shard has. Values are trees of what is used once: the depth is that of an initializer. */
+/* The rows of `value` that the shard has. Values are trees of what is used once: the depth is that of an
+ * initializer. */
 static est_node rows_of(sharding *s, est_edge value, const est_var *shard)
 {
     const est_node_def *def = est_graph_node(s->graph, value.node);
@@ -284,7 +287,7 @@ static est_node rows_of(sharding *s, est_edge value, const est_var *shard)
     return est_output(cut_up(s, &est_op_split_rows, as_node(s, value), shard->whole), shard_number(shard));
 }
 
-/* --- updates --------------------------------------------------------------------------------------------------------- */
+/* --- updates ------------------------------------------------------------------------------------------------------ */
 
 typedef enum role { SAME, HANDLE, INDICES, ROWS } role;
 
@@ -380,7 +383,7 @@ static est_status rewrite_update(sharding *s, const est_node_def *def, const est
     return EST_OK;
 }
 
-/* --- the pass -------------------------------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 /* Gives what was made for `of` its place in the program; handles have none. */
 static void adopt(const sharding *s, int32_t first, const est_node_def *of)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables and the lookup tables of a process, by name. Memory of a variable is allocated once and then stays where it
- * is, so that plans may keep pointers into it; so do tables. What a row table knows of its keys is in variables too, called
- * "<name of the embedding>/keys" and so on. One thread at a time. */
+ * The variables and the lookup tables of a process, by name. Memory of a variable is allocated once and then stays
+ * where it is, so that plans may keep pointers into it; so do tables. What a row table knows of its keys is in
+ * variables too, called "<name of the embedding>/keys" and so on. One thread at a time. */
 #ifndef EST_RUNTIME_STORE_H
 #define EST_RUNTIME_STORE_H
 
@@ -43,12 +43,12 @@ est_row_spec est_store_row_spec(const est_store *store, const est_var *var);
 /* The rows of the table that such a variable belongs to: its own, or those that the candidates it is of wait for. */
 const est_key_rows *est_store_table_rows(const est_store *store, const est_var *var);
 
-/* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of; so are the keys
- * that it has rows for. */
+/* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of; so are the
+ * keys that it has rows for. */
 EST_MUST_CHECK est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task);
 
-/* The same of one whose rows are spread over `n` tasks, 2 or more: tasks[i] has shard i (kernels/variable_access.h). Shards are found by
- * name, but not listed. */
+/* The same of one whose rows are spread over `n` tasks, 2 or more: tasks[i] has shard i (kernels/variable_access.h). Shards are
+ * found by name, but not listed. */
 EST_MUST_CHECK est_status est_store_add_shards(est_store *store, const est_node_def *handle, const int *tasks, int n);
 
 est_var *est_store_find(const est_store *store, const char *name); /* NULL: none */
@@ -61,8 +61,8 @@ EST_MUST_CHECK est_status est_var_read(const est_var *var, est_pool *pool, est_t
 /* Gives all of a variable that is here its value. */
 void est_var_write(est_var *var, const void *value);
 
-/* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are elsewhere are
- * empty. */
+/* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are
+ * elsewhere are empty. */
 est_key_rows *est_store_keys(const est_store *store, int i);
 
 /* Gives the sets of keys of one store the keys and rows that those of the same names have in another. */

@@ -9,7 +9,7 @@
 #include "kernels/lazy_rows.h"
 #include "tensor/shape.h"
 
-/* --- NaN -------------------------------------------------------------------------------------------------------------- */
+/* --- NaN ---------------------------------------------------------------------------------------------------------- */
 
 #define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
 
@@ -49,7 +49,7 @@ int est_store_find_nan(const est_store *store, const est_store_entry *entries, i
     return -1;
 }
 
-/* --- entries ---------------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 est_store_entry est_store_entry_of(const est_store *store, const est_var *var, const char *key)
 {
@@ -80,8 +80,8 @@ static est_shape own_shape(const est_store_entry *entry)
     return shape;
 }
 
-/* Makes the dynamic embeddings of the entries, then their slots. `blank`: those that were not there are to count as ones
- * without values until they have been read. */
+/* Makes the dynamic embeddings of the entries, then their slots. `blank`: those that were not there are to count as
+ * ones without values until they have been read. */
 static est_status make_rows(est_store *store, const est_store_entry *entries, int n, bool blank)
 {
     for (int slots = 0; slots < 2; slots++) {
@@ -98,7 +98,7 @@ static est_status make_rows(est_store *store, const est_store_entry *entries, in
     return EST_OK;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* A variable that is being read. */
 typedef struct reading {
@@ -108,8 +108,8 @@ typedef struct reading {
 } reading;
 
 /* A partitioned variable of TensorFlow is one tensor of a checkpoint, and read like any other. But its slots in canned
- * estimators of tf.compat.v1 are one for each part, "<variable>/part_0/Ftrl", "<variable>/part_1/Ftrl", all of the full shape
- * with only a slice there. Ours is called as the first and made of all of them.
+ * estimators of tf.compat.v1 are one for each part, "<variable>/part_0/Ftrl", "<variable>/part_1/Ftrl", all of the full
+ * shape with only a slice there. Ours is called as the first and made of all of them.
  *
  * Part i of the slot that `key` is the first part of; NULL when there is none. */
 static est_status find_part(const est_bundle *bundle, const char *key, int i, const est_bundle_entry **out)
@@ -140,8 +140,8 @@ static bool is_part(const est_bundle_entry *entry)
     return entry->slices[0].length[0] >= 0 && entry->slices[0].length[0] < entry->shape.dim[0];
 }
 
-/* Reads the rows of one part into those of `data`; NULL: reads them to see whether they are whole, which est_bundle_verify can
- * tell of whole tensors only. */
+/* Reads the rows of one part into those of `data`; NULL: reads them to see whether they are whole, which
+ * est_bundle_verify can tell of whole tensors only. */
 static est_status read_part(const est_bundle *bundle, const est_bundle_entry *part, void *data)
 {
     const est_bundle_slice *slice  = &part->slices[0];
@@ -285,8 +285,8 @@ static est_status restore_keys(const est_store *store, const reading *list, int 
     return status;
 }
 
-/* Values are there when all have been read: so a damaged file leaves those without a value as they were. Rows for keys have
- * values then, be they read or drawn. */
+/* Values are there when all have been read: so a damaged file leaves those without a value as they were. Rows for keys
+ * have values then, be they read or drawn. */
 static est_status read_all(const est_store *store, const est_bundle *bundle, const reading *list, int n)
 {
     est_status status = EST_OK;
@@ -325,7 +325,7 @@ est_status est_store_restore(est_store *store, const est_bundle *bundle, const e
     return status;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* A variable of a snapshot, and the tensor of a checkpoint that it is or a slice of. */
 typedef struct saved {
@@ -378,7 +378,8 @@ static est_status add_variable(const est_store *store, const est_store_entry *en
     return out->key != NULL ? EST_OK : est_no_memory();
 }
 
-/* The scalar of a set of keys is not one of the set's variables, which announces changes of those alone: it is kept at once. */
+/* The scalar of a set of keys is not one of the set's variables, which announces changes of those alone: it is kept at
+ * once. */
 static est_status begin_snapshot(est_snapshot *snapshot, est_var *const *vars)
 {
     EST_TRY(est_cow_begin(vars, snapshot->n, &snapshot->cow));

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "runtime/pass.h"
 
-/* --- replacing ------------------------------------------------------------------------------------------------------- */
+/* --- replacing ---------------------------------------------------------------------------------------------------- */
 
 /* A place where a node is used: an input or control edge of another, a fetch or a target. A link stays when its place
  * has turned to another node; whoever follows it looks again. */
@@ -105,7 +105,7 @@ void est_rewriter_clear(est_rewriter *r)
     memset(r, 0, sizeof *r);
 }
 
-/* --- counting users -------------------------------------------------------------------------------------------------- */
+/* --- counting users ----------------------------------------------------------------------------------------------- */
 
 /* Nodes that what the step asks for depends on; the others are left from earlier rewrites. */
 static void mark_live(const est_graph *graph, const est_io *io, bool *live, int32_t *stack)

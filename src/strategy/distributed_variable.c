@@ -163,7 +163,7 @@ typedef struct writing {
     est_node (*write)(est_node variable, est_node value);
 } writing;
 
-static est_node write_multi_worker(est_graph *graph, void *const *brought, int n)
+static est_node write_merged(est_graph *graph, void *const *brought, int n)
 {
     const writing *first  = brought[0];
     est_node      *values = est_arena_alloc(est_graph_arena(graph), sizeof *values * (size_t)n);
@@ -214,7 +214,7 @@ static est_node write_variable(const est_replica_context *context, const writing
     }
     if (on_read(v)) return w->write(v->copies.data[context->replica], w->value);
     if (v->aggregation == EST_AGGREGATION_NONE) return unaggregated(v, "written in a replica");
-    return est_replicas_merge(graph, write_multi_worker, (void *)(uintptr_t)w);
+    return est_replicas_merge(graph, write_merged, (void *)(uintptr_t)w);
 }
 
 est_node est_distributed_assign(const est_distributed_variable *variable, const est_replica_context *context,

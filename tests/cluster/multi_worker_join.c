@@ -70,7 +70,7 @@ TEST(why_it_failed)
     c.args[MULTI_WORKER_ARGS]   = "lacks=2";
     cluster_start_all(&c);
     cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
-    cluster_wait_log(&c, multi_worker_worker(&c, 0), "to train together; worker:1: it ended: NOT_FOUND: ", 30);
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "to join (train); worker:1: it ended: NOT_FOUND: ", 30);
     assert_true(cluster_count_log(multi_worker_worker(&c, 0), "no file matches train-*; gives up after 8 s") > 0);
     assert_true(cluster_count_log(multi_worker_worker(&c, 0), "rank 1 (worker:1) aborted: it ended: NOT_FOUND") > 0);
     c.args[MULTI_WORKER_ARGS] = NULL;
@@ -115,7 +115,7 @@ TEST(lost_before_first_step)
     cluster_wait(&c, multi_worker_worker(&c, 1), 30);
     cluster_wait_code(&c, multi_worker_worker(&c, 0), FAILED, 30);
     assert_int_equal(cluster_count_log(other, "the job is over"), 0);
-    assert_true(cluster_count_log(other, "did not come back within 1 s") > 0);
+    assert_true(cluster_count_log(other, "did not rejoin within 1 s") > 0);
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 60);

@@ -39,7 +39,7 @@ static void check_ended(int workers, int victim, const char *elastic)
 
         if (i == victim) continue;
         cluster_wait_code(&c, other, FAILED, 30);
-        assert_true(cluster_count_log(other, "did not come back within 1.5 s") > 0);
+        assert_true(cluster_count_log(other, "did not rejoin within 1.5 s") > 0);
         saved += cluster_count_log(other, "\nDEADLINE_EXCEEDED: training ends, and is saved, at step 50");
     }
     assert_int_equal(saved, 1);

@@ -15,8 +15,8 @@
 #include "support/multi_worker_test.h"
 
 #define STEPS           12
-#define MET_TO_EVALUATE "chief:0: to evaluate together" /* of its log */
-#define SLOW_SECS       4.0 /* for an operation, where one is slower: a busy machine is not */
+#define MET_TO_EVALUATE "chief:0: to join (evaluate)" /* of its log */
+#define SLOW_SECS       4.0                           /* for an operation, where one is slower: a busy machine is not */
 
 typedef enum way {
     WAY_PLAIN,

@@ -438,7 +438,7 @@ static void join_other_incarnation(collective_rank *r)
     if (r->rank != who) list[who].incarnation = 77;
     status = join_as(r, 1, 0.5, list, 2);
     if (r->rank == 1) {
-        collective_expect(r, status, EST_FAILED_PRECONDITION, "another incarnation of it");
+        collective_expect(r, status, EST_FAILED_PRECONDITION, "another process of the task");
     } else if (status == EST_OK) {
         collective_fail(r, "it was let in");
     }
@@ -464,7 +464,7 @@ TEST(doubled)
     collective_start(&other, "tcp", 2);
     collective_join(&t, NULL);
     net_expect(join_as(&other.ranks[1], 1, 0, t.list, 2), EST_FAILED_PRECONDITION,
-               "rank 1 (worker:1) of generation 1 is another incarnation of it");
+               "rank 1 (worker:1) of generation 1 is another process of the task");
     collective_stop(&other);
     net_check(est_group_status(t.ranks[0].group));
     collective_stop(&t);

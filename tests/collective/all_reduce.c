@@ -339,7 +339,7 @@ static void reduce_shared(collective_rank *r)
     est_work              *work    = NULL;
 
     collective_expect(r, est_all_reduce(r->group, &x, 1, EST_F32, EST_REDUCE_OP_SUM, &options, &work),
-                      EST_FAILED_PRECONDITION, "no memory in common");
+                      EST_FAILED_PRECONDITION, "needs all ranks on one host");
 }
 
 TEST(not_shared)

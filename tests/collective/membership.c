@@ -24,7 +24,7 @@
 #include "support/nn_test.h"
 
 #define SOON_SECS   5.0 /* silence would be 10 */
-#define RETURN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
+#define REJOIN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
 
 /* What a meeting should give. */
 typedef struct expected {
@@ -42,13 +42,14 @@ static void meet_and_check(crew_member *m)
     float           sum = 0;
 
     snprintf(payload, sizeof payload, "word of %d", m->number);
-    crew_check(m, est_membership_join(m->membership, x->steps != NULL ? x->steps[m->number] : -1, payload, &m->met));
+    crew_check(m, est_membership_join(m->membership, x->steps != NULL ? x->steps[m->number] : -1, payload, &m->view));
     if (m->error[0] != '\0') return;
-    if (m->met.over || m->met.n != x->n || m->met.source != x->source || m->met.step != x->step)
-        crew_fail(m, "%d ranks, source %d, step %d", m->met.n, m->met.source, (int)m->met.step);
-    if (x->generation != 0 && m->met.generation != x->generation) crew_fail(m, "generation %d", (int)m->met.generation);
-    if (m->met.tasks[m->met.rank] != m->number) crew_fail(m, "rank %d is another", m->met.rank);
-    if (m->met.communicator->n != m->met.n || m->met.communicator->rank != m->met.rank)
+    if (m->view.over || m->view.n != x->n || m->view.source != x->source || m->view.step != x->step)
+        crew_fail(m, "%d ranks, source %d, step %d", m->view.n, m->view.source, (int)m->view.step);
+    if (x->generation != 0 && m->view.generation != x->generation)
+        crew_fail(m, "generation %d", (int)m->view.generation);
+    if (m->view.tasks[m->view.rank] != m->number) crew_fail(m, "rank %d is another", m->view.rank);
+    if (m->view.communicator->n != m->view.n || m->view.communicator->rank != m->view.rank)
         crew_fail(m, "its peers are others");
     snprintf(payload, sizeof payload, "word of %d", x->speaker);
     if (strcmp(est_membership_payload(m->membership), payload) != 0)
@@ -138,7 +139,7 @@ static void *hurry_on(void *arg)
             est_sleep_ns(EST_NS_PER_SEC / 1000);
         }
     }
-    atomic_fetch_add(&ahead_ns, (int64_t)((RETURN_SECS + 1) * (double)EST_NS_PER_SEC));
+    atomic_fetch_add(&ahead_ns, (int64_t)((REJOIN_SECS + 1) * (double)EST_NS_PER_SEC));
     return NULL;
 }
 
@@ -280,7 +281,7 @@ TEST(elastic, .setup_func = use_hurried_clock, .teardown_func = use_system_clock
         return_of r        = { victim, "", { steps, 3, victim == 0, 9, 0 } };
         int64_t   start;
 
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
@@ -289,7 +290,7 @@ TEST(elastic, .setup_func = use_hurried_clock, .teardown_func = use_system_clock
         assert_true((double)(est_machine_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
         for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
         crew_start(&c, victim);
-        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        snprintf(r.reason, sizeof r.reason, "%s joins", c.tasks[victim]);
         crew_run(&c, CREW_ALL, come_or_train, &r);
         crew_free(&c);
     }
@@ -303,11 +304,11 @@ TEST(absent, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
         int64_t   steps[3] = { 7, 7, 7 };
         return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
 
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 2 });
-        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        snprintf(r.reason, sizeof r.reason, "%s joins", c.tasks[victim]);
         crew_run(&c, CREW_ALL, come_or_train, &r);
         crew_free(&c);
     }
@@ -316,7 +317,7 @@ TEST(absent, .setup_func = use_hurried_clock, .teardown_func = use_system_clock)
 /* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
 static void meet_and_fail(crew_member *m)
 {
-    est_status status = est_membership_join(m->membership, 7, "", &m->met);
+    est_status status = est_membership_join(m->membership, 7, "", &m->view);
 
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
@@ -327,26 +328,26 @@ TEST(give_up, .setup_func = use_hurried_clock, .teardown_func = use_system_clock
     char missing[96];
 
     for (int victim = 0; victim < 2; victim++) {
-        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = RETURN_SECS });
+        crew_make(&c, 3, &(est_membership_options){ .rejoin_secs = REJOIN_SECS });
         crew_start_all(&c);
         expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
-        snprintf(missing, sizeof missing, "%s (%s) did not come back within 5 s", c.tasks[victim], c.addresses[victim]);
+        snprintf(missing, sizeof missing, "%s (%s) did not rejoin within 5 s", c.tasks[victim], c.addresses[victim]);
         run_without(&c, 1U << victim, meet_and_fail, missing);
         crew_free(&c);
     }
-    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
     crew_stop(&c, 0);
     crew_stop(&c, 3);
-    run_without(&c, 9U, meet_and_fail, "not enough to go on");
+    run_without(&c, 9U, meet_and_fail, "are no quorum");
     crew_free(&c);
 }
 
 /* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
  * pairs to be cut. */
-static void part(crew *c)
+static void split_network(crew *c)
 {
     static const int cut[] = { 2, 3, 1, 0 };
 
@@ -365,7 +366,7 @@ static void be_parted(crew_member *m)
         m->arg = &want;
         meet_and_check(m);
     } else {
-        m->arg = "not enough to go on";
+        m->arg = "are no quorum";
         meet_and_fail(m);
     }
 }
@@ -375,11 +376,11 @@ TEST(partition, .setup_func = use_hurried_clock, .teardown_func = use_system_clo
     crew  c;
     hurry h = { .crew = &c, .awaits = { 12U, 12U, 3U, 3U } };
 
-    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = RETURN_SECS, .elastic = true });
+    crew_make(&c, 4, &(est_membership_options){ .rejoin_secs = REJOIN_SECS, .elastic = true });
     c.silence_secs = 0.6;
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
-    part(&c);
+    split_network(&c);
     assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
     crew_run(&c, CREW_ALL, be_parted, "was lost");
     atomic_store(&h.over, true);
@@ -589,7 +590,7 @@ static void train_with_twin(crew_member *m)
         count_until_aborted(m);
     }
     if (!is_twin && m->number == t->number) {
-        status = est_membership_join(m->membership, 7, "", &m->met);
+        status = est_membership_join(m->membership, 7, "", &m->view);
         crew_expect(m, status, EST_FAILED_PRECONDITION, "another process has taken");
     } else {
         m->arg = &t->want;
@@ -625,8 +626,8 @@ static void end_or_meet(crew_member *m)
         est_membership_end_job(m->membership);
         return;
     }
-    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 TEST(end)
@@ -650,8 +651,8 @@ static void end_or_come_back(crew_member *m)
     }
     crew_await_wait(&m->crew->members[0], "all others");
     crew_start(m->crew, m->number);
-    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 TEST(back_after_end)
@@ -679,12 +680,12 @@ static void end_or_begin_next(crew_member *m)
         end_or_come_back(m);
         return;
     }
-    crew_check(m, est_membership_join(m->membership, 7, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, 7, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
     crew_stop(m->crew, 1);
     crew_start(m->crew, 1);
-    status = est_membership_join(m->membership, -1, "", &m->met);
-    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not come within 3 s");
+    status = est_membership_join(m->membership, -1, "", &m->view);
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not join within 3 s");
     atomic_store(tried, 1);
 }
 
@@ -720,7 +721,7 @@ static void end_after_last(crew_member *m)
 {
     if (m->number < 2) {
         if (!has_come(m, 2)) crew_fail(m, "the last one has not come");
-        crew_check(m, est_group_status(m->met.group));
+        crew_check(m, est_group_status(m->view.group));
     }
     end_or_meet(m);
 }
@@ -754,8 +755,8 @@ TEST(mended)
 /* One that was not of the job has come for the next one, and is not told that this has ended. */
 static void come_early(crew_member *m)
 {
-    crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_DEADLINE_EXCEEDED,
-                "did not come within 0.5 s");
+    crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_DEADLINE_EXCEEDED,
+                "did not join within 0.5 s");
 }
 
 TEST(next_job)
@@ -799,7 +800,7 @@ typedef struct odd_one {
     expected    want;
 } odd_one;
 
-#define RIGHT_TERMS "max_steps=100\ngo_on=no\n"
+#define RIGHT_TERMS "max_steps=100\nelastic=no\n"
 
 /* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
 static void meet_odd_one(crew_member *m)
@@ -813,7 +814,7 @@ static void meet_odd_one(crew_member *m)
         c->options.terms = x->terms;
         c->options.n     = x->n;
         crew_start(c, m->number);
-        crew_expect(m, est_membership_join(m->membership, -1, "", &m->met), EST_FAILED_PRECONDITION, x->text);
+        crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_FAILED_PRECONDITION, x->text);
         crew_stop(c, m->number);
         c->options.terms = RIGHT_TERMS;
         c->options.n     = 2;
@@ -825,10 +826,11 @@ static void meet_odd_one(crew_member *m)
 
 TEST(terms)
 {
-    static const char lists[] = "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 tasks";
+    static const char lists[] =
+        "worker:0 belongs to a job of 2 tasks, worker:0 to worker:1, and worker:1 to one of 3 tasks";
     static const odd_one ones[] = {
-        { false, "max_steps=50\ngo_on=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
-        { true, "max_steps=100\ngo_on=yes\n", 2, "elastic is no at worker:0 and yes at worker:1" },
+        { false, "max_steps=50\nelastic=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
+        { true, "max_steps=100\nelastic=yes\n", 2, "elastic is no at worker:0 and yes at worker:1" },
         { false, RIGHT_TERMS, 3, lists },
         { true, RIGHT_TERMS, 3, lists },
     };
@@ -849,7 +851,7 @@ TEST(terms)
 /* One that no list but its own has is refused, and those who wait or train do not notice. */
 static void be_refused(crew_member *m)
 {
-    crew_expect(m, est_membership_join(m->membership, 9, "", &m->met), EST_FAILED_PRECONDITION, m->arg);
+    crew_expect(m, est_membership_join(m->membership, 9, "", &m->view), EST_FAILED_PRECONDITION, m->arg);
 }
 
 static void count_one(crew_member *m)
@@ -872,7 +874,7 @@ TEST(wrong_newcomer)
     expect_view(&c, 3U, &(expected){ .n = 2, .source = -1, .step = -1 });
     c.options.n = 3;
     crew_start(&c, 2);
-    crew_run(&c, 4U, be_refused, "of a job of 2 tasks, worker:0 to worker:1, and worker:2 of one of 3 tasks");
+    crew_run(&c, 4U, be_refused, "to a job of 2 tasks, worker:0 to worker:1, and worker:2 to one of 3 tasks");
     crew_run(&c, 3U, count_one, NULL);
     crew_stop(&c, 2);
     crew_stop(&c, 0);
@@ -897,8 +899,8 @@ static bool is_over(void *user)
 
 static void find_over(crew_member *m)
 {
-    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
-    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
+    if (!m->view.over) crew_fail(m, "it is not over");
 }
 
 /* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
@@ -934,7 +936,7 @@ static void look(void *user, est_log_level level, int64_t wall_ns, const char *l
 
 static void meet_nobody(crew_member *m)
 {
-    est_status status = est_membership_join(m->membership, -1, "", &m->met);
+    est_status status = est_membership_join(m->membership, -1, "", &m->view);
 
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
@@ -951,9 +953,9 @@ TEST(deadline)
     crew_start(&c, 1);
     crew_start(&c, 2);
     snprintf(l.wanted, sizeof l.wanted, "worker:1 has waited ");
-    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to train together; worker:0: Connection refused; gives up",
+    snprintf(l.also, sizeof l.also, " s for worker:0 (%s): to join (train); worker:0: Connection refused; gives up",
              c.addresses[0]);
-    snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
+    snprintf(missing, sizeof missing, "worker:0 (%s) did not join within 1 s", c.addresses[0]);
     est_log_set_sink(look, &l);
     crew_run(&c, 6U, meet_nobody, missing);
     est_log_set_sink(NULL, NULL);
@@ -969,10 +971,9 @@ TEST(unreached)
 
     crew_make(&c, 2, &(est_membership_options){ .connect_secs = 0.5, .purpose = "evaluate" });
     crew_start(&c, 0);
-    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to evaluate together; ",
-             c.addresses[1]);
+    snprintf(l.also, sizeof l.also, "worker:0 has waited 0 s for worker:1 (%s): to join (evaluate); ", c.addresses[1]);
     est_log_set_sink(look, &l);
-    crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
+    crew_run(&c, 1U, meet_nobody, "did not join within 0.5 s");
     est_log_set_sink(NULL, NULL);
     assert_true(l.n > 0);
     crew_free(&c);
@@ -981,7 +982,7 @@ TEST(unreached)
 /* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
 static void fail_or_wait(crew_member *m)
 {
-    static const char why[] = "to train together; worker:1: it ended: NOT_FOUND: no file matches x";
+    static const char why[] = "to join (train); worker:1: it ended: NOT_FOUND: no file matches x";
     int64_t           until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
     float             sum;
     est_status        status = EST_OK;
@@ -1023,7 +1024,7 @@ static void meet_and_be_stopped(crew_member *m)
         crew_await_wait(&m->crew->members[0], "worker:1");
         if (kill(getpid(), SIGTERM) != 0) crew_fail(m, "no signal");
     } else {
-        est_status status = est_membership_join(m->membership, -1, "", &m->met);
+        est_status status = est_membership_join(m->membership, -1, "", &m->view);
 
         crew_expect(m, status, EST_CANCELLED, "SIGTERM while waiting for worker:1 (127.0.0.1:");
     }
@@ -1063,8 +1064,8 @@ static est_status meet_and_wait(crew_member *m)
 {
     est_work *work;
 
-    EST_TRY(est_membership_join(m->membership, 7, "", &m->met));
-    EST_TRY(est_barrier(m->met.group, NULL, &work));
+    EST_TRY(est_membership_join(m->membership, 7, "", &m->view));
+    EST_TRY(est_barrier(m->view.group, NULL, &work));
     return est_work_wait(work);
 }
 
@@ -1093,7 +1094,7 @@ TEST(no_memory)
         crew_run(&c, CREW_ALL, meet_at_last, NULL);
         fired = est_fault_fired();
         est_fault_arm_alloc(0);
-        assert_true(c.members[0].met.n == 2 && c.members[0].met.generation == c.members[1].met.generation);
+        assert_true(c.members[0].view.n == 2 && c.members[0].view.generation == c.members[1].view.generation);
     }
     assert_true(n > 20);
     crew_free(&c);

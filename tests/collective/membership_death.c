@@ -34,7 +34,7 @@ typedef struct worker {
     bool                dies;                               /* it is the victim, for the first time */
     est_server         *server;
     est_membership     *membership;
-    est_membership_view met;
+    est_membership_view view;
     est_graph          *graph;
     est_session        *session;
     int64_t             step;
@@ -76,8 +76,8 @@ static void *die_sharing(void *arg)
 {
     const worker *w = arg;
 
-    while (est_group_operations(w->met.group) < 2) {
-        if (est_group_status(w->met.group) != EST_OK) return NULL; /* then in the next share */
+    while (est_group_operations(w->view.group) < 2) {
+        if (est_group_status(w->view.group) != EST_OK) return NULL; /* then in the next share */
         sched_yield();
     }
     maybe_die(w, STAGE_SHARING);
@@ -138,19 +138,19 @@ static void close_worker(worker *w)
 /* Everybody has the variables of the source. EST_ABORTED: somebody is gone. */
 static est_status get_variables(worker *w)
 {
-    int        source  = w->met.source;
+    int        source  = w->view.source;
     bool       watched = w->dies && w->stage == STAGE_SHARING;
     est_thread thread;
     est_status status;
 
     if (source < 0) {
         source = 0;
-        if (w->met.rank == 0) must(est_session_init(w->session), "first values");
+        if (w->view.rank == 0) must(est_session_init(w->session), "first values");
     }
     if (watched) must(est_thread_start(&thread, "death", die_sharing, w), "thread");
     status = est_membership_transfer(w->membership, w->session, source);
     if (watched) est_thread_join(&thread);
-    if (status == EST_OK) w->step = w->met.source >= 0 ? w->met.step : 0;
+    if (status == EST_OK) w->step = w->view.source >= 0 ? w->view.step : 0;
     return status;
 }
 
@@ -180,7 +180,7 @@ static est_status make_step(worker *w)
 
     for (int i = 0; i < 1000; i++) one[i] = 1;
     if (w->steps == 0 && est_file_exists(w->enough)) one[0] = 2; /* the sum tells all, in the same step */
-    EST_TRY(est_all_reduce(w->met.group, one, 1000, EST_F32, EST_REDUCE_OP_MEAN, NULL, &work));
+    EST_TRY(est_all_reduce(w->view.group, one, 1000, EST_F32, EST_REDUCE_OP_MEAN, NULL, &work));
     if (w->step == 20) maybe_die(w, STAGE_TRAINING);
     EST_TRY(est_work_wait(work));
     check_and_add(w, one[999]);
@@ -215,11 +215,11 @@ static int run_task(int argc, char **argv)
     open_worker(&w, argv[0]);
     maybe_die(&w, STAGE_COMING);
     for (;;) {
-        must(est_membership_join(w.membership, w.step, "", &w.met), "meeting");
-        if (w.met.over) break;
+        must(est_membership_join(w.membership, w.step, "", &w.view), "meeting");
+        if (w.view.over) break;
         maybe_die(&w, STAGE_MET);
         status = train(&w);
-        if (status == EST_OK && w.met.rank == 0) {
+        if (status == EST_OK && w.view.rank == 0) {
             touch(w.ended);
             est_membership_end_job(w.membership);
             break;
@@ -304,7 +304,7 @@ TEST(killed_and_missed)
     char    text[96];
 
     await_death(&c, cluster_find(&c, "worker", 1));
-    snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
+    snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not rejoin within 0.5 s", c.tasks[1].address);
     for (int i = 0; i < WORKERS; i += 2) {
         cluster_wait_code(&c, &c.tasks[i], 4, END_SECS);
         assert_true(cluster_count_log(&c.tasks[i], text) > 0); /* it may have heard it of the other, too */

@@ -57,9 +57,9 @@ static const scene scenes[] = {
     { "the first of the highest step",     { HERE(-1, 0, ""), HERE(3, 0, ""), HERE(8, 0, ""), HERE(8, 0, "") }, 0, true,
       EST_DECIDED_GROUP, "0123", 2, 8, 1 },
     { "the first time nobody goes on",     { HERE(-1, 0, ""), HERE(-1, 0, ""), HERE(-1, 0, ""), AWAY(11) }, 0, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:3 (host3:1) did not come within 10 s" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:3 (host3:1) did not join within 10 s" },
     { "whoever is next says so for the host", { AWAY(11), HERE(-1, 0, ""), HERE(-1, 0, ""), AWAY(11) }, 1, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:0 (host0:1), worker:3 (host3:1) did not come" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:0 (host0:1), worker:3 (host3:1) did not join" },
     { "one that was lost may come back",   { HERE(8, 2, "0123"), HERE(8, 2, "0123"), AWAY(4), HERE(8, 2, "0123") }, 0, true, WAIT },
     { "a start anew knows it from others", { HERE(-1, 0, ""), HERE(8, 2, "0123"), AWAY(6), HERE(8, 2, "0123") }, 0, true,
       EST_DECIDED_GROUP, "013", 1, 8, 3 },
@@ -67,19 +67,19 @@ static const scene scenes[] = {
     { "the next takes the host's place",   { AWAY(6), HERE(8, 2, "0123"), HERE(9, 2, "0123"), HERE(8, 2, "0123") }, 1, true,
       EST_DECIDED_GROUP, "123", 1, 9, 3 },
     { "not without leave",                 { AWAY(6), HERE(8, 2, "0123"), HERE(9, 2, "0123"), HERE(8, 2, "0123") }, 1, false,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:0 (host0:1) did not come back within 5 s" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:0 (host0:1) did not rejoin within 5 s" },
     { "half with the lowest number",       { HERE(8, 2, "0123"), AWAY(6), AWAY(6), HERE(8, 2, "0123") }, 0, true,
       EST_DECIDED_GROUP, "03", 0, 8, 3 },
     { "half without it",                   { AWAY(6), HERE(8, 2, "0123"), AWAY(6), HERE(8, 2, "0123") }, 1, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "not enough to go on" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "are no quorum" },
     { "half of those who were left",       { AWAY(60), HERE(8, 5, "13"), AWAY(60), AWAY(6) }, 1, true,
       EST_DECIDED_GROUP, "1", 0, 8, 6 },
     { "the other half of them",            { AWAY(60), AWAY(6), AWAY(60), HERE(8, 5, "13") }, 3, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "not enough to go on" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "are no quorum" },
     { "those who were not there do not count", { HERE(-1, 0, ""), AWAY(6), HERE(3, 1, "0123"), HERE(8, 5, "13") }, 0, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "not enough to go on" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "are no quorum" },
     { "less than half",                    { HERE(8, 2, "0123"), AWAY(6), AWAY(6), AWAY(6) }, 0, true,
-      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "not enough to go on" },
+      EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "are no quorum" },
     { "older variables do not count",      { HERE(3, 1, "0123"), HERE(8, 2, "123"), HERE(8, 2, "123"), HERE(8, 2, "123") }, 0, true,
       EST_DECIDED_GROUP, "0123", 1, 8, 3 },
     /* clang-format on */
@@ -115,12 +115,16 @@ static void play(const scene *s)
     est_candidate            of[N];
     est_rank                 ranks[N];
     int                      memory[N][N], want[N];
-    est_round                a = {
-                       .tasks = ranks, .of = of, .n = N, .self = s->self, .connect_secs = 10, .rejoin_secs = 5, .elastic = s->elastic
-    };
-    est_decision got     = { 0 };
-    est_numbers  members = numbers_of(s->members, want);
-    bool         decided;
+    est_round                a       = { .tasks        = ranks,
+                                         .candidates   = of,
+                                         .n            = N,
+                                         .self         = s->self,
+                                         .connect_secs = 10,
+                                         .rejoin_secs  = 5,
+                                         .elastic      = s->elastic };
+    est_decision             got     = { 0 };
+    est_numbers              members = numbers_of(s->members, want);
+    bool                     decided;
 
     for (int i = 0; i < N; i++) {
         const one *t = &s->tasks[i];
@@ -165,7 +169,7 @@ TEST(forever)
     est_proposal  self     = { .number = 0, .step = 1, .generation = 1, .payload = (char *)(uintptr_t) "" };
     est_candidate of[]     = { { .proposal = &self }, { .away_ns = INT64_MAX } };
     est_rank      ranks[2] = { { "worker:0", "a", 0 }, { "worker:1", "b", 0 } };
-    est_round     a        = { .tasks = ranks, .of = of, .n = 2, .connect_secs = 1, .rejoin_secs = EST_FOREVER };
+    est_round     a = { .tasks = ranks, .candidates = of, .n = 2, .connect_secs = 1, .rejoin_secs = EST_FOREVER };
     est_decision  got;
     bool          decided;
 
@@ -182,7 +186,7 @@ static char        *addresses[] = { (char[]){ "here:1" }, (char[]){ "there:2" } 
 static est_proposal proposal    = { .number     = 2,
                                     .terms      = { .list    = UINT64_MAX - 5,
                                                     .tasks   = (char[]){ "4 tasks, worker:0 to worker:3" },
-                                                    .options = (char[]){ "max_steps=100\ngo_on=no\n" } },
+                                                    .options = (char[]){ "max_steps=100\nelastic=no\n" } },
                                     .step       = -1,
                                     .generation = 12,
                                     .members    = { members, 2 },
@@ -266,11 +270,11 @@ TEST(terms)
     static const struct {
         const char *options, *text;
     } others[] = {
-        { "max_steps=50\ngo_on=no\n", "max_steps is 100 at worker:0 and 50 at worker:1: all workers need the same" },
-        { "max_steps=100\ngo_on=yes\n", "elastic is no at worker:0 and yes at worker:1" },
+        { "max_steps=50\nelastic=no\n", "max_steps is 100 at worker:0 and 50 at worker:1: all workers need the same" },
+        { "max_steps=100\nelastic=yes\n", "elastic is no at worker:0 and yes at worker:1" },
         { "max_steps=100\n", "worker:0 has \"elastic=no\" where worker:1 has \"\"" },
-        { "max_steps=100\ngo_on=no\nmore=1\n", "worker:0 has \"\" where worker:1 has \"more=1\"" },
-        { "max=100\ngo_on=no\n", "worker:0 has \"max_steps=100\" where worker:1 has \"max=100\"" },
+        { "max_steps=100\nelastic=no\nmore=1\n", "worker:0 has \"\" where worker:1 has \"more=1\"" },
+        { "max=100\nelastic=no\n", "worker:0 has \"max_steps=100\" where worker:1 has \"max=100\"" },
     };
     est_terms other = proposal.terms;
 
@@ -282,7 +286,7 @@ TEST(terms)
     other = (est_terms){ 1, (char[]){ "2 tasks, worker:0 to worker:1" }, proposal.terms.options };
     assert_int_equal(est_terms_compare(&other, "worker:0", &proposal.terms, "worker:3"), EST_FAILED_PRECONDITION);
     assert_non_null(strstr(est_error_message(),
-                           "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:3 of "
+                           "worker:0 belongs to a job of 2 tasks, worker:0 to worker:1, and worker:3 to "
                            "one of 4 tasks, worker:0 to worker:3"));
 }
 

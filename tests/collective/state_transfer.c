@@ -131,9 +131,9 @@ static void meet_and_share(crew_member *m)
 {
     sharing *s = m->arg;
 
-    crew_check(m, est_membership_join(m->membership, s->steps[m->number], "", &m->met));
+    crew_check(m, est_membership_join(m->membership, s->steps[m->number], "", &m->view));
     if (m->error[0] == '\0')
-        crew_check(m, est_membership_transfer(m->membership, s->models[m->number].session, m->met.source));
+        crew_check(m, est_membership_transfer(m->membership, s->models[m->number].session, m->view.source));
     if (m->error[0] == '\0') crew_check(m, train(&s->models[m->number], 500, &s->losses[m->number]));
 }
 
@@ -156,7 +156,7 @@ TEST(share)
             }
             crew_run(&c, CREW_ALL, meet_and_share, &s);
             for (int i = 0; i < RANKS; i++) {
-                assert_int_equal(c.members[i].met.source, source);
+                assert_int_equal(c.members[i].view.source, source);
                 assert_memory_equal(&s.losses[i], &s.losses[source], sizeof(float)); /* training went on alike */
                 if (i != source) assert_same(&s.models[source], &s.models[i]);
             }
@@ -194,11 +194,11 @@ static void meet_and_fail(crew_member *m)
 {
     sharing *s = m->arg;
 
-    crew_check(m, est_membership_join(m->membership, s->steps[m->number], "", &m->met));
+    crew_check(m, est_membership_join(m->membership, s->steps[m->number], "", &m->view));
     if (m->error[0] != '\0') return;
-    crew_expect(m, est_membership_transfer(m->membership, s->models[m->number].session, m->met.source), s->status,
+    crew_expect(m, est_membership_transfer(m->membership, s->models[m->number].session, m->view.source), s->status,
                 s->text);
-    crew_check(m, est_group_status(m->met.group)); /* all found the same */
+    crew_check(m, est_group_status(m->view.group)); /* all found the same */
 }
 
 /* The recipes of ranks 0 and 1; rank 1 is the source. */
@@ -238,7 +238,7 @@ TEST(no_value)
     est_var **vars;
     int       n;
 
-    snprintf(s.text, sizeof s.text, "variable 'bias' of worker:0 has no value to be shared");
+    snprintf(s.text, sizeof s.text, "variable 'bias' of worker:0 has no value to transfer");
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) s.models[i] = open_model(1, (recipe){ .rows = 3 });
@@ -262,14 +262,14 @@ static void only_meet(crew_member *m)
 {
     breaking *b = m->arg;
 
-    crew_check(m, est_membership_join(m->membership, b->s.steps[m->number], "", &m->met));
+    crew_check(m, est_membership_join(m->membership, b->s.steps[m->number], "", &m->view));
 }
 
 static void only_share(crew_member *m)
 {
     breaking *b = m->arg;
 
-    b->status[m->number] = est_membership_transfer(m->membership, b->s.models[m->number].session, m->met.source);
+    b->status[m->number] = est_membership_transfer(m->membership, b->s.models[m->number].session, m->view.source);
 }
 
 static bool has_value(const model *m, const char *name)
@@ -299,8 +299,8 @@ TEST(no_memory)
 
         b.s.steps[2] = is_partial ? 9 : 3;
         crew_run(&c, CREW_ALL, only_meet, &b);
-        assert_int_equal(c.members[0].met.source, 0);
-        assert_int_equal(c.members[1].met.step, 5);
+        assert_int_equal(c.members[0].view.source, 0);
+        assert_int_equal(c.members[1].view.step, 5);
         crew_run(&c, CREW_ALL, only_share, &b);
         for (int i = 0; i < RANKS; i++) {
             assert_int_equal(b.status[i], EST_OK);
@@ -352,8 +352,8 @@ TEST(partial)
     set = est_store_keys(store, 0);
     assert_true(set->n > 1);
     crew_run(&c, CREW_ALL, only_meet, &b);
-    c.members[0].met.source = c.members[1].met.source = 0;
-    set->keys[1]                                      = set->keys[0];
+    c.members[0].view.source = c.members[1].view.source = 0;
+    set->keys[1]                                        = set->keys[0];
     crew_run(&c, CREW_ALL, only_share, &b);
     assert_int_equal(b.status[1], EST_DATA_LOSS);
     assert_true(est_membership_partial(c.members[1].membership));
@@ -363,8 +363,8 @@ TEST(partial)
     close_model(&b.s.models[0]);
     b.s.models[0] = open_model(10, (recipe){ .rows = 10 });
     crew_run(&c, CREW_ALL, only_meet, &b);
-    assert_int_equal(c.members[1].met.source, 0);
-    assert_int_equal(c.members[1].met.step, 5);
+    assert_int_equal(c.members[1].view.source, 0);
+    assert_int_equal(c.members[1].view.step, 5);
     crew_run(&c, CREW_ALL, only_share, &b);
     assert_int_equal(b.status[1], EST_OK);
     assert_false(est_membership_partial(c.members[1].membership));

@@ -282,10 +282,11 @@ TEST(spoiled)
 {
     spoiled s = { 0 };
 
-    crew_make(&s.c, 2,
-              &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\ngo_on=no\n",
-                                         .over  = is_done,
-                                         .user  = &s });
+    crew_make(
+        &s.c, 2,
+        &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\nelastic=no\n",
+                                   .over  = is_done,
+                                   .user  = &s });
     crew_start(&s.c, 1);
     snprintf(s.w.config, sizeof s.w.config,
              "{\"cluster\": {\"worker\": [\"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",

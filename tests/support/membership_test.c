@@ -173,6 +173,6 @@ est_status crew_count(const crew_member *m, float *sum)
     est_work *work;
 
     *sum = 1;
-    EST_TRY(est_all_reduce(m->met.group, sum, 1, EST_F32, EST_REDUCE_OP_SUM, NULL, &work));
+    EST_TRY(est_all_reduce(m->view.group, sum, 1, EST_F32, EST_REDUCE_OP_SUM, NULL, &work));
     return est_work_wait(work);
 }

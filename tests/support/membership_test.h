@@ -18,7 +18,7 @@ typedef struct crew_member {
     int                 number; /* of its task */
     est_server         *server;
     est_membership     *membership;
-    est_membership_view met;         /* the last meeting */
+    est_membership_view view;        /* the last meeting */
     char                error[1200]; /* "": nothing went wrong */
     void               *arg;
 } crew_member;

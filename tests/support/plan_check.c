@@ -9,8 +9,8 @@
 
 static int lane_of(const est_plan *plan, int32_t item)
 {
-    const est_plan_stage *g    = &plan->stages[plan->stage_of[item]];
-    int                   lane = 0;
+    const est_plan_wave *g    = &plan->waves[plan->wave_of[item]];
+    int                  lane = 0;
 
     while (g->n_lanes > 1 && plan->step_of[item] >= g->lane_end[lane]) lane++;
     return lane;
@@ -19,7 +19,7 @@ static int lane_of(const est_plan *plan, int32_t item)
 /* Whether item a is over before item b starts. */
 static bool comes_before(const est_plan *plan, int32_t a, int32_t b)
 {
-    if (plan->stage_of[a] != plan->stage_of[b]) return plan->stage_of[a] < plan->stage_of[b];
+    if (plan->wave_of[a] != plan->wave_of[b]) return plan->wave_of[a] < plan->wave_of[b];
     return lane_of(plan, a) == lane_of(plan, b) && plan->step_of[a] < plan->step_of[b];
 }
 
@@ -165,7 +165,7 @@ static void check_memory(const est_plan *plan, const char *label, plan_facts *s)
             }
         }
     }
-    for (int32_t g = 0; g < plan->n_stages; g++) s->lanes += plan->stages[g].n_lanes > 1;
+    for (int32_t g = 0; g < plan->n_waves; g++) s->lanes += plan->waves[g].n_lanes > 1;
     free(ranges);
 }
 

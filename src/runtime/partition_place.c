@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cut of a step (runtime/partition.c): at which task each node runs. Variables decide for what touches them, then devices; the
- * rest is here, but for what only one other task needs. */
+ * Partitioning (runtime/partition.c): at which task each node runs. Variables decide for the operations on them, then
+ * devices; the rest runs here, except what only one other task needs. */
 #include "graph/device_name.h"
 #include "ops/ops.h"
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 
-static est_status task_of_device(const est_placed *c, const est_node_def *def, int32_t *out)
+static est_status task_of_device(const est_partition_step *c, const est_node_def *def, int32_t *out)
 {
     est_device_task device = est_device_name_task(def->device);
 
@@ -20,8 +20,8 @@ static est_status task_of_device(const est_placed *c, const est_node_def *def, i
                     def->device);
 }
 
-/* *touches: whether there is a variable among the inputs; then it decides, whatever the device says. */
-static est_status task_of_variables(const est_placed *c, const est_node_def *def, bool *touches, int32_t *out)
+/* *touches: a variable is among the inputs, and overrides the device. */
+static est_status task_of_variables(const est_partition_step *c, const est_node_def *def, bool *touches, int32_t *out)
 {
     *touches = false;
     for (int32_t i = 0; i < def->n_in; i++) {
@@ -35,18 +35,18 @@ static est_status task_of_variables(const est_placed *c, const est_node_def *def
         if (!*touches) *out = at;
         *touches = true;
         if (*out != at) {
-            return est_fail(EST_INVALID_ARGUMENT, "'%s' touches '%s', which is at another task than the rest of it",
+            return est_fail(EST_INVALID_ARGUMENT, "'%s' uses '%s', which is at another task than its other variables",
                             def->name, handle->name);
         }
     }
     return EST_OK;
 }
 
-/* What depends on the feeds, variables or tables of this step. */
-static void mark_varying(const est_placed *c, bool *varies)
+/* Marks nodes that depend on feeds, variables or tables. */
+static void mark_varying(const est_partition_step *c, bool *varies)
 {
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
 
         varies[id] = def->op->source == EST_SOURCE_FEED || def->op->source == EST_SOURCE_TABLE || def->n_control > 0 ||
@@ -55,13 +55,13 @@ static void mark_varying(const est_placed *c, bool *varies)
     }
 }
 
-/* Moves what only one task uses, and nothing of the step changes, to that task: from users to what they use. */
-static void move_constants(const est_placed *c, const bool *varies, int32_t *user, int32_t *task)
+/* Moves nodes that only one task uses and that do not vary to that task, from users to inputs. */
+static void move_constants(const est_partition_step *c, const bool *varies, int32_t *user, int32_t *task)
 {
-    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
+    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* none yet */
     for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
-    for (int32_t k = c->whole->n_items - 1; k >= 0; k--) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = c->whole->n - 1; k >= 0; k--) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
 
         if (!varies[id] && !est_is_free(c->graph, id) && task[id] == EST_HERE && user[id] >= 0) task[id] = user[id];
@@ -73,11 +73,11 @@ static void move_constants(const est_placed *c, const bool *varies, int32_t *use
     }
 }
 
-/* A group of operations of one task is there, too. */
-static void move_groups(const est_placed *c, int32_t *task)
+/* A group of operations of one task runs there. */
+static void move_groups(const est_partition_step *c, int32_t *task)
 {
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t             id  = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t             id  = c->whole->nodes[k];
         const est_node_def *def = est_graph_node(c->graph, id);
         bool                one = def->op == &est_op_no_op && def->n_control > 0;
 
@@ -86,15 +86,15 @@ static void move_groups(const est_placed *c, int32_t *task)
     }
 }
 
-est_status est_cut_tasks(const est_placed *c, bool moves, est_arena *arena, int32_t *task)
+est_status est_partition_place(const est_partition_step *c, bool moves, est_arena *arena, int32_t *task)
 {
     bool    *varies = est_arena_alloc(arena, (size_t)c->n + 1);
     int32_t *user   = est_arena_alloc(arena, sizeof *user * ((size_t)c->n + 1));
 
     if (varies == NULL || user == NULL) return est_no_memory();
     for (int32_t id = 0; id < c->n; id++) task[id] = EST_HERE;
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        const est_node_def *def = est_graph_node(c->graph, c->whole->order[k]);
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        const est_node_def *def = est_graph_node(c->graph, c->whole->nodes[k]);
         bool                touches;
 
         EST_TRY(task_of_variables(c, def, &touches, &task[def->id]));

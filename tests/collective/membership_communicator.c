@@ -11,12 +11,12 @@
 
 static void meet(crew_member *m)
 {
-    crew_check(m, est_membership_join(m->membership, -1, "", &m->met));
+    crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
 }
 
 static void sum_rows_and_gather(crew_member *m)
 {
-    est_communicator *p         = m->met.communicator;
+    est_communicator *p         = m->view.communicator;
     int               rank      = p->rank;
     float             data[]    = { 1, (float)rank };
     int64_t           indices[] = { 7, 10 + rank, 7 };
@@ -53,7 +53,7 @@ static void sum_rows_and_gather(crew_member *m)
 
 static void sum_until_aborted(crew_member *m)
 {
-    est_communicator *p    = m->met.communicator;
+    est_communicator *p    = m->view.communicator;
     float             data = 1;
     est_comm_work    *work;
     est_status        status = EST_OK;
@@ -75,14 +75,14 @@ TEST(communicator)
     crew_make(&c, RANKS, &(est_membership_options){ .bytes_per_pack = 123 });
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet, NULL);
-    before = c.members[0].met.communicator;
+    before = c.members[0].view.communicator;
     assert_int_equal(before->bytes_per_pack, 123);
     crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
     crew_stop(&c, 1);
     crew_run(&c, 5U, sum_until_aborted, NULL);
     crew_start(&c, 1);
     crew_run(&c, CREW_ALL, meet, NULL);
-    assert_ptr_equal(c.members[0].met.communicator, before);
+    assert_ptr_equal(c.members[0].view.communicator, before);
     crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
     crew_free(&c);
 }
@@ -90,7 +90,7 @@ TEST(communicator)
 /* One that is late is, for a step, one that is lost. */
 static void sum_alone(crew_member *m)
 {
-    est_communicator *p    = m->met.communicator;
+    est_communicator *p    = m->view.communicator;
     float             data = 1;
     est_comm_work    *work;
 
@@ -113,7 +113,7 @@ TEST(late)
 /* The first has a fault of its own: the others hear of it while they wait, and all meet again. */
 static void abort_or_sum(crew_member *m)
 {
-    est_communicator *p    = m->met.communicator;
+    est_communicator *p    = m->view.communicator;
     float             data = 1;
     est_comm_work    *work;
 

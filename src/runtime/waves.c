@@ -1,42 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small items that do not depend on each other share the threads.
+ * Waves: small items that do not depend on each other share the threads.
  *
- * A model over many features has hundreds of lookups and updates of a few microseconds each: too short to be cut up, but
- * independent. Walking the steps in order, small items gather into a window of lanes: an item that depends on the last
- * item of one lane extends it, one that depends on nothing in the window starts a new lane, and any other closes the
- * window. A window of two lanes or more that holds enough work becomes a stage whose lanes run in parallel (P5). Which
- * items go together depends on shapes alone, and each item computes what it always computes: results do not depend on
- * the number of threads. */
+ * A model over many features has hundreds of lookups and updates of a few microseconds each: too short to be divided,
+ * but independent. Walking the steps in order, small items gather into a window of lanes: an item that depends on the
+ * last item of one lane extends it, one that depends on nothing in the window starts a new lane, and any other closes
+ * the window. A window of two lanes or more that holds enough work becomes a wave whose lanes run in parallel (P5).
+ * Which items go together depends on shapes alone, and each item computes what it always computes: results do not
+ * depend on the number of threads. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "runtime/plan.h"
 
-#define SMALL_BYTES (512 << 10) /* items that move more are cut up by their own kernels */
+#define SMALL_BYTES (512 << 10) /* items that move more are divided by their own kernels */
 #define WORTH_BYTES (64 << 10)  /* a window that moves less is not worth waking anybody for */
 #define LANES_MAX   256
 
-/* Edges into each node, from plan->edges. */
-typedef struct incoming {
-    int32_t *first; /* per node, one more at the end */
-    int32_t *from;
-} incoming;
-
-typedef struct stager {
-    est_plan *plan;
-    incoming  in;
-    int32_t  *lane;            /* per item: its lane in the open window, or -1 */
-    int32_t   tail[LANES_MAX]; /* last item of each lane */
-    int32_t   n_lanes;
-    int32_t   begin;     /* step the window starts at */
-    size_t    bytes;     /* moved by the window */
-    int32_t  *asked;     /* per item without a step: the last step that asked what it waits for */
-    int32_t  *stack;     /* items whose waits are still to be looked at */
-    int32_t   question;  /* that step, plus one */
-    int32_t  *sorted;    /* scratch for putting steps into lanes */
-    int32_t  *lane_ends; /* where stages keep theirs; filled from the front */
-} stager;
+typedef struct wave_builder {
+    est_plan    *plan;
+    est_incoming in;
+    int32_t     *lane;            /* per item: its lane in the open window, or -1 */
+    int32_t      tail[LANES_MAX]; /* last item of each lane */
+    int32_t      n_lanes;
+    int32_t      begin;     /* step the window starts at */
+    size_t       bytes;     /* moved by the window */
+    int32_t     *asked;     /* per item without a step: the last step that asked what it waits for */
+    int32_t     *stack;     /* items whose waits are still to be looked at */
+    int32_t      question;  /* that step, plus one */
+    int32_t     *sorted;    /* scratch for putting steps into lanes */
+    int32_t     *lane_ends; /* where waves keep theirs; filled from the front */
+} wave_builder;
 
 static size_t view_bytes(const est_view *view)
 {
@@ -60,13 +54,13 @@ static bool is_small(const est_item *item)
     return !item->call.node->op->heavy && !item->late && item_bytes(item) <= SMALL_BYTES;
 }
 
-/* --- what an item waits for inside the window ------------------------------------------------------------------------- */
+/* --- what an item waits for inside the window --------------------------------------------------------------------- */
 
 enum { NOTHING = -1, CLASHES = -2 };
 
 /* The lane whose last item `item` waits for; NOTHING; or CLASHES when it waits for more than that. Items that only have
  * a shape stand for what they wait for themselves. */
-static int32_t waits_for(const stager *w, int32_t item)
+static int32_t waits_for(const wave_builder *w, int32_t item)
 {
     int32_t found = NOTHING, depth = 0;
 
@@ -78,7 +72,8 @@ static int32_t waits_for(const stager *w, int32_t item)
             int32_t lane;
             if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
             if (w->plan->step_of[from] < 0) {
-                if (w->asked[from] != w->question) w->stack[depth++] = from; /* groups of groups meet again and again */
+                if (w->asked[from] != w->question)
+                    w->stack[depth++] = from; /* groups of groups are reached many times */
                 w->asked[from] = w->question;
                 continue;
             }
@@ -91,15 +86,15 @@ static int32_t waits_for(const stager *w, int32_t item)
     return found;
 }
 
-/* --- windows ---------------------------------------------------------------------------------------------------------- */
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
-static void add_stage(stager *w, int32_t first, int32_t end, int32_t n_lanes, int32_t *lane_end)
+static void add_wave(wave_builder *w, int32_t first, int32_t end, int32_t n_lanes, int32_t *lane_end)
 {
-    if (first < end) w->plan->stages[w->plan->n_stages++] = (est_plan_stage){ first, end, n_lanes, lane_end };
+    if (first < end) w->plan->waves[w->plan->n_waves++] = (est_plan_wave){ first, end, n_lanes, lane_end };
 }
 
 /* Puts the steps of the window lane by lane. */
-static void sort_lanes(stager *w, int32_t end)
+static void sort_lanes(wave_builder *w, int32_t end)
 {
     est_plan *plan                = w->plan;
     int32_t   next[LANES_MAX + 1] = { 0 };
@@ -113,14 +108,14 @@ static void sort_lanes(stager *w, int32_t end)
     memcpy(plan->steps + w->begin, w->sorted, sizeof *w->sorted * (size_t)(end - w->begin));
 }
 
-static void close_window(stager *w, int32_t end)
+static void close_window(wave_builder *w, int32_t end)
 {
     if (w->n_lanes >= 2 && w->bytes >= WORTH_BYTES) {
         sort_lanes(w, end);
-        add_stage(w, w->begin, end, w->n_lanes, w->lane_ends);
+        add_wave(w, w->begin, end, w->n_lanes, w->lane_ends);
         w->lane_ends += w->n_lanes;
     } else {
-        add_stage(w, w->begin, end, 1, NULL);
+        add_wave(w, w->begin, end, 1, NULL);
     }
     for (int32_t s = w->begin; s < end; s++) w->lane[w->plan->steps[s]] = -1;
     w->begin   = end;
@@ -128,7 +123,7 @@ static void close_window(stager *w, int32_t end)
     w->bytes   = 0;
 }
 
-static void add_to_window(stager *w, int32_t step)
+static void add_to_window(wave_builder *w, int32_t step)
 {
     int32_t item = w->plan->steps[step];
     int32_t lane;
@@ -146,7 +141,7 @@ static void add_to_window(stager *w, int32_t step)
     w->bytes += item_bytes(&w->plan->items[item]);
 }
 
-static void walk(stager *w)
+static void walk(wave_builder *w)
 {
     est_plan *plan = w->plan;
 
@@ -155,45 +150,32 @@ static void walk(stager *w)
             add_to_window(w, s);
         } else {
             close_window(w, s);
-            add_stage(w, s, s + 1, 1, NULL);
+            add_wave(w, s, s + 1, 1, NULL);
             w->begin = s + 1;
         }
     }
     close_window(w, plan->n_steps);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------------------------------- */
+/* --- set-up ------------------------------------------------------------------------------------------------------- */
 
-static est_status find_incoming(est_plan *plan, incoming *in)
+static void find_waves_of_items(est_plan *plan)
 {
-    int32_t n = est_graph_size(plan->graph);
-
-    in->first = est_arena_alloc(plan->arena, sizeof *in->first * (size_t)(n + 2));
-    in->from  = est_arena_alloc(plan->arena, sizeof *in->from * (size_t)(plan->n_edges + 1));
-    if (in->first == NULL || in->from == NULL) return est_no_memory();
-    for (int32_t e = 0; e < plan->n_edges; e++) in->first[plan->edge_to[e] + 2]++;
-    for (int32_t i = 1; i < n + 2; i++) in->first[i] += in->first[i - 1];
-    for (int32_t e = 0; e < plan->n_edges; e++) in->from[in->first[plan->edge_to[e] + 1]++] = plan->edge_from[e];
-    return EST_OK;
-}
-
-static void find_stages_of_items(est_plan *plan)
-{
-    for (int32_t k = 0; k < plan->n_items; k++) plan->stage_of[k] = -1;
-    for (int32_t g = 0; g < plan->n_stages; g++) {
-        for (int32_t s = plan->stages[g].first; s < plan->stages[g].end; s++) plan->stage_of[plan->steps[s]] = g;
+    for (int32_t k = 0; k < plan->n_items; k++) plan->wave_of[k] = -1;
+    for (int32_t g = 0; g < plan->n_waves; g++) {
+        for (int32_t s = plan->waves[g].first; s < plan->waves[g].end; s++) plan->wave_of[plan->steps[s]] = g;
     }
     for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;
 }
 
-est_status est_plan_stages(est_plan *plan)
+est_status est_plan_waves(est_plan *plan)
 {
-    stager w = { .plan = plan };
-    size_t n = (size_t)plan->n_items + 1;
+    wave_builder w = { .plan = plan };
+    size_t       n = (size_t)plan->n_items + 1;
 
-    plan->n_stages    = 0;
-    plan->stages      = est_arena_alloc(plan->arena, sizeof *plan->stages * n * 2);
-    plan->stage_of    = est_arena_alloc(plan->arena, sizeof *plan->stage_of * n);
+    plan->n_waves     = 0;
+    plan->waves       = est_arena_alloc(plan->arena, sizeof *plan->waves * n * 2);
+    plan->wave_of     = est_arena_alloc(plan->arena, sizeof *plan->wave_of * n);
     plan->step_of     = est_arena_alloc(plan->arena, sizeof *plan->step_of * n);
     plan->lane_errors = est_arena_alloc(plan->arena, sizeof *plan->lane_errors * LANES_MAX);
     w.lane            = est_arena_alloc(plan->arena, sizeof *w.lane * n);
@@ -201,14 +183,14 @@ est_status est_plan_stages(est_plan *plan)
     w.asked           = est_arena_alloc(plan->arena, sizeof *w.asked * n);
     w.stack           = est_arena_alloc(plan->arena, sizeof *w.stack * n);
     w.lane_ends       = est_arena_alloc(plan->arena, sizeof *w.lane_ends * n);
-    if (plan->stages == NULL || plan->stage_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
+    if (plan->waves == NULL || plan->wave_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
         w.lane == NULL || w.sorted == NULL || w.asked == NULL || w.stack == NULL || w.lane_ends == NULL) {
         return est_no_memory();
     }
     for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;
     for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;
-    EST_TRY(find_incoming(plan, &w.in));
+    EST_TRY(est_order_incoming(&plan->order, plan->arena, &w.in));
     walk(&w);
-    find_stages_of_items(plan);
+    find_waves_of_items(plan);
     return EST_OK;
 }

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients that leave while the backward pass still runs.
+ * Partitioning (runtime/partition.c): gradients that are sent while the backward pass still runs.
  *
- * Of the updates of one phase at one task those whose gradients are ready early are gathered, in the order in which they are, until
- * there is enough for a message; what is ready last, what is small and what depends on others stays together (C4 in partition.c).
- * Sizes that are not known before a step, those of rows, count as nothing. */
+ * Of the updates of one phase at one task, those with early gradients are collected, in the order in which these are
+ * ready, until there is enough for a message. What is ready last, what is small and what depends on others stays in the
+ * rest (C4). Sizes that are not known before a step, those of rows, count as 0. */
 #include <stdlib.h>
 
-#include "runtime/cut.h"
+#include "runtime/partition.h"
 #include "tensor/shape.h"
 
-#define PIECE_BYTES (256 << 10) /* what is worth a message of its own */
+#define PIECE_BYTES (256 << 10) /* worth a message of its own */
 
-static const est_node_def *node_of(const est_phases *c, int32_t id)
+static const est_node_def *node_of(const est_partition_phases *c, int32_t id)
 {
     return est_graph_node(c->whole->graph, id);
 }
 
-/* An update that may leave its phase. */
+/* An update that may be sent early. */
 typedef struct update {
     int32_t  node;
-    int32_t  ready; /* where in the order its inputs are there */
-    uint64_t bytes; /* of them, as far as is known */
+    int32_t  ready; /* position in the order at which its inputs are ready */
+    uint64_t bytes; /* of the inputs, as far as known */
 } update;
 
-static bool is_beside(const est_phases *c, int32_t id, int32_t other)
+static bool is_beside(const est_partition_phases *c, int32_t id, int32_t other)
 {
     return !est_is_free(c->whole->graph, id) && c->task[id] == c->task[other] && c->phase[id] == c->phase[other];
 }
 
 /* Keeps C4. */
-static bool may_leave(const est_phases *c, const est_node_def *def)
+static bool may_leave(const est_partition_phases *c, const est_node_def *def)
 {
     if (def->op->writes == 0 || def->n_out > 0) return false;
     for (int32_t e = c->in.first[def->id]; e < c->in.first[def->id + 1]; e++) {
@@ -39,8 +39,8 @@ static bool may_leave(const est_phases *c, const est_node_def *def)
     return true;
 }
 
-/* Where in the order the node has all that is computed here for it, and how many bytes that is. */
-static update measure(const est_phases *c, const int32_t *at, const est_node_def *def)
+/* When the inputs that are computed here are ready, and their bytes. */
+static update measure(const est_partition_phases *c, const int32_t *at, const est_node_def *def)
 {
     update u = { .node = def->id };
 
@@ -67,15 +67,15 @@ static int earlier_first(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Cuts what one phase of a task does into pieces, in the order in which they are ready; what is ready last is the rest. */
-static void cut_phase(const est_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
-                      int32_t *piece)
+/* Divides one phase of a task into pieces, in the order in which they are ready; what is ready last is the rest. */
+static void divide_phase(const est_partition_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
+                         int32_t *piece)
 {
     int32_t  n = 0, last = 0, n_pieces = 0, begin = 0;
     uint64_t early = 0, bytes = 0, enough;
 
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole->order[k]);
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        const est_node_def *def = node_of(c, c->whole->nodes[k]);
         update              u;
 
         if (est_is_free(c->whole->graph, def->id) || c->task[def->id] != task || c->phase[def->id] != phase) continue;
@@ -96,22 +96,22 @@ static void cut_phase(const est_phases *c, const int32_t *at, int32_t task, int3
     }
 }
 
-est_status est_cut_pieces(const est_phases *c, int32_t *piece)
+est_status est_partition_early(est_arena *arena, const est_partition_phases *c, int32_t *piece)
 {
     size_t   n       = (size_t)est_graph_size(c->whole->graph) + 1;
-    int32_t *at      = est_arena_alloc(c->whole->arena, sizeof *at * n);
-    update  *updates = est_arena_alloc(c->whole->arena, sizeof *updates * n);
+    int32_t *at      = est_arena_alloc(arena, sizeof *at * n);
+    update  *updates = est_arena_alloc(arena, sizeof *updates * n);
     int32_t  last    = 0;
 
     if (at == NULL || updates == NULL) return est_no_memory();
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        int32_t id = c->whole->order[k];
+    for (int32_t k = 0; k < c->whole->n; k++) {
+        int32_t id = c->whole->nodes[k];
 
         at[id] = k;
         if (c->phase[id] > last) last = c->phase[id];
     }
     for (int32_t phase = 1; phase <= last; phase += 2) {
-        for (int32_t task = 0; task < c->n_tasks; task++) cut_phase(c, at, task, phase, updates, piece);
+        for (int32_t task = 0; task < c->n_tasks; task++) divide_phase(c, at, task, phase, updates, piece);
     }
     return EST_OK;
 }
