@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/service_files.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 
-bool est_is_client(const char *task)
+bool est_is_external(const char *task)
 {
     return strncmp(task, "client:", 7) == 0;
 }
@@ -130,7 +130,7 @@ void est_clients_free_one(est_client *client)
 /* No task, and nothing but the status was asked for: so no run of it is under way, and nothing of it needs to be remembered. */
 static bool has_only_looked(const est_client *client)
 {
-    return est_is_client(client->who.task) && client->gone.requests_in == client->looks;
+    return est_is_external(client->who.task) && client->gone.requests_in == client->looks;
 }
 
 static void forget_client(est_server *s, est_client *client)
@@ -269,7 +269,7 @@ static bool ends_with(const char *text, const char *end)
 /* Whoever is no task has nobody to tell, nor does one that closes the link itself. One that said goodbye is not missed. */
 static void tell_gone(const est_server *s, const est_client *client, const char *why)
 {
-    if (est_is_client(s->task) || strcmp(why, EST_GOODBYE) == 0 || strncmp(why, EST_ENDED, strlen(EST_ENDED)) == 0) {
+    if (est_is_external(s->task) || strcmp(why, EST_GOODBYE) == 0 || strncmp(why, EST_ENDED, strlen(EST_ENDED)) == 0) {
         est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
     } else if (client->left) {
         est_log_info("%s: %s has left", s->task, client->who.task);
@@ -402,7 +402,7 @@ static bool is_gone_for_good(const est_server *s, const est_client *client)
 {
     if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;
     if (client->left) return true;
-    return est_is_client(client->who.task) &&
+    return est_is_external(client->who.task) &&
            (double)(est_now_ns() - client->since_ns) > 3 * s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
@@ -413,7 +413,7 @@ void est_clients_forget_gone(est_server *s)
         est_client *client = s->clients[i];
 
         if (!is_gone_for_good(s, client)) continue;
-        if (est_is_client(client->who.task)) {
+        if (est_is_external(client->who.task)) {
             forget_client(s, client);
         } else {
             est_client_forget(client, 0, 0, 0);

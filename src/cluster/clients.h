@@ -7,7 +7,7 @@
 #include "cluster/server.h"
 
 /* Whether a name is that of a process that is no task of the cluster. */
-bool est_is_client(const char *task);
+bool est_is_external(const char *task);
 
 /* NULL: it never came. Under `lock`. */
 est_client *est_clients_find(const est_server *s, const char *task);

@@ -44,18 +44,18 @@ const char *est_method_text(int method); /* never NULL */
 
 /* Fields of heads; which of them a method has is said where it is served (cluster/service.c). */
 enum {
-    EST_FIELD_PART = 1,      /* of a host, by number */
+    EST_FIELD_SEGMENT = 1,   /* of a host, by number */
     EST_FIELD_SEQUENCE,      /* of a client's runs at one task: rises, and comes again only when a run is repeated */
     EST_FIELD_SEED,          /* of a run */
     EST_FIELD_NAME,          /* of a variable */
     EST_FIELD_INITIALIZED,   /* follows a name */
     EST_FIELD_BYTES,         /* of a segment; of a text */
     EST_FIELD_PREFIX,        /* of a checkpoint */
-    EST_FIELD_ENTRY,         /* of a checkpoint (cluster/entries.h) */
+    EST_FIELD_ENTRY,         /* of a checkpoint (cluster/checkpoint_entries.h) */
     EST_FIELD_STEP,          /* the global step */
     EST_FIELD_LIMIT,         /* at which training ends */
     EST_FIELD_STALENESS,     /* how old a step under way may be while others begin; 0: no bound */
-    EST_FIELD_TAG,           /* one more than the step that a run is collected for; 0: it is run at once */
+    EST_FIELD_SYNC_STEP,     /* one more than the step that a run is collected for; 0: it is run at once */
     EST_FIELD_SYNC_REPLICAS, /* how many workers make a step */
     EST_FIELD_COMMIT,        /* whoever is answered has to */
     EST_FIELD_PHASE,         /* of a segment */
@@ -65,11 +65,11 @@ enum {
     EST_FIELD_SIZE,          /* bytes of a variable, follows its name */
     EST_FIELD_INPUTS,        /* of a part */
     EST_FIELD_OUTPUTS,
-    EST_FIELD_ERA,     /* of the global step (cluster/sync.h) */
-    EST_FIELD_FIRST,   /* of a client's runs at one task: all before have been answered; not there: all but this one */
-    EST_FIELD_COUNTED, /* a run of a training step that a later one counts: to be done in a turn */
-    EST_FIELD_FAILURE, /* a status; for COMMIT: the step cannot be made */
-    EST_FIELD_READY,   /* the chief has said that variables have values: training may have begun */
+    EST_FIELD_TIMELINE, /* of the global step (cluster/sync_replicas.h) */
+    EST_FIELD_FIRST,    /* of a client's runs at one task: all before have been answered; not there: all but this one */
+    EST_FIELD_COUNTED,  /* a run of a training step that a later one counts: to be done in a turn */
+    EST_FIELD_FAILURE,  /* a status; for COMMIT: the step cannot be made */
+    EST_FIELD_READY,    /* the chief has said that variables have values: training may have begun */
     EST_FIELD_TENSOR = 32, /* a message: dtype, dimensions; one part each */
 };
 

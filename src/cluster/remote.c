@@ -2,7 +2,7 @@
  *
  * A session's side of the cluster: runtime/remote.h kept with the network. Which tasks there are, and where variables are. */
 #include "base/argument.h"
-#include "cluster/tasks.h"
+#include "cluster/remote_internal.h"
 
 #include <stdio.h>
 
@@ -18,7 +18,7 @@
 #define LOOK_UP_SECS         INT64_C(10) /* for addresses that are written differently */
 #define ADDRESSES_MAX        16          /* of a host */
 
-static void forget_variables(est_peer *p)
+static void forget_variables(est_remote_task *p)
 {
     est_map_clear(&p->variables);
     est_arena_free(p->names);
@@ -27,7 +27,7 @@ static void forget_variables(est_peer *p)
     p->ready = false;
 }
 
-static est_status take_variables(est_peer *p, const est_message *message)
+static est_status take_variables(est_remote_task *p, const est_message *message)
 {
     est_wire_reader r;
     est_wire_field  field;
@@ -59,14 +59,14 @@ static est_status take_variables(est_peer *p, const est_message *message)
     return est_wire_finish(&r);
 }
 
-est_status est_peer_list_variables(est_peer *p)
+est_status est_remote_task_list_variables(est_remote_task *p)
 {
     est_packing  nothing = { 0 };
     est_message *message;
     est_status   status;
 
     forget_variables(p);
-    EST_TRY(est_peer_ask(p, EST_METHOD_VARIABLES, &nothing, EST_ASK_SECS, &message));
+    EST_TRY(est_remote_task_ask(p, EST_METHOD_VARIABLES, &nothing, EST_ASK_SECS, &message));
     status = take_variables(p, message);
     est_message_free(message);
     return status;
@@ -102,16 +102,16 @@ est_status est_remote_set_terms(est_remote *remote, const char *terms)
     return EST_OK;
 }
 
-static est_status await_ready(const est_tasks *r, const est_peer *p)
+static est_status await_ready(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  terms = { 0 };
     est_message *message;
     est_status   status;
 
     est_tasks_pack_terms(r, &terms);
-    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
-                                    "the chief has not given its variables their values", r->options.connect_secs,
-                                    &message);
+    status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
+                                           "the chief has not given its variables their values",
+                                           r->options.connect_secs, &message);
     est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
@@ -155,7 +155,7 @@ static bool are_one(void *until_ns, const char *first, const char *second)
 
 /* Where the two tasks themselves are does not count: this one may have been moved, and nobody looks for it there; the other was
  * found, and may know itself by the address that it listens at. */
-static est_status compare_with(const est_tasks *r, const est_peer *p, const est_message *answer)
+static est_status compare_with(const est_tasks *r, const est_remote_task *p, const est_message *answer)
 {
     const char            *both[] = { r->server->task, p->name };
     est_str                text   = est_head_bytes(answer, EST_FIELD_BYTES);
@@ -179,23 +179,23 @@ static est_status compare_with(const est_tasks *r, const est_peer *p, const est_
 
 /* Tasks that were told of different clusters would wait for different tasks, or share rows differently. A client is free to know
  * a part of a cluster only. */
-static est_status compare_clusters(const est_tasks *r, const est_peer *p)
+static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  nothing = { 0 };
     est_message *answer;
     est_status   status;
 
-    EST_TRY(est_peer_ask(p, EST_METHOD_COMPARE, &nothing, EST_ASK_SECS, &answer));
+    EST_TRY(est_remote_task_ask(p, EST_METHOD_COMPARE, &nothing, EST_ASK_SECS, &answer));
     status = compare_with(r, p, answer);
     est_message_free(answer);
     return status;
 }
 
-static est_status connect_peer(est_tasks *r, est_peer *p)
+static est_status connect_peer(est_tasks *r, est_remote_task *p)
 {
     uint64_t incarnation;
 
-    EST_TRY(est_peer_reach(r, p, r->options.connect_secs));
+    EST_TRY(est_remote_task_reach(r, p, r->options.connect_secs));
     incarnation = est_link_peer(p->link)->incarnation;
     if (incarnation != p->incarnation && r->server->target[0] != '\0') EST_TRY(compare_clusters(r, p));
     p->incarnation = incarnation;
@@ -207,10 +207,10 @@ static est_status connect_all(est_remote *remote)
     est_tasks *r = est_tasks_of(remote);
 
     r->has_turn = r->pushed = r->committed = false;
-    r->tag                                 = -1;
-    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_peer(r, &r->peers[i]));
-    for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->peers[i]));
-    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_peer_list_variables(&r->peers[i]));
+    r->step                                = -1;
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_peer(r, &r->tasks[i]));
+    for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->tasks[i]));
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
     return EST_OK;
 }
 
@@ -218,7 +218,7 @@ static est_status connect_all(est_remote *remote)
 
 static const char *name_of(const est_remote *remote, int task)
 {
-    return est_tasks_of(remote)->peers[task].name;
+    return est_tasks_of(remote)->tasks[task].name;
 }
 
 static int find_task(const est_remote *remote, const char *job, int index)
@@ -227,7 +227,7 @@ static int find_task(const est_remote *remote, const char *job, int index)
 
     snprintf(name, sizeof name, "%.40s:%d", job, index);
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (strcmp(est_tasks_of(remote)->peers[i].name, name) == 0) return i;
+        if (strcmp(est_tasks_of(remote)->tasks[i].name, name) == 0) return i;
     }
     return -1;
 }
@@ -243,16 +243,16 @@ static bool is_here(const est_remote *remote, const char *job, int index)
 int est_tasks_located(const est_remote *remote, const char *variable)
 {
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (est_map_get(&est_tasks_of(remote)->peers[i].variables, variable) != NULL) return i;
+        if (est_map_get(&est_tasks_of(remote)->tasks[i].variables, variable) != NULL) return i;
     }
     return -1;
 }
 
 static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
-    est_tasks *r     = est_tasks_of(remote);
-    est_peer  *peers = r->peers;
-    int        best  = -1;
+    est_tasks       *r     = est_tasks_of(remote);
+    est_remote_task *peers = r->tasks;
+    int              best  = -1;
 
     for (int i = 0; i < remote->n_keepers; i++) {
         int at = r->options.round_robin ? (r->placed + i) % remote->n_keepers : i;
@@ -272,13 +272,13 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
     est_tasks *r = est_tasks_of(remote);
 
     for (int i = 0; i < remote->n_tasks; i++) {
-        uint64_t load = r->peers[i].load; /* what was placed and is not there yet counts, too */
+        uint64_t load = r->tasks[i].load; /* what was placed and is not there yet counts, too */
 
-        EST_TRY(est_peer_list_variables(&r->peers[i]));
-        if (r->peers[i].load < load) r->peers[i].load = load;
+        EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
+        if (r->tasks[i].load < load) r->tasks[i].load = load;
     }
     for (int i = 0; i < n; i++) {
-        const bool *has_value = est_map_get(&r->peers[vars[i]->task].variables, vars[i]->name);
+        const bool *has_value = est_map_get(&r->tasks[vars[i]->task].variables, vars[i]->name);
 
         flags[i] = has_value != NULL && *has_value;
     }
@@ -287,14 +287,14 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
 
 static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
 {
-    const est_peer *p       = &est_tasks_of(remote)->peers[var->task];
-    est_packing     packing = { 0 };
-    est_unpacked    got     = { 0 };
-    est_message    *answer  = NULL;
-    est_status      status;
+    const est_remote_task *p       = &est_tasks_of(remote)->tasks[var->task];
+    est_packing            packing = { 0 };
+    est_unpacked           got     = { 0 };
+    est_message           *answer  = NULL;
+    est_status             status;
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
-    status = est_peer_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
+    status = est_remote_task_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
     if (status == EST_OK) status = est_unpack_tensors(answer, &got);
     if (status == EST_OK && got.n != 1) status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for one", p->name, got.n);
     if (status == EST_OK)
@@ -314,8 +314,8 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     est_pack_view(&packing, &view);
-    status = est_peer_tell(&est_tasks_of(remote)->peers[var->task], EST_METHOD_WRITE, &packing,
-                           est_tasks_of(remote)->options.answer_secs);
+    status = est_remote_task_tell(&est_tasks_of(remote)->tasks[var->task], EST_METHOD_WRITE, &packing,
+                                  est_tasks_of(remote)->options.answer_secs);
     est_packing_clear(&packing);
     return status;
 }
@@ -324,7 +324,7 @@ bool est_remote_has_begun(const est_remote *remote)
 {
     if (est_tasks_of(remote)->declared) return true;
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (est_tasks_of(remote)->peers[i].ready) return true;
+        if (est_tasks_of(remote)->tasks[i].ready) return true;
     }
     return false;
 }
@@ -344,10 +344,10 @@ static const est_remote_ops cluster_ops = {
     .is_here     = is_here,
     .located     = est_tasks_located,
     .place       = place,
-    .enter       = est_call_enter,
-    .leave       = est_call_leave,
-    .start       = est_call_start,
-    .finish      = est_call_finish,
+    .enter       = est_remote_segment_enter,
+    .leave       = est_remote_segment_leave,
+    .start       = est_remote_segment_start,
+    .finish      = est_remote_segment_finish,
     .abandon     = est_tasks_abandon,
     .initialized = initialized,
     .read        = read_variable,
@@ -363,8 +363,8 @@ static const est_remote_ops cluster_ops = {
 static est_status add_peers(est_tasks *r, const char *type)
 {
     for (int i = 0; i < est_cluster_tasks(r->server->cluster, type); i++) {
-        const char *address = est_cluster_address(r->server->cluster, type, i);
-        est_peer   *p       = &r->peers[r->base.n_tasks];
+        const char      *address = est_cluster_address(r->server->cluster, type, i);
+        est_remote_task *p       = &r->tasks[r->base.n_tasks];
 
         if (address == NULL || is_here(&r->base, type, i)) continue;
         p->address = est_strdup(address);
@@ -386,8 +386,8 @@ static est_status list_peers(est_tasks *r)
     int                n       = 0;
 
     for (int i = 0; i < est_cluster_jobs(cluster); i++) n += est_cluster_tasks(cluster, est_cluster_job(cluster, i));
-    r->peers = est_zalloc(sizeof *r->peers * ((size_t)n + 1));
-    if (r->peers == NULL) return est_no_memory();
+    r->tasks = est_zalloc(sizeof *r->tasks * ((size_t)n + 1));
+    if (r->tasks == NULL) return est_no_memory();
     EST_TRY(add_peers(r, keepers));
     r->base.n_keepers = r->base.n_tasks;
     for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
@@ -437,11 +437,11 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
 }
 
 /* So that a turn that was given in advance goes to others at once. */
-static void say_goodbye(const est_peer *p)
+static void say_goodbye(const est_remote_task *p)
 {
     est_packing nothing = { 0 };
 
-    if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
+    if (est_remote_task_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
     est_link_close(p->link, EST_GOODBYE);
 }
 
@@ -451,8 +451,8 @@ void est_remote_free(est_remote *remote)
 
     if (remote == NULL) return;
     if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears that it leaves */
-    for (int i = 0; i < r->base.n_tasks && r->peers != NULL; i++) {
-        est_peer *p = &r->peers[i];
+    for (int i = 0; i < r->base.n_tasks && r->tasks != NULL; i++) {
+        est_remote_task *p = &r->tasks[i];
 
         if (p->link != NULL && !est_link_is_lost(p->link)) say_goodbye(p);
         est_link_free(p->link);
@@ -461,6 +461,6 @@ void est_remote_free(est_remote *remote)
     }
     if (r->server != NULL) r->server->has_remote = false;
     est_free(r->terms);
-    est_free(r->peers);
+    est_free(r->tasks);
     est_free(r);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Asking other tasks, and waiting for them: every wait has somebody it waits for, a reason, a limit, and says so. */
-#include "cluster/tasks.h"
+#include "cluster/remote_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "cluster/sync.h"
-#include "cluster/waits.h"
+#include "cluster/sync_replicas.h"
+#include "cluster/wait_table.h"
 
 #define SLICE_SECS 0.5 /* between two looks at signals while waiting */
 
@@ -60,18 +60,18 @@ static void add_gathering(const waiting *w, est_strbuf *out)
                       out->size > 0 ? "; " : "", EST_GATHER_SECS);
 }
 
-static bool is_there(const est_peer *p)
+static bool is_there(const est_remote_task *p)
 {
     return p->link != NULL && !est_link_is_lost(p->link);
 }
 
-static void take_link(est_peer *p, est_link *link)
+static void take_link(est_remote_task *p, est_link *link)
 {
     est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
     p->link = link;
 }
 
-static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
+static est_status try_to_reach(const est_tasks *r, est_remote_task *p, double secs)
 {
     est_link *link;
 
@@ -89,10 +89,10 @@ static void add_missing(const waiting *w, est_strbuf *out)
     const char      *before = out->size > 0 ? "; missing: " : "missing: ";
     int              n      = 0;
 
-    for (int i = 0; i < r->base.n_tasks; i++) n += !is_there(&r->peers[i]);
+    for (int i = 0; i < r->base.n_tasks; i++) n += !is_there(&r->tasks[i]);
     for (int i = 0; i < r->base.n_tasks; i++) {
-        est_peer *p    = &r->peers[i];
-        double    secs = fmin(SLICE_SECS, w->base.limit_secs / 20) / n;
+        est_remote_task *p    = &r->tasks[i];
+        double           secs = fmin(SLICE_SECS, w->base.limit_secs / 20) / n;
 
         if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
@@ -134,8 +134,8 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
  * been given up for less. */
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, const char *then, double stop_secs,
-                          est_message **answer)
+est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, const char *then,
+                                 double stop_secs, est_message **answer)
 {
     est_waiting w = est_wait_begin(p->server->task, p->name, why, est_ask_limit_secs(ask));
     est_status  status;
@@ -159,7 +159,7 @@ est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_met
         est_status   own;
 
         if (asks[task] == NULL) continue;
-        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), NULL, stop_secs, &answer);
+        own = est_remote_task_await(&r->tasks[task], asks[task], est_method_text(method), NULL, stop_secs, &answer);
         if (own == EST_CANCELLED) stop_secs = 0;
         if (own == EST_OK && out != NULL) {
             out[task] = answer;
@@ -172,23 +172,23 @@ est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_met
     return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
-est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
-                        est_message **answer)
+est_status est_remote_task_ask(const est_remote_task *p, est_method method, const est_packing *packing, double secs,
+                               est_message **answer)
 {
     est_payload payload;
     est_ask    *ask;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_peer_await(p, ask, est_method_text(method), NULL, INFINITY, answer);
+    return est_remote_task_await(p, ask, est_method_text(method), NULL, INFINITY, answer);
 }
 
 /* The same when the answer is of no interest. */
-est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs)
+est_status est_remote_task_tell(const est_remote_task *p, est_method method, const est_packing *packing, double secs)
 {
     est_message *answer;
 
-    EST_TRY(est_peer_ask(p, method, packing, secs, &answer));
+    EST_TRY(est_remote_task_ask(p, method, packing, secs, &answer));
     est_message_free(answer);
     return EST_OK;
 }
@@ -224,7 +224,7 @@ static void take_answer(void *user, est_status status, const char *error, est_me
 static est_status check_links(const est_tasks *r)
 {
     for (int i = 0; i < r->base.n_tasks; i++) {
-        const est_peer *p = &r->peers[i];
+        const est_remote_task *p = &r->tasks[i];
 
         if (p->link != NULL && est_link_is_lost(p->link)) return est_fail(EST_UNAVAILABLE, "%s is lost", p->name);
     }
@@ -233,18 +233,18 @@ static est_status check_links(const est_tasks *r)
 
 /* Ends a wait: the answer is not to come later. Who leaves is answered at once and keeps the link, for what a stopped task has
  * still to do; a link that does not do even that is closed. */
-static void give_up(const est_peer *p, est_status status)
+static void give_up(const est_remote_task *p, est_status status)
 {
     est_packing nothing = { 0 };
     est_error   error;
 
     est_error_take(status, &error);
-    if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK)
+    if (est_remote_task_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK)
         est_link_close(p->link, "gave up waiting");
     (void)est_error_raise(&error);
 }
 
-static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_method method, slow_answer *got,
+static est_status wait_patiently(const est_tasks *r, const est_remote_task *p, est_method method, slow_answer *got,
                                  const char *why, double limit_secs)
 {
     waiting    w      = begin_wait(r, p->name, why, limit_secs);
@@ -270,8 +270,9 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
 }
 
 /* limit_secs INFINITY: as long as the task is alive. */
-est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method, const est_packing *packing,
-                                  const char *why, double limit_secs, est_message **answer)
+est_status est_remote_task_ask_patiently(const est_tasks *r, const est_remote_task *p, est_method method,
+                                         const est_packing *packing, const char *why, double limit_secs,
+                                         est_message **answer)
 {
     slow_answer got = { 0 };
     est_payload payload;
@@ -308,7 +309,7 @@ static est_status look_while_connecting(void *user, const char *why)
 }
 
 /* A link to the peer, within the limit. */
-est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
+est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs)
 {
     waiting    w;
     est_link  *link;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints of variables at other tasks: each writes and reads its own (cluster/service_files.h). */
-#include "cluster/tasks.h"
+#include "cluster/remote_internal.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
 #define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
 
@@ -35,12 +35,12 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
     }
     for (int i = 0; i < files->n; i++) {
         if (files->entries[i].task != task) continue;
-        est_entry_pack(&packing, &files->entries[i].entry);
+        est_checkpoint_entry_pack(&packing, &files->entries[i].entry);
         mine++;
     }
     if (status == EST_OK) status = est_packing_payload(&packing, &payload);
     if (status == EST_OK && mine > 0) {
-        status = est_link_ask(r->peers[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS, NULL,
+        status = est_link_ask(r->tasks[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS, NULL,
                               NULL, ask);
     }
     est_packing_clear(&packing);
@@ -52,7 +52,7 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
 static est_status await_snapshots(est_tasks *r, est_ask *const *asks)
 {
     for (int task = 0; task < r->base.n_tasks; task++) {
-        if (asks[task] != NULL) EST_TRY(est_peer_list_variables(&r->peers[task]));
+        if (asks[task] != NULL) EST_TRY(est_remote_task_list_variables(&r->tasks[task]));
     }
     return EST_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/argument.h"
 #include "cluster/clients.h"
 #include "cluster/service_files.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 #include "cluster/terms.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
@@ -57,7 +57,7 @@ static void answer_turn(const est_server *s, est_request *request, est_gate_answ
 /* A task that trains; not one that only looks. */
 static bool is_trainer(const est_client *client)
 {
-    return !est_is_client(client->who.task);
+    return !est_is_external(client->who.task);
 }
 
 /* Whether tasks of the job may still come for the first time. */
@@ -131,7 +131,7 @@ static bool may_compare(const est_server *s, const est_request *request)
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
-    case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
+    case EST_METHOD_FINISH_STEP: return false; /* est_sync_replicas_wake answers those */
     case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
     default: return s->done || (s->ready && may_compare(s, parked->request));
@@ -184,10 +184,10 @@ static void answer_hold(const est_server *s, est_request *request)
 {
     est_packing out = { 0 };
 
-    if (s->committing.era == s->era && s->committing.step == s->step) {
+    if (s->committing.timeline == s->timeline && s->committing.step == s->step) {
         est_wire_put_bool(&out.head, EST_FIELD_COMMIT, true);
         est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
-        est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+        est_wire_put_u64(&out.head, EST_FIELD_TIMELINE, s->timeline);
     }
     est_service_answer(request, &out);
     est_packing_clear(&out);
@@ -219,7 +219,7 @@ void est_server_wake(est_server *s)
     for (int i = s->n_parked - 1; i >= 0; i--) {
         if (may_go(s, &s->parked[i])) let_go(s, i);
     }
-    est_sync_wake(s);
+    est_sync_replicas_wake(s);
 }
 
 /* By the names that it goes by. */
@@ -279,7 +279,7 @@ static void *execute(void *arg)
         }
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
-        est_service_run(s, job->request);
+        est_service_execute(s, job->request);
         est_free(job);
         pthread_mutex_lock(&s->lock);
         s->busy = s->first != NULL;
@@ -402,7 +402,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
-    s->self.incarnation = s->era = draw_incarnation();
+    s->self.incarnation = s->timeline = draw_incarnation();
     if (type != NULL) {
         snprintf(s->task, sizeof s->task, "%s:%d", type, index);
     } else { /* processes of two containers may have the same id, and would put each other out */
@@ -582,12 +582,12 @@ void est_server_free(est_server *s)
     est_free(s->clients);
     est_free(s->parked);
     est_gate_free(s->gate);
-    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) {
-        est_collect_free(s->parts[i].collect);
-        est_free(s->parts[i].came);
+    for (int i = 0; s->segments != NULL && i < est_host_segments(s->host); i++) {
+        est_accumulator_free(s->segments[i].accumulator);
+        est_free(s->segments[i].came);
     }
     est_host_free(s->host);
-    est_free(s->parts);
+    est_free(s->segments);
     est_free(s->feeds);
     est_unpacked_clear(&s->inputs);
     est_packing_clear(&s->outputs);
@@ -609,7 +609,7 @@ void est_server_free(est_server *s)
 static bool is_present(const est_client *client)
 {
     if (client->link == NULL) return false;
-    return !est_is_client(client->who.task) ||
+    return !est_is_external(client->who.task) ||
            client->gone.requests_in + est_link_count(client->link).requests_in > client->looks;
 }
 

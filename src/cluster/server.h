@@ -22,8 +22,8 @@
 #include <pthread.h>
 
 #include "base/thread.h"
+#include "cluster/accumulator.h"
 #include "cluster/cluster.h"
-#include "cluster/collect.h"
 #include "cluster/gate.h"
 #include "cluster/protocol.h"
 #include "estoc/server.h"
@@ -82,32 +82,32 @@ typedef struct est_client {
     uint64_t          asked_before; /* the incarnation before asked_by, which may be back with a run that was made */
 } est_client;
 
-/* A step of those that are made together (cluster/sync.h). */
-typedef struct est_tag {
-    uint64_t era;
+/* A step of those that are made together (cluster/sync_replicas.h). */
+typedef struct est_step_id {
+    uint64_t timeline;
     int64_t  step;
-} est_tag;
+} est_step_id;
 
 /* A request that waits for something else than the executor. */
 typedef struct est_parked {
     est_request *request;
     est_method   method;
     int64_t      since_ns;
-    est_tag      tag;    /* FINISH_STEP: the step, */
+    est_step_id  step;   /* FINISH_STEP: the step, */
     int          wanted; /* and how many workers make one */
 } est_parked;
 
 /* What the server knows of a part of its host. */
-typedef struct est_part_state {
-    int64_t      ns;      /* what a run took lately */
-    bool         counts;  /* it counts the global step */
-    int          phase;   /* of the step that it is of */
-    bool         has_run; /* after a commit */
-    est_tag      ran;     /* the step that it was */
-    est_collect *collect; /* NULL: nothing was collected yet */
-    uint64_t    *came;    /* [n_came]: fingerprints of the workers whose pushes it has */
-    int          n_came, max_came;
-} est_part_state;
+typedef struct est_segment_state {
+    int64_t          ns;          /* what a run took lately */
+    bool             counts;      /* it counts the global step */
+    int              phase;       /* of the step that it is of */
+    bool             has_run;     /* after a commit */
+    est_step_id      ran;         /* the step that it was */
+    est_accumulator *accumulator; /* NULL: nothing was collected yet */
+    uint64_t        *came;        /* [n_came]: fingerprints of the workers whose pushes it has */
+    int              n_came, max_came;
+} est_segment_state;
 
 typedef struct est_queued {
     est_request       *request;
@@ -148,18 +148,18 @@ struct est_server {
     bool         has_remote; /* there is one, which counts the sequence up */
     int64_t      start_ns;
 
-    pthread_mutex_t host_lock;
-    est_host       *host;
-    est_part_state *parts;
-    int             max_parts;
-    est_tag         version; /* the step that is being collected */
-    uint64_t        dropped; /* runs that came too late for their step */
-    est_unpacked    inputs;
-    est_tensor    **feeds; /* scratch of a run */
-    int             max_feeds;
-    est_packing     outputs;
-    uint64_t        applied; /* runs that wrote */
-    FILE           *ledger;  /* of those, and of runs that were asked of others, when ESTOC_LEDGER names a folder */
+    pthread_mutex_t    host_lock;
+    est_host          *host;
+    est_segment_state *segments;
+    int                max_segments;
+    est_step_id        version; /* the step that is being collected */
+    uint64_t           dropped; /* runs that came too late for their step */
+    est_unpacked       inputs;
+    est_tensor       **feeds; /* scratch of a run */
+    int                max_feeds;
+    est_packing        outputs;
+    uint64_t           applied; /* runs that wrote */
+    FILE              *ledger;  /* of those, and of runs that were asked of others, when ESTOC_LEDGER names a folder */
 
     pthread_mutex_t lock;
     pthread_cond_t  changed; /* the queue, a client, a flag */
@@ -177,11 +177,11 @@ struct est_server {
     bool     ready, done, stopping;
     bool    enough_made; /* the chief lets nobody begin another step; not the end of the job, which it may begin anew */
     int64_t step;        /* the global step here, -1: it is not here */
-    uint64_t       era;  /* of it */
-    uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
+    uint64_t       timeline;                    /* of it */
+    uint64_t       told_timeline;               /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
-    est_tag        committing;                  /* the last step that somebody was asked to: half of it may be made */
+    est_step_id    committing;                  /* the last step that somebody was asked to: half of it may be made */
     int64_t        sync_replicas_ns;            /* when the first came that makes steps with others; 0: none did */
     int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
@@ -207,7 +207,7 @@ void est_service_serve(void *user, est_request *request);
 bool est_server_serve_extension(est_server *server, est_request *request);
 
 /* Runs one request to its end (network thread or executor, host_lock held by neither). */
-void est_service_run(est_server *server, est_request *request);
+void est_service_execute(est_server *server, est_request *request);
 
 /* Answers with what was packed. */
 void est_service_answer(est_request *request, const est_packing *packing);

@@ -6,7 +6,7 @@
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
- * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
+ * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync_replicas.h)
  * COMMIT     STEP, ERA, FAILURE, BYTES (why, if so)  -> -; with FAILURE the step is dropped
  * AWAIT_READY BYTES (its terms)                      -> -; waits
  * AWAIT_ALONE FINISHED (nobody is to begin a step)   -> -; waits until no other task is here or has a turn
@@ -17,7 +17,7 @@
  *                                                       way; variables stay as they are then, but for that one
  * STATUS     -                                       -> BYTES (JSON)
  * COMPARE    -                                       -> BYTES (the cluster, as JSON)
- * and those of cluster/service_runs.h and cluster/service_files.h. */
+ * and those of cluster/service_segments.h and cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +25,9 @@
 #include "base/alloc.h"
 #include "cluster/server.h"
 #include "cluster/service_files.h"
-#include "cluster/service_runs.h"
+#include "cluster/service_segments.h"
 #include "cluster/status.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 #include "kernels/lazy_rows.h"
 
 #define INLINE_BYTES (1 << 20) /* larger messages are not for the network thread, nor are runs that take long */
@@ -111,29 +111,30 @@ static est_status write_variable(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* --- synchronous steps (cluster/sync.h) ------------------------------------------------------------------------------------------ */
+/* --- synchronous steps (cluster/sync_replicas.h) ------------------------------------------------------------------------------------------ */
 
 /* S3: the committer says that the step cannot be made. */
-static void drop_step(est_server *s, est_request *request, est_tag tag, uint64_t failure)
+static void drop_step(est_server *s, est_request *request, est_step_id step, uint64_t failure)
 {
     est_str why = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
     char    text[512];
 
     snprintf(text, sizeof text, "%.*s", (int)(why.size < sizeof text ? why.size : sizeof text - 1),
              why.data != NULL ? why.data : "");
-    est_sync_drop(s, tag);
+    est_sync_replicas_drop(s, step);
     pthread_mutex_lock(&s->lock);
-    est_sync_fail_step(s, tag, failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN, text);
+    est_sync_replicas_fail_step(s, step, failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN, text);
     pthread_mutex_unlock(&s->lock);
 }
 
 static est_status commit(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
-    est_tag  tag     = { est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
-    uint64_t failure = est_head_u64(message, EST_FIELD_FAILURE, EST_OK);
-    const est_client *client;
-    bool              held;
+    est_step_id        step    = { est_head_u64(message, EST_FIELD_TIMELINE, 0),
+                                   (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
+    uint64_t           failure = est_head_u64(message, EST_FIELD_FAILURE, EST_OK);
+    const est_client  *client;
+    bool               held;
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, est_request_link(request));
@@ -141,13 +142,13 @@ static est_status commit(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->lock);
     if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
     if (failure != EST_OK) {
-        drop_step(s, request, tag, failure);
+        drop_step(s, request, step, failure);
     } else {
-        EST_TRY(est_sync_commit(s, tag));
+        EST_TRY(est_sync_replicas_commit(s, step));
     }
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
-    s->committing = (est_tag){ 0 }; /* all others were asked before the clock */
+    s->committing = (est_step_id){ 0 }; /* all others were asked before the clock */
     est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);
     return EST_OK;
@@ -173,7 +174,7 @@ static void run_packed(est_server *s, est_request *request, int method)
     est_packing_clear(&out);
 }
 
-void est_service_run(est_server *s, est_request *request)
+void est_service_execute(est_server *s, est_request *request)
 {
     int method = est_request_method(request);
 
@@ -200,7 +201,7 @@ void est_service_run(est_server *s, est_request *request)
 static bool take_inline(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
-    uint64_t           part    = est_head_u64(message, EST_FIELD_PART, UINT64_MAX);
+    uint64_t           segment = est_head_u64(message, EST_FIELD_SEGMENT, UINT64_MAX);
     size_t             bytes   = 0, size;
     bool               idle;
 
@@ -213,7 +214,7 @@ static bool take_inline(est_server *s, est_request *request)
     idle = s->first == NULL && !s->busy && !est_service_may_pause(s);
     pthread_mutex_unlock(&s->lock);
     if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
-    if (est_service_is_short(s, part)) return true;
+    if (est_service_is_short(s, segment)) return true;
     pthread_mutex_unlock(&s->host_lock);
     return false;
 }
@@ -248,7 +249,7 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
     est_server_end_holds(s, client);                             /* whoever begins a step has saved, or failed to */
     if (est_head_u64(message, EST_FIELD_SYNC_REPLICAS, 0) > 0) { /* nobody has to wait to begin, but to finish */
         *waits = false;
-        est_sync_join(s, client);
+        est_sync_replicas_join(s, client);
         return EST_OK;
     }
     client->gated     = true;
@@ -283,7 +284,7 @@ static void answer_step(est_server *s, est_request *request)
     est_packing out   = { 0 };
 
     est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
-    est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+    est_wire_put_u64(&out.head, EST_FIELD_TIMELINE, s->timeline);
     est_wire_put_bool(&out.head, EST_FIELD_FINISHED,
                       s->done || s->enough_made || (limit > 0 && s->step >= (int64_t)limit));
     est_service_answer(request, &out);
@@ -298,8 +299,8 @@ static est_status declare_ready(est_server *s, est_request *request)
     est_packing out    = { 0 };
 
     if (terms.data != NULL) EST_TRY(est_server_set_terms(s, terms));
-    s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
-    if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+    s->told_timeline = est_head_u64(est_request_message(request), EST_FIELD_TIMELINE, s->told_timeline);
+    if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_TIMELINE, s->timeline);
     s->declarer    = est_link_peer(est_request_link(request))->incarnation;
     s->ready       = true;
     s->enough_made = false;
@@ -363,7 +364,7 @@ static void coordinate(est_server *s, est_request *request, int method)
         break;
     case EST_METHOD_FINISH_STEP:
         waits  = true;
-        status = est_sync_finish_step(s, request);
+        status = est_sync_replicas_finish_step(s, request);
         break;
     case EST_METHOD_AWAIT_ALONE: stop_taking_part(s, request); /* fall through */
     case EST_METHOD_AWAIT_READY:

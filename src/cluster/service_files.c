@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
 /* What a request is about. */
 typedef struct files {
@@ -56,7 +56,7 @@ static est_status open_files(est_server *server, const est_request *request, fil
                                    prefix.data != NULL ? prefix.data : "");
     if (out->prefix == NULL) return est_no_memory();
     if (root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(root, out->prefix));
-    return est_entries_unpack(message, out->arena, &out->entries, &out->n);
+    return est_checkpoint_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 
 static void close_files(files *f)

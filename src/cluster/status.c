@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cluster/clients.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "kernels/key_rows.h"
 
 #define SAMPLE_NS      (5 * EST_NS_PER_SEC)
@@ -265,7 +265,7 @@ static void others_training(const est_server *s, const char *who, char out[TEXT_
         const est_client *client = s->clients[i];
         const char       *task   = client->who.task;
 
-        if (est_is_client(task) || strcmp(task, who) == 0) continue;
+        if (est_is_external(task) || strcmp(task, who) == 0) continue;
         if (client->link != NULL || est_gate_has_turn(s->gate, task)) add_name(out, task);
     }
 }

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 
 #define WAIT_NS_MAX EST_NS_PER_SEC /* of one sleep: the log may have to be told */
 #define LATE_NS     (EST_NS_PER_SEC / 100)

@@ -48,7 +48,7 @@ EST_MUST_CHECK est_status est_evaluator_results_dir(const est_estimator *estimat
 /* The prefix of the checkpoint that trainings go on from and evaluations restore. EST_NOT_FOUND: there is none. */
 EST_MUST_CHECK est_status est_evaluator_find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX]);
 
-/* There is no checkpoint: says so, at once and as other waits do (cluster/waits.h), and where it looks. */
+/* There is no checkpoint: says so, at once and as other waits do (cluster/wait_table.h), and where it looks. */
 void est_evaluator_tell_none(est_evaluator *e);
 
 /* Evaluates without a thought of what was evaluated before, and does not export. */

@@ -27,21 +27,21 @@ EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wir
 
 /* Makes a part of the bytes of a segment, or finds the one made of the same bytes; its number, from 0 up. A graph that cannot be
  * read, or variables that do not fit those that are there, are errors that leave all as it was. */
-EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *part);
+EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);
 
 /* What a part takes and gives. */
-int              est_host_parts(const est_host *host);
-int              est_host_inputs(const est_host *host, int part);
-int              est_host_outputs(const est_host *host, int part);
-const est_graph *est_host_graph(const est_host *host, int part);        /* borrowed */
-est_node         est_host_input(const est_host *host, int part, int i); /* a Placeholder of it */
-bool             est_host_writes(const est_host *host, int part);
-bool             est_host_counts(const est_host *host, int part,
+int              est_host_segments(const est_host *host);
+int              est_host_inputs(const est_host *host, int segment);
+int              est_host_outputs(const est_host *host, int segment);
+const est_graph *est_host_graph(const est_host *host, int segment);        /* borrowed */
+est_node         est_host_input(const est_host *host, int segment, int i); /* a Placeholder of it */
+bool             est_host_writes(const est_host *host, int segment);
+bool             est_host_counts(const est_host *host, int segment,
                                  const char *variable);              /* whether it moves that one on from its value */
 bool             est_host_share(const est_host *host, int a, int b); /* whether both change one variable */
 
 /* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
-EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);
-const est_view           *est_host_output(const est_host *host, int part, int i);
+EST_MUST_CHECK est_status est_host_run(est_host *host, int segment, uint64_t run_seed, const est_tensor *const *inputs);
+const est_view           *est_host_output(const est_host *host, int segment, int i);
 
 #endif

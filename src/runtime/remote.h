@@ -16,8 +16,8 @@
 #include "runtime/pass.h"
 #include "runtime/store_files.h"
 
-typedef struct est_remote      est_remote;
-typedef struct est_remote_call est_remote_call; /* a segment that was entered at its task */
+typedef struct est_remote         est_remote;
+typedef struct est_remote_segment est_remote_segment; /* a segment that was entered at its task */
 
 /* A part of a step that another task runs. */
 typedef struct est_segment {
@@ -65,15 +65,15 @@ typedef struct est_remote_ops {
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
-    EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
-    void (*leave)(est_remote_call *call); /* NULL is fine */
+    EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
+    void (*leave)(est_remote_segment *segment); /* NULL is fine */
 
     /* Sends the inputs, which stay as they are until finish; does not wait, but until the step was made if the segment is late.
      * Several may be under way at one task, which runs them in the order of their starts. */
-    EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
+    EST_MUST_CHECK est_status (*start)(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in);
 
     /* Waits for the outputs, which are borrowed until the next start, and are read from where they lie. */
-    EST_MUST_CHECK est_status (*finish)(est_remote_call *call, const est_view **out);
+    EST_MUST_CHECK est_status (*finish)(est_remote_segment *segment, const est_view **out);
 
     /* Waits for, or gives up, whatever was started and not finished: its inputs are the caller's again. */
     void (*abandon)(est_remote *remote);
@@ -129,7 +129,7 @@ extern const est_op est_op_start, est_op_finish;
 
 typedef struct est_remote_binding {
     const est_remote_ops *ops;
-    est_remote_call      *call;
+    est_remote_segment   *segment;
     bool                  finished; /* in this run */
     const est_view       *got;      /* what finish gave then; NULL when there is nothing */
 } est_remote_binding;

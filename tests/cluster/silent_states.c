@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "cluster/remote.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/remote_internal.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "ops/array.h"
@@ -529,7 +529,7 @@ static void test_anew(void **state)
     assert_int_equal(pthread_create(&thread, NULL, run_act, &a), 0);
     await_wait(r, r->for_whom, r->why);
     for (int i = 0; f.trainers[0].remote != NULL && i < N_PS; i++) {
-        est_link_close(est_tasks_of(f.trainers[0].remote)->peers[i].link, "it dies");
+        est_link_close(est_tasks_of(f.trainers[0].remote)->tasks[i].link, "it dies");
     }
     est_server_free(f.servers.ps[which]);
     assert_ok(est_server_create(f.servers.cluster, "ps", which, EST_SERVER(.transport = "tcp", .threads = 1),

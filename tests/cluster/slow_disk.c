@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/remote_internal.h"
 #include "cluster/service_files.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
 #include "support/nn_test.h"
@@ -326,7 +326,7 @@ static void test_chief_is_lost(void **state)
     (void)state;
     begin_job(&j, BIG_ROWS, AT_WRITE);
     begin_update(&j);
-    est_link_close(est_tasks_of(j.chief.remote)->peers[0].link, "it dies");
+    est_link_close(est_tasks_of(j.chief.remote)->tasks[0].link, "it dies");
     pthread_join(j.chief.thread, NULL);
     assert_int_equal(j.chief.status, EST_UNAVAILABLE);
     pthread_join(j.worker.thread, NULL); /* while the disk hangs */

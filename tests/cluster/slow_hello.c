@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cluster/remote.h"
-#include "cluster/tasks.h"
+#include "cluster/remote_internal.h"
 #include "estoc/estoc.h"
 #include "support/nn_test.h"
 #include "support/port_test.h"

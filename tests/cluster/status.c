@@ -10,8 +10,8 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "cluster/remote.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/remote_internal.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "kernels/row_table.h"
 #include "ops/ops.h"
@@ -533,7 +533,7 @@ static est_ask *ask_ps(const fixture *f, int worker, est_method method, const es
     est_payload payload;
 
     assert_ok(est_packing_payload(packing, &payload));
-    assert_ok(est_link_ask(est_tasks_of(f->remote[worker])->peers[0].link, (uint16_t)method, est_method_text(method),
+    assert_ok(est_link_ask(est_tasks_of(f->remote[worker])->tasks[0].link, (uint16_t)method, est_method_text(method),
                            payload, DEADLINE_SECS, NULL, NULL, &ask));
     return ask;
 }
@@ -578,7 +578,7 @@ static void test_wait_for_a_step(void **state)
     for (int i = 0; i < WORKERS; i++) est_tasks_of(f.remote[i])->options.sync_replicas = WORKERS;
     assert_ok(f.remote[0]->ops->turn(f.remote[0], &finished));
     est_wire_put_i64(&step.head, EST_FIELD_STEP, 0);
-    est_wire_put_u64(&step.head, EST_FIELD_ERA, est_tasks_of(f.remote[0])->era);
+    est_wire_put_u64(&step.head, EST_FIELD_TIMELINE, est_tasks_of(f.remote[0])->timeline);
     est_wire_put_i64(&step.head, EST_FIELD_SYNC_REPLICAS, WORKERS);
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
 
@@ -597,7 +597,7 @@ static void test_wait_for_a_step(void **state)
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
     hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held);
     await_reason(&f, "their steps are under way, and a checkpoint waits for them", "worker:0", "worker:1");
-    assert_ok(est_peer_tell(&est_tasks_of(f.remote[1])->peers[0], EST_METHOD_COMMIT, &step, DEADLINE_SECS));
+    assert_ok(est_remote_task_tell(&est_tasks_of(f.remote[1])->tasks[0], EST_METHOD_COMMIT, &step, DEADLINE_SECS));
     expect_answer(hold, false); /* it was made */
     assert_ok(est_remote_end_job(f.remote[0]));
     expect_answer(chief, false);

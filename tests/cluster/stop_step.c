@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/signals.h"
 #include "cluster/remote.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/remote_internal.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
 #include "ops/ops.h"
@@ -216,7 +216,7 @@ static void leave(job *j)
         est_server *ps   = j->servers.ps[i];
         bool        gone = false;
 
-        est_link_close(est_tasks_of(j->remote)->peers[i].link, "it ends");
+        est_link_close(est_tasks_of(j->remote)->tasks[i].link, "it ends");
         while (!gone && est_now_ns() < until) {
             pthread_mutex_lock(&ps->lock);
             gone = ps->clients[0]->link == NULL;

@@ -4,8 +4,8 @@
  *
  * ENTER  BYTES (a segment), PHASE                                 -> PART, INPUTS, OUTPUTS
  * RUN    PART, SEQUENCE, FIRST, SEED, TAG, ERA, COUNTED, tensors  -> tensors */
-#ifndef EST_CLUSTER_SERVICE_RUNS_H
-#define EST_CLUSTER_SERVICE_RUNS_H
+#ifndef EST_CLUSTER_SERVICE_SEGMENTS_H
+#define EST_CLUSTER_SERVICE_SEGMENTS_H
 
 #include "cluster/server.h"
 
@@ -16,7 +16,7 @@ EST_MUST_CHECK est_status est_service_enter(est_server *server, est_request *req
 void est_service_run_segment(est_server *server, est_request *request);
 
 /* Whether a segment's runs take so little time that the network thread may make them. Under host_lock. */
-bool est_service_is_short(const est_server *server, uint64_t part);
+bool est_service_is_short(const est_server *server, uint64_t segment);
 
 /* Takes the global step as it is here, after something may have changed it; who: whose step was counted, or NULL. Under `lock`. */
 void est_service_look_at_step(est_server *server, const char *who);

@@ -10,8 +10,8 @@
  * which --quiet does not hide.
  *
  * Threading: any thread. */
-#ifndef EST_CLUSTER_WAITS_H
-#define EST_CLUSTER_WAITS_H
+#ifndef EST_CLUSTER_WAIT_TABLE_H
+#define EST_CLUSTER_WAIT_TABLE_H
 
 #include "net/net.h"
 

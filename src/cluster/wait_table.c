@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of waits: the first free place is taken, and there is nearly always one at its start. */
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sums of inputs. */
-#include "cluster/collect.h"
+#include "cluster/accumulator.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct piece {
     size_t   begin, size;
 } piece;
 
-/* One input of the part. */
+/* One input of the segment. */
 typedef struct slot {
     kind        kind;
     int         indices; /* ROWS: the input that has its indices */
@@ -39,7 +39,7 @@ typedef struct slot {
     est_tensor *mean;
 } slot;
 
-struct est_collect {
+struct est_accumulator {
     slot              *slots;
     int                n, count;
     bool               is_mean; /* sums were divided by count */
@@ -58,32 +58,32 @@ static bool is_gradient(const char *argument)
     return false;
 }
 
-/* The input of the part that feeds argument `name` of a node; -1: none does. Arguments of updates are single tensors. */
-static int feed_of_argument(const est_host *host, int part, const est_node_def *def, const est_signature *signature,
+/* The input of the segment that feeds argument `name` of a node; -1: none does. Arguments of updates are single tensors. */
+static int feed_of_argument(const est_host *host, int segment, const est_node_def *def, const est_signature *signature,
                             const char *name)
 {
     for (int a = 0; a < signature->n_in && a < def->n_in; a++) {
         if (strcmp(signature->in[a].name, name) != 0) continue;
-        for (int i = 0; i < est_host_inputs(host, part); i++) {
-            if (est_host_input(host, part, i).id == def->in[a].node) return i;
+        for (int i = 0; i < est_host_inputs(host, segment); i++) {
+            if (est_host_input(host, segment, i).id == def->in[a].node) return i;
         }
     }
     return -1;
 }
 
-static est_status look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
+static est_status look_at_node(est_accumulator *c, const est_host *host, int segment, const est_node_def *def)
 {
     est_signature signature;
     int           indices, keys;
 
     if (def->op->writes == 0) return EST_OK;
     EST_TRY(est_signature_parse(def->op, &signature));
-    indices = feed_of_argument(host, part, def, &signature, "indices");
-    keys    = feed_of_argument(host, part, def, &signature, "keys");
+    indices = feed_of_argument(host, segment, def, &signature, "indices");
+    keys    = feed_of_argument(host, segment, def, &signature, "keys");
     if (keys >= 0) c->slots[keys].kind = KEYS;
     for (int a = 0; a < signature.n_in && a < def->n_in; a++) {
         int feed = is_gradient(signature.in[a].name)
-                       ? feed_of_argument(host, part, def, &signature, signature.in[a].name)
+                       ? feed_of_argument(host, segment, def, &signature, signature.in[a].name)
                        : -1;
 
         if (feed < 0) continue;
@@ -95,29 +95,29 @@ static est_status look_at_node(est_collect *c, const est_host *host, int part, c
     return EST_OK;
 }
 
-est_status est_collect_create(const est_host *host, int part, est_collect **out)
+est_status est_accumulator_create(const est_host *host, int segment, est_accumulator **out)
 {
-    const est_graph *graph = est_host_graph(host, part);
-    est_collect     *c     = est_zalloc(sizeof *c);
+    const est_graph *graph = est_host_graph(host, segment);
+    est_accumulator *c     = est_zalloc(sizeof *c);
     est_status       status;
 
     if (c == NULL) return est_no_memory();
-    c->n     = est_host_inputs(host, part);
+    c->n     = est_host_inputs(host, segment);
     c->slots = est_zalloc(sizeof *c->slots * ((size_t)c->n + 1));
     c->feeds = est_zalloc(sizeof(est_tensor *) * ((size_t)c->n + 1));
     status   = c->slots != NULL && c->feeds != NULL ? EST_OK : est_no_memory();
     for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
-        status = look_at_node(c, host, part, est_graph_node(graph, id));
+        status = look_at_node(c, host, segment, est_graph_node(graph, id));
     }
     if (status != EST_OK) {
-        est_collect_free(c);
+        est_accumulator_free(c);
         return status;
     }
     *out = c;
     return EST_OK;
 }
 
-void est_collect_free(est_collect *c)
+void est_accumulator_free(est_accumulator *c)
 {
     if (c == NULL) return;
     for (int i = 0; i < c->n && c->slots != NULL; i++) {
@@ -139,7 +139,7 @@ static bool is_list(const slot *s)
 }
 
 /* Whether it can be added at all, whatever came before. */
-static est_status check_alone(const est_collect *c, int i, const est_view *inputs)
+static est_status check_alone(const est_accumulator *c, int i, const est_view *inputs)
 {
     const slot     *s    = &c->slots[i];
     const est_view *view = &inputs[i];
@@ -161,7 +161,7 @@ static est_status check_alone(const est_collect *c, int i, const est_view *input
                     est_shape_text(&view->shape, have), est_shape_text(&inputs[s->indices].shape, want));
 }
 
-static est_status check_input(const est_collect *c, int i, const est_view *inputs)
+static est_status check_input(const est_accumulator *c, int i, const est_view *inputs)
 {
     const slot     *s    = &c->slots[i];
     const est_view *view = &inputs[i];
@@ -238,7 +238,7 @@ static void add_input(slot *s, const est_view *view, bool first)
     }
 }
 
-est_status est_collect_add(est_collect *c, uint64_t who, const est_view *inputs, int n)
+est_status est_accumulator_add(est_accumulator *c, uint64_t who, const est_view *inputs, int n)
 {
     if (n != c->n) return est_fail(EST_INVALID_ARGUMENT, "an update takes %d tensors, got %d", c->n, n);
     if (c->is_mean) return EST_OK;
@@ -260,12 +260,12 @@ est_status est_collect_add(est_collect *c, uint64_t who, const est_view *inputs,
     return EST_OK;
 }
 
-int est_collect_count(const est_collect *c)
+int est_accumulator_count(const est_accumulator *c)
 {
     return c->count;
 }
 
-void est_collect_reset(est_collect *c)
+void est_accumulator_reset(est_accumulator *c)
 {
     c->count   = 0;
     c->is_mean = false;
@@ -312,7 +312,7 @@ static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t foun
 }
 
 /* Each index once, as updates of rows want them, and the sums of its rows in all inputs that have these indices. */
-static est_status sum_equal(est_collect *c, int at)
+static est_status sum_equal(est_accumulator *c, int at)
 {
     slot    *indices = &c->slots[at];
     int64_t  n       = indices->shape.dim[0];
@@ -367,7 +367,7 @@ static est_status order_keys(slot *s, int count)
 
 /* Rows that were summed already sum to themselves, keys in order stay so, and what is divided comes last: so it can be tried
  * again. */
-static est_status take_mean(est_collect *c)
+static est_status take_mean(est_accumulator *c)
 {
     for (int i = 0; i < c->n; i++) {
         if (c->slots[i].kind == INDICES) EST_TRY(sum_equal(c, i));
@@ -391,7 +391,7 @@ static est_status take_mean(est_collect *c)
     return EST_OK;
 }
 
-est_status est_collect_mean(est_collect *c, const est_tensor *const **out)
+est_status est_accumulator_mean(est_accumulator *c, const est_tensor *const **out)
 {
     if (!c->is_mean) EST_TRY(take_mean(c));
     *out = c->feeds;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Synchronous steps. */
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,19 +13,19 @@
 
 /* --- collecting -------------------------------------------------------------------------------------------------------- */
 
-static void forget(est_part_state *state)
+static void forget(est_segment_state *state)
 {
-    if (state->collect != NULL) est_collect_reset(state->collect);
+    if (state->accumulator != NULL) est_accumulator_reset(state->accumulator);
     state->n_came = 0;
 }
 
 static void forget_collected(est_server *s)
 {
-    for (int i = 0; i < est_host_parts(s->host); i++) forget(&s->parts[i]);
+    for (int i = 0; i < est_host_segments(s->host); i++) forget(&s->segments[i]);
 }
 
 /* A worker that makes its step again, because a link broke or it was started anew, has pushed already. */
-static bool has_come(const est_part_state *state, uint64_t who)
+static bool has_come(const est_segment_state *state, uint64_t who)
 {
     for (int i = 0; i < state->n_came; i++) {
         if (state->came[i] == who) return true;
@@ -33,7 +33,7 @@ static bool has_come(const est_part_state *state, uint64_t who)
     return false;
 }
 
-static est_status reserve_one(est_part_state *state)
+static est_status reserve_one(est_segment_state *state)
 {
     int       max = state->max_came == 0 ? 16 : 2 * state->max_came;
     uint64_t *more;
@@ -46,18 +46,18 @@ static est_status reserve_one(est_part_state *state)
     return EST_OK;
 }
 
-static bool is_before(est_tag a, est_tag b)
+static bool is_before(est_step_id a, est_step_id b)
 {
-    return a.era < b.era || (a.era == b.era && a.step < b.step);
+    return a.timeline < b.timeline || (a.timeline == b.timeline && a.step < b.step);
 }
 
-static bool is_same(est_tag a, est_tag b)
+static bool is_same(est_step_id a, est_step_id b)
 {
-    return a.era == b.era && a.step == b.step;
+    return a.timeline == b.timeline && a.step == b.step;
 }
 
-/* Whoever came to one part and not to the other; 0: nobody. */
-static uint64_t find_only_here(const est_part_state *here, const est_part_state *there)
+/* Whoever came to one segment and not to the other; 0: nobody. */
+static uint64_t find_only_here(const est_segment_state *here, const est_segment_state *there)
 {
     for (int i = 0; i < here->n_came; i++) {
         if (!has_come(there, here->came[i])) return here->came[i];
@@ -65,7 +65,7 @@ static uint64_t find_only_here(const est_part_state *here, const est_part_state 
     return 0;
 }
 
-static est_status report_other_parts(est_server *s, const char *task, uint64_t who)
+static est_status report_other_segments(est_server *s, const char *task, uint64_t who)
 {
     char name[EST_NET_NAME_MAX] = "another worker";
 
@@ -83,90 +83,91 @@ static est_status report_other_parts(est_server *s, const char *task, uint64_t w
         task, name);
 }
 
-/* S1. Everybody changes a variable in the same order: so of two parts that change one and go together, the earlier has all who came
+/* S1. Everybody changes a variable in the same order: so of two segments that change one and go together, the earlier has all who came
  * to the later. */
-static est_status check_parts(est_server *s, const char *task, uint64_t who, int part)
+static est_status check_segments(est_server *s, const char *task, uint64_t who, int segment)
 {
-    for (int i = 0; i < est_host_parts(s->host); i++) {
-        uint64_t other = find_only_here(&s->parts[i], &s->parts[part]);
+    for (int i = 0; i < est_host_segments(s->host); i++) {
+        uint64_t other = find_only_here(&s->segments[i], &s->segments[segment]);
 
-        if (other == 0 || has_come(&s->parts[i], who) || !est_host_share(s->host, i, part)) continue;
-        return report_other_parts(s, task, other);
+        if (other == 0 || has_come(&s->segments[i], who) || !est_host_share(s->host, i, segment)) continue;
+        return report_other_segments(s, task, other);
     }
     return EST_OK;
 }
 
 /* What the chief has said of the clock: its steps are those to be made, though its time may be behind. */
-static void take_era(est_server *s)
+static void take_timeline(est_server *s)
 {
-    uint64_t era;
+    uint64_t timeline;
 
     pthread_mutex_lock(&s->lock);
-    era         = s->told_era;
-    s->told_era = 0;
+    timeline         = s->told_timeline;
+    s->told_timeline = 0;
     pthread_mutex_unlock(&s->lock);
-    if (era == 0 || era >= s->version.era) return;
+    if (timeline == 0 || timeline >= s->version.timeline) return;
     forget_collected(s);
-    s->version = (est_tag){ era, 0 };
+    s->version = (est_step_id){ timeline, 0 };
 }
 
-est_status est_sync_add(est_server *s, est_request *request, int part, est_tag tag)
+est_status est_sync_replicas_add(est_server *s, est_request *request, int segment, est_step_id step)
 {
-    const char     *task  = est_link_peer(est_request_link(request))->task;
-    uint64_t        who   = est_fingerprint64(task, strlen(task));
-    est_part_state *state = &s->parts[part];
+    const char        *task  = est_link_peer(est_request_link(request))->task;
+    uint64_t           who   = est_fingerprint64(task, strlen(task));
+    est_segment_state *state = &s->segments[segment];
 
-    take_era(s);
-    if (tag.era < s->version.era) {
+    take_timeline(s);
+    if (step.timeline < s->version.timeline) {
         return est_fail(EST_ABORTED,
                         "%s pushes for a step from before the job went back, or the clock was started anew", task);
     }
-    if (is_before(tag, s->version)) {
+    if (is_before(step, s->version)) {
         s->dropped++;
         return EST_OK;
     }
-    if (!is_same(tag, s->version)) { /* the first, or the first after this task was started anew or the job went back */
+    if (!is_same(step,
+                 s->version)) { /* the first, or the first after this task was started anew or the job went back */
         forget_collected(s);
-        s->version = tag;
+        s->version = step;
     }
-    if (state->collect == NULL) EST_TRY(est_collect_create(s->host, part, &state->collect));
-    if (has_come(state, who) || (state->has_run && is_same(state->ran, tag))) return EST_OK;
-    EST_TRY(check_parts(s, task, who, part));
+    if (state->accumulator == NULL) EST_TRY(est_accumulator_create(s->host, segment, &state->accumulator));
+    if (has_come(state, who) || (state->has_run && is_same(state->ran, step))) return EST_OK;
+    EST_TRY(check_segments(s, task, who, segment));
     EST_TRY(reserve_one(state));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    EST_TRY(est_collect_add(state->collect, who, s->inputs.views, s->inputs.n));
+    EST_TRY(est_accumulator_add(state->accumulator, who, s->inputs.views, s->inputs.n));
     state->came[state->n_came++] = who;
     return EST_OK;
 }
 
-static est_status run_collected(est_server *s, int part)
+static est_status run_collected(est_server *s, int segment)
 {
-    est_part_state          *state = &s->parts[part];
+    est_segment_state       *state = &s->segments[segment];
     const est_tensor *const *feeds;
 
-    EST_TRY(est_collect_mean(state->collect, &feeds));
-    EST_TRY(est_host_run(s->host, part, 0, feeds));
+    EST_TRY(est_accumulator_mean(state->accumulator, &feeds));
+    EST_TRY(est_host_run(s->host, segment, 0, feeds));
     forget(state);
     state->has_run = true;
-    state->ran     = s->version; /* another part may fail, and the step be made again */
+    state->ran     = s->version; /* another segment may fail, and the step be made again */
     s->applied++;
     return EST_OK;
 }
 
 /* Parts in the order of their phases: what counts a step comes after what it counts. */
-est_status est_sync_commit(est_server *s, est_tag tag)
+est_status est_sync_replicas_commit(est_server *s, est_step_id step)
 {
     int last = 0;
 
-    if (!is_same(tag, s->version)) return EST_OK; /* done already, or nothing came */
-    for (int i = 0; i < est_host_parts(s->host); i++) {
-        if (s->parts[i].phase > last) last = s->parts[i].phase;
+    if (!is_same(step, s->version)) return EST_OK; /* done already, or nothing came */
+    for (int i = 0; i < est_host_segments(s->host); i++) {
+        if (s->segments[i].phase > last) last = s->segments[i].phase;
     }
     for (int phase = 0; phase <= last; phase++) {
-        for (int i = 0; i < est_host_parts(s->host); i++) {
-            const est_part_state *state = &s->parts[i];
+        for (int i = 0; i < est_host_segments(s->host); i++) {
+            const est_segment_state *state = &s->segments[i];
 
-            if (state->phase == phase && state->collect != NULL && est_collect_count(state->collect) > 0) {
+            if (state->phase == phase && state->accumulator != NULL && est_accumulator_count(state->accumulator) > 0) {
                 EST_TRY(run_collected(s, i));
             }
         }
@@ -175,9 +176,9 @@ est_status est_sync_commit(est_server *s, est_tag tag)
     return EST_OK;
 }
 
-void est_sync_drop(est_server *s, est_tag tag)
+void est_sync_replicas_drop(est_server *s, est_step_id step)
 {
-    if (is_same(tag, s->version)) forget_collected(s);
+    if (is_same(step, s->version)) forget_collected(s);
 }
 
 /* --- the clock ---------------------------------------------------------------------------------------------------- */
@@ -204,13 +205,13 @@ static void take_part(est_server *s, est_client *client)
     stop_waiting(s, client->who.task);
 }
 
-void est_sync_join(est_server *s, est_client *client)
+void est_sync_replicas_join(est_server *s, est_client *client)
 {
     take_part(s, client);
-    est_sync_wake(s);
+    est_sync_replicas_wake(s);
 }
 
-est_status est_sync_finish_step(est_server *s, est_request *request)
+est_status est_sync_replicas_finish_step(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
     est_client        *client  = est_server_client(s, est_request_link(request));
@@ -218,8 +219,8 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
     if (client == NULL) return est_no_memory();
     take_part(s, client);
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
-    s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),
-                                                   (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
+    s->parked[s->n_parked - 1].step   = (est_step_id){ est_head_u64(message, EST_FIELD_TIMELINE, 0),
+                                                       (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
     s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_SYNC_REPLICAS, 1);
     return EST_OK;
 }
@@ -232,7 +233,7 @@ static void answer_step(est_server *s, int parked, bool commit)
 
     s->parked[parked] = s->parked[--s->n_parked];
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
-    est_wire_put_u64(&packing.head, EST_FIELD_ERA, s->era);
+    est_wire_put_u64(&packing.head, EST_FIELD_TIMELINE, s->timeline);
     est_wire_put_bool(&packing.head, EST_FIELD_COMMIT, commit);
     est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, s->done || s->enough_made);
     if (est_packing_payload(&packing, &payload) == EST_OK) {
@@ -244,14 +245,14 @@ static void answer_step(est_server *s, int parked, bool commit)
 }
 
 /* S3 */
-void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const char *why)
+void est_sync_replicas_fail_step(est_server *s, est_step_id step, est_status status, const char *why)
 {
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (s->parked[i].method != EST_METHOD_FINISH_STEP || !is_same(s->parked[i].tag, tag)) continue;
+        if (s->parked[i].method != EST_METHOD_FINISH_STEP || !is_same(s->parked[i].step, step)) continue;
         est_request_fail(s->parked[i].request, status, why);
         s->parked[i] = s->parked[--s->n_parked];
     }
-    if (is_same(s->committing, tag)) s->committing = (est_tag){ 0 }; /* nobody is to finish it */
+    if (is_same(s->committing, step)) s->committing = (est_step_id){ 0 }; /* nobody is to finish it */
 }
 
 /* How many must have pushed. */
@@ -273,13 +274,13 @@ static int enough(est_server *s, int wanted)
     return need;
 }
 
-void est_sync_wake(est_server *s)
+void est_sync_replicas_wake(est_server *s)
 {
     int came = 0, one = -1;
 
     for (int i = s->n_parked - 1; i >= 0; i--) {
         if (s->parked[i].method == EST_METHOD_FINISH_STEP &&
-            (is_before(s->parked[i].tag, (est_tag){ s->era, s->step }) || s->done))
+            (is_before(s->parked[i].step, (est_step_id){ s->timeline, s->step }) || s->done))
             answer_step(s, i, false);
     }
     for (int i = 0; i < s->n_parked; i++) {
@@ -290,6 +291,6 @@ void est_sync_wake(est_server *s)
     if (came == 0 || est_gate_is_held(s->gate) || s->committer[0] != '\0' || came < enough(s, s->parked[one].wanted))
         return;
     snprintf(s->committer, sizeof s->committer, "%s", est_link_peer(est_request_link(s->parked[one].request))->task);
-    s->committing = (est_tag){ s->era, s->step };
+    s->committing = (est_step_id){ s->timeline, s->step };
     answer_step(s, one, true);
 }

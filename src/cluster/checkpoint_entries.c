@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Entries of checkpoints as messages within messages. */
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void put_spec(est_wire_writer *w, const est_row_spec *spec)
     est_wire_end(w, mark);
 }
 
-void est_entry_pack(est_packing *packing, const est_store_entry *entry)
+void est_checkpoint_entry_pack(est_packing *packing, const est_store_entry *entry)
 {
     est_wire_writer *w    = &packing->head;
     size_t           mark = est_wire_begin(w, EST_FIELD_ENTRY);
@@ -155,7 +155,7 @@ static est_status get_entry(est_wire_reader *outer, const est_wire_field *messag
     return end_reading(&in);
 }
 
-est_status est_entries_unpack(const est_message *message, est_arena *arena, est_store_entry **out, int *n)
+est_status est_checkpoint_entries_unpack(const est_message *message, est_arena *arena, est_store_entry **out, int *n)
 {
     est_wire_reader  r;
     est_wire_field   field;
