@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of inputs. */
+ * Accumulates gradients pushed by several workers (see accumulator.h). */
 #include "cluster/accumulator.h"
 
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 #include "tensor/shape.h"
 
 typedef enum kind {
-    LAST = 0, /* of whoever came last */
+    LAST = 0, /* of the last worker */
     SUM,      /* all of the same shape */
     ROWS,     /* the values of a sparse gradient */
     INDICES,  /* and its indices */
     KEYS      /* all of them, worker by worker */
 } kind;
 
-/* What one worker has added to a list of keys. */
+/* The keys of one worker. */
 typedef struct piece {
     uint64_t who;
     size_t   begin, size;
@@ -32,9 +32,9 @@ typedef struct slot {
     int         indices; /* ROWS: the input that has its indices */
     est_dtype   dtype;
     est_shape   shape; /* ROWS, INDICES: of all so far */
-    char       *bytes; /* what was summed or put together */
+    char       *bytes; /* the sum, or the concatenated rows */
     size_t      size, capacity;
-    piece      *pieces; /* KEYS: [count of the collect] */
+    piece      *pieces; /* KEYS: [count of the accumulator] */
     int         max_pieces;
     est_tensor *mean;
 } slot;
@@ -132,20 +132,22 @@ void est_accumulator_free(est_accumulator *c)
 
 /* --- adding ------------------------------------------------------------------------------------------------------- */
 
-/* Whether what workers add is put one behind the other. */
+/* Whether the inputs of workers are concatenated. */
 static bool is_list(const slot *s)
 {
     return s->kind == ROWS || s->kind == INDICES || s->kind == KEYS;
 }
 
-/* Whether it can be added at all, whatever came before. */
+/* The checks that do not depend on earlier inputs. */
 static est_status check_alone(const est_accumulator *c, int i, const est_view *inputs)
 {
     const slot     *s    = &c->slots[i];
     const est_view *view = &inputs[i];
     char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
-    if (view->dtype == EST_STRING) return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
+    if (view->dtype == EST_STRING)
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "input %d of an update is a string tensor; only numbers can be accumulated", i);
     if ((s->kind == INDICES || s->kind == KEYS) &&
         (view->shape.rank != 1 || (view->dtype != EST_I32 && view->dtype != EST_I64))) {
         return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s instead of a list of integers", i,
@@ -153,11 +155,13 @@ static est_status check_alone(const est_accumulator *c, int i, const est_view *i
     }
     if (s->kind != ROWS) return EST_OK;
     if (view->dtype != EST_F32 && view->dtype != EST_F64) {
-        return est_fail(EST_UNIMPLEMENTED, "input %d of an update has rows of %s; only rows of reals are put together",
-                        i, est_dtype_name(view->dtype));
+        return est_fail(EST_UNIMPLEMENTED,
+                        "input %d of an update has rows of %s; only rows of floating-point numbers can be summed", i,
+                        est_dtype_name(view->dtype));
     }
     if (view->shape.rank > 0 && view->shape.dim[0] == inputs[s->indices].shape.dim[0]) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update has the rows %s for indices %s", i,
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "input %d of an update has the shape %s but indices of shape %s; expected one row per index", i,
                     est_shape_text(&view->shape, have), est_shape_text(&inputs[s->indices].shape, want));
 }
 
@@ -173,9 +177,11 @@ static est_status check_input(const est_accumulator *c, int i, const est_view *i
     rest = s->shape;
     if (is_list(s)) rest.dim[0] = view->shape.dim[0];
     if (view->dtype == s->dtype && est_shape_equal(&rest, &view->shape)) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s, that of another worker %s %s", i,
-                    est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
-                    est_shape_text(&s->shape, want));
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "input %d of an update is %s %s, but another worker pushed %s %s: all workers must run the same program", i,
+        est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
+        est_shape_text(&s->shape, want));
 }
 
 static est_status reserve(slot *s, size_t size)
@@ -216,7 +222,7 @@ static void add_numbers(slot *s, const est_view *view)
 
         for (int64_t i = 0; i < view->count; i++) sum[i] += x[i];
     } else {
-        if (s->size > 0) memcpy(s->bytes, view->data, s->size); /* counts: what one adds all add */
+        if (s->size > 0) memcpy(s->bytes, view->data, s->size); /* counts: all workers add the same */
     }
 }
 
@@ -291,7 +297,7 @@ static void add_row(void *to, const void *from, est_dtype dtype, int64_t width)
     }
 }
 
-/* Row i to row place[i]. Places rise as they are first seen, so that a sum never lies ahead of its row. */
+/* Adds row i to row place[i]. New places are numbered in order of appearance, so a sum never overwrites a later row. */
 static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t found)
 {
     size_t  row  = n > 0 ? values->size / (size_t)n : 0;
@@ -311,7 +317,7 @@ static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t foun
     values->size         = (size_t)found * row;
 }
 
-/* Each index once, as updates of rows want them, and the sums of its rows in all inputs that have these indices. */
+/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these indices. */
 static est_status sum_equal(est_accumulator *c, int at)
 {
     slot    *indices = &c->slots[at];
@@ -365,8 +371,7 @@ static est_status order_keys(slot *s, int count)
     return EST_OK;
 }
 
-/* Rows that were summed already sum to themselves, keys in order stay so, and what is divided comes last: so it can be tried
- * again. */
+/* Can be repeated after a failure: summing rows and ordering keys are idempotent, and the division comes last. */
 static est_status take_mean(est_accumulator *c)
 {
     for (int i = 0; i < c->n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of checkpoints as messages within messages. */
+ * Checkpoint entries as nested messages. */
 #include "cluster/checkpoint_entries.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ typedef struct reading {
     est_status      status;
 } reading;
 
-/* A text, which must not have a zero byte in it. */
+/* A text without zero bytes. */
 static const char *get_text(reading *in, const est_wire_field *field)
 {
     est_str text = est_wire_bytes(&in->r, field);
@@ -80,7 +80,7 @@ static const char *get_text(reading *in, const est_wire_field *field)
         return "";
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
-        in->status = est_fail(EST_DATA_LOSS, "a name with a zero byte");
+        in->status = est_fail(EST_DATA_LOSS, "a checkpoint entry has a name with a zero byte");
         return "";
     }
     if (text.size > 0) memcpy(copy, text.data, text.size);
@@ -96,7 +96,9 @@ static void get_shape(reading *in, const est_wire_field *field, est_shape *out)
     est_wire_list_init(&in->r, field, EST_WIRE_VARINT, &list);
     while (est_wire_list_next(&list, &dim)) {
         if (out->rank == EST_RANK_MAX || dim > INT64_MAX) {
-            in->status = est_fail(EST_DATA_LOSS, "a shape that is none");
+            in->status = est_fail(EST_DATA_LOSS,
+                                  "a checkpoint entry has an invalid shape (at most %d dimensions, none negative)",
+                                  EST_RANK_MAX);
             return;
         }
         out->dim[out->rank++] = (int64_t)dim;

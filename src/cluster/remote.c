@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session's side of the cluster: runtime/remote.h kept with the network. Which tasks there are, and where variables are. */
+ * The remote of a cluster (runtime/remote.h over the network): its tasks, and where variables are. */
 #include "base/argument.h"
 #include "cluster/remote_internal.h"
 
@@ -15,7 +15,7 @@
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
-#define LOOK_UP_SECS         INT64_C(10) /* for addresses that are written differently */
+#define LOOK_UP_SECS         INT64_C(10) /* to resolve addresses that are written differently */
 #define ADDRESSES_MAX        16          /* of a host */
 
 static void forget_variables(est_remote_task *p)
@@ -72,7 +72,7 @@ est_status est_remote_task_list_variables(est_remote_task *p)
     return status;
 }
 
-/* What all tasks that train together must have the same: the strategy, then the program. */
+/* The terms of the strategy, then those of the program. */
 void est_tasks_pack_terms(const est_tasks *r, est_packing *out)
 {
     const est_partitioner *by   = r->base.partitioner;
@@ -110,8 +110,8 @@ static est_status await_ready(const est_tasks *r, const est_remote_task *p)
 
     est_tasks_pack_terms(r, &terms);
     status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
-                                           "the chief has not given its variables their values",
-                                           r->options.connect_secs, &message);
+                                           "the chief has not initialized its variables", r->options.connect_secs,
+                                           &message);
     est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
@@ -133,7 +133,7 @@ static est_status report_difference(const char *first, const char *second, const
     return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
 }
 
-/* Whether two addresses have one in common, as far as can be found out until then. */
+/* Whether two addresses resolve to a common one, as far as is known by `until_ns`. */
 static bool are_one(void *until_ns, const char *first, const char *second)
 {
     est_socket_address a[ADDRESSES_MAX], b[ADDRESSES_MAX];
@@ -153,8 +153,8 @@ static bool are_one(void *until_ns, const char *first, const char *second)
     return false;
 }
 
-/* Where the two tasks themselves are does not count: this one may have been moved, and nobody looks for it there; the other was
- * found, and may know itself by the address that it listens at. */
+/* The addresses of the two tasks themselves do not count: this one may have moved, and nobody connects to it; the other was
+ * reached, and may know itself by the address that it listens at. */
 static est_status compare_with(const est_tasks *r, const est_remote_task *p, const est_message *answer)
 {
     const char            *both[] = { r->server->task, p->name };
@@ -177,8 +177,8 @@ static est_status compare_with(const est_tasks *r, const est_remote_task *p, con
     return status;
 }
 
-/* Tasks that were told of different clusters would wait for different tasks, or share rows differently. A client is free to know
- * a part of a cluster only. */
+/* Tasks with different clusters would wait for different tasks, or divide rows differently. External clients may know only a part
+ * of the cluster. */
 static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  nothing = { 0 };
@@ -191,7 +191,7 @@ static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
     return status;
 }
 
-static est_status connect_peer(est_tasks *r, est_remote_task *p)
+static est_status connect_task(est_tasks *r, est_remote_task *p)
 {
     uint64_t incarnation;
 
@@ -208,7 +208,7 @@ static est_status connect_all(est_remote *remote)
 
     r->has_turn = r->pushed = r->committed = false;
     r->step                                = -1;
-    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_peer(r, &r->tasks[i]));
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_task(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
     return EST_OK;
@@ -251,17 +251,17 @@ int est_tasks_located(const est_remote *remote, const char *variable)
 static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
     est_tasks       *r     = est_tasks_of(remote);
-    est_remote_task *peers = r->tasks;
+    est_remote_task *tasks = r->tasks;
     int              best  = -1;
 
     for (int i = 0; i < remote->n_keepers; i++) {
         int at = r->options.round_robin ? (r->placed + i) % remote->n_keepers : i;
 
         if (taken != NULL && taken[at]) continue;
-        if (best < 0 || (!r->options.round_robin && peers[at].load < peers[best].load)) best = at;
+        if (best < 0 || (!r->options.round_robin && tasks[at].load < tasks[best].load)) best = at;
     }
     r->placed = best + 1;
-    peers[best].load += bytes;
+    tasks[best].load += bytes;
     return best;
 }
 
@@ -272,7 +272,7 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
     est_tasks *r = est_tasks_of(remote);
 
     for (int i = 0; i < remote->n_tasks; i++) {
-        uint64_t load = r->tasks[i].load; /* what was placed and is not there yet counts, too */
+        uint64_t load = r->tasks[i].load; /* includes variables that were placed and not created yet */
 
         EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
         if (r->tasks[i].load < load) r->tasks[i].load = load;
@@ -296,7 +296,8 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     status = est_remote_task_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
     if (status == EST_OK) status = est_unpack_tensors(answer, &got);
-    if (status == EST_OK && got.n != 1) status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for one", p->name, got.n);
+    if (status == EST_OK && got.n != 1)
+        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", p->name, got.n, var->name);
     if (status == EST_OK)
         status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
     est_unpacked_clear(&got);
@@ -360,7 +361,7 @@ static const est_remote_ops cluster_ops = {
 };
 
 /* The tasks of a job, but for this one. */
-static est_status add_peers(est_tasks *r, const char *type)
+static est_status add_tasks(est_tasks *r, const char *type)
 {
     for (int i = 0; i < est_cluster_tasks(r->server->cluster, type); i++) {
         const char      *address = est_cluster_address(r->server->cluster, type, i);
@@ -377,7 +378,7 @@ static est_status add_peers(est_tasks *r, const char *type)
 }
 
 /* Those that keep variables come first. */
-static est_status list_peers(est_tasks *r)
+static est_status list_tasks(est_tasks *r)
 {
     const est_cluster *cluster = r->server->cluster;
     const char        *type    = r->options.type != NULL ? r->options.type : "ps";
@@ -388,10 +389,10 @@ static est_status list_peers(est_tasks *r)
     for (int i = 0; i < est_cluster_jobs(cluster); i++) n += est_cluster_tasks(cluster, est_cluster_job(cluster, i));
     r->tasks = est_zalloc(sizeof *r->tasks * ((size_t)n + 1));
     if (r->tasks == NULL) return est_no_memory();
-    EST_TRY(add_peers(r, keepers));
+    EST_TRY(add_tasks(r, keepers));
     r->base.n_keepers = r->base.n_tasks;
     for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
-        if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_peers(r, est_cluster_job(cluster, i)));
+        if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_tasks(r, est_cluster_job(cluster, i)));
     }
     if (r->base.n_keepers == 0) r->base.n_keepers = r->base.n_tasks;
     if (r->base.n_tasks > 0) return EST_OK;
@@ -420,14 +421,14 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     r->base.in_turn       = r->options.round_robin;
     r->base.sync_replicas = r->options.sync_replicas > 0;
     if (status == EST_OK && server->has_remote) {
-        status = est_fail(EST_FAILED_PRECONDITION,
-                          "%s has a remote already: tasks know a process by its server; free the "
-                          "other one first, or make another server",
-                          server->task);
+        status = est_fail(
+            EST_FAILED_PRECONDITION,
+            "%s has a remote already, and a server can have only one: free it first, or create another server",
+            server->task);
     }
-    if (status == EST_OK) status = list_peers(r);
+    if (status == EST_OK) status = list_tasks(r);
     if (status != EST_OK) {
-        r->server = NULL; /* the other one is its */
+        r->server = NULL; /* it belongs to the other remote */
         est_remote_free(&r->base);
         return status;
     }
@@ -436,7 +437,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     return EST_OK;
 }
 
-/* So that a turn that was given in advance goes to others at once. */
+/* Frees a turn that was given in advance at once. */
 static void say_goodbye(const est_remote_task *p)
 {
     est_packing nothing = { 0 };
@@ -450,7 +451,7 @@ void est_remote_free(est_remote *remote)
     est_tasks *r = est_tasks_of(remote);
 
     if (remote == NULL) return;
-    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears that it leaves */
+    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears of the goodbye */
     for (int i = 0; i < r->base.n_tasks && r->tasks != NULL; i++) {
         est_remote_task *p = &r->tasks[i];
 

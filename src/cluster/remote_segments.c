@@ -2,10 +2,9 @@
  *
  * Segments at other tasks.
  *
- * A run that is asked for and not answered, because the link broke or because the task took longer than answer_secs, is asked for
- * again with the same sequence number, as long as the task is the same process: it answers from memory what it has done already
- * (cluster/server.h), so that the run is applied once, however often it is asked for. A task that was started anew has lost its
- * variables, which is the session's business: EST_UNAVAILABLE. */
+ * A run that is not answered, because the link broke or the task took longer than answer_secs, is requested again with the same
+ * sequence number while the task is the same process. The task answers a run that it has made from memory (cluster/clients.h),
+ * so that the run is applied once. A restarted task has lost its variables; the session has to handle that: EST_UNAVAILABLE. */
 #include "cluster/remote_internal.h"
 
 #include <inttypes.h>
@@ -17,7 +16,7 @@
 #include "base/signals.h"
 #include "cluster/status.h"
 
-#define REPEATS_MAX 5 /* of one run: links that broke in a row, or times that the task did not answer */
+#define REPEATS_MAX 5 /* of one run, after a broken link or a timeout */
 
 /* --- segments ------------------------------------------------------------------------------------------------------------------- */
 
@@ -27,7 +26,8 @@ static est_status enter_at(est_remote_segment *segment, const est_segment *cut)
     est_wire_writer        bytes   = { 0 };
     est_packing            packing = { 0 };
     est_message           *answer  = NULL;
-    est_status             status  = est_segment_encode(cut, &bytes);
+    uint64_t               n_out;
+    est_status             status = est_segment_encode(cut, &bytes);
 
     if (status == EST_OK) {
         est_wire_put_bytes(&packing.head, EST_FIELD_BYTES, bytes.data, bytes.size);
@@ -36,8 +36,10 @@ static est_status enter_at(est_remote_segment *segment, const est_segment *cut)
     }
     if (status == EST_OK) {
         segment->number = (int)est_head_u64(answer, EST_FIELD_SEGMENT, 0);
-        if (est_head_u64(answer, EST_FIELD_OUTPUTS, 0) != (uint64_t)cut->io.n_fetches) {
-            status = est_fail(EST_INTERNAL, "%s gives other results than it was asked for", p->name);
+        n_out           = est_head_u64(answer, EST_FIELD_OUTPUTS, 0);
+        if (n_out != (uint64_t)cut->io.n_fetches) {
+            status = est_fail(EST_INTERNAL, "%s returns %" PRIu64 " outputs of a segment, expected %d", p->name, n_out,
+                              cut->io.n_fetches);
         }
     }
     est_message_free(answer);
@@ -58,7 +60,7 @@ est_status est_remote_segment_enter(est_remote *remote, const est_segment *cut, 
     segment->n_out       = cut->io.n_fetches;
     segment->piece       = cut->piece;
     segment->counted     = cut->counted;
-    segment->collected   = cut->writes && cut->trains && remote->sync_replicas;
+    segment->accumulated = cut->writes && cut->trains && remote->sync_replicas;
     segment->late        = cut->late;
     segment->incarnation = segment->remote->tasks[segment->task].incarnation;
     status               = enter_at(segment, cut);
@@ -99,15 +101,15 @@ void est_remote_segment_leave(est_remote_segment *segment)
     est_free(segment);
 }
 
-static est_status send(est_remote_segment *segment)
+static est_status send_run(est_remote_segment *segment)
 {
     const est_tasks       *r = segment->remote;
     const est_remote_task *p = &r->tasks[segment->task];
     est_payload            payload;
     char                   what[64];
 
-    if (est_link_peer(p->link)->incarnation != segment->incarnation) { /* the number of the part is another's */
-        return est_fail(EST_UNAVAILABLE, "%s was started anew and has lost its variables", p->name);
+    if (est_link_peer(p->link)->incarnation != segment->incarnation) { /* segment numbers are those of a process */
+        return est_fail(EST_UNAVAILABLE, "%s was restarted and has lost its variables", p->name);
     }
     snprintf(what, sizeof what, "phase %d of a step", segment->phase);
     EST_TRY(est_packing_payload(&segment->in, &payload));
@@ -126,20 +128,20 @@ static void write_ledger(const est_remote_segment *segment, const est_remote_tas
     (void)fflush(ledger);
 }
 
-/* What is pushed after the step was made is of no step. */
+/* A push after the commit would belong to no step. */
 static est_status put_sync_step(est_remote_segment *segment)
 {
     est_tasks *r = segment->remote;
 
     if (r->step < 0 || r->committed)
-        return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
+        return est_fail(EST_FAILED_PRECONDITION, "a synchronous step must begin with a turn");
     r->pushed = true;
     est_wire_put_i64(&segment->in.head, EST_FIELD_SYNC_STEP, r->step + 1);
     est_wire_put_u64(&segment->in.head, EST_FIELD_TIMELINE, r->timeline);
     return EST_OK;
 }
 
-/* Whether a run that was started before at the same task may have been lost with a link, and waits to be asked for again. */
+/* Whether an earlier run at the same task may have been lost with a link, and will be requested again. */
 static bool is_behind_lost(const est_remote_segment *segment)
 {
     const est_link *link = segment->remote->tasks[segment->task].link;
@@ -150,7 +152,7 @@ static bool is_behind_lost(const est_remote_segment *segment)
     return false;
 }
 
-/* The oldest run at the task whose answer is not here yet: it may be asked for again. */
+/* The oldest run at the task that has no answer yet and may be requested again. */
 static uint64_t first_unanswered(const est_remote_segment *segment)
 {
     uint64_t first = segment->sequence;
@@ -177,27 +179,27 @@ est_status est_remote_segment_start(est_remote_segment *segment, uint64_t run_se
     est_wire_put_u64(&segment->in.head, EST_FIELD_FIRST, first_unanswered(segment));
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEED, run_seed);
     if (segment->counted) est_wire_put_bool(&segment->in.head, EST_FIELD_COUNTED, true);
-    if (segment->collected) EST_TRY(put_sync_step(segment));
+    if (segment->accumulated) EST_TRY(put_sync_step(segment));
     for (int i = 0; i < n_in; i++) est_pack_view(&segment->in, in[i]);
-    if (is_behind_lost(segment)) return EST_OK; /* finish asks for one after the other */
-    if (send(segment) != EST_OK) {              /* it finds out what became of the task, and asks again if it can */
+    if (is_behind_lost(segment)) return EST_OK; /* finish sends one after the other */
+    if (send_run(segment) != EST_OK) {          /* finish looks at the task, and asks again if it can */
         est_error_clear();
         segment->ask = NULL;
     }
     return EST_OK;
 }
 
-/* Over a new link, if the other is lost, to the same process, which may have done it already. */
+/* Over a new link, if the old one is lost, to the same process, which may have made the run already. */
 static est_status ask_again(est_remote_segment *segment)
 {
     est_tasks       *r = segment->remote;
     est_remote_task *p = &r->tasks[segment->task];
 
     EST_TRY(est_remote_task_reach(r, p, r->server->silence_secs));
-    return send(segment);
+    return send_run(segment);
 }
 
-/* EST_UNAVAILABLE: it is to be asked for again. */
+/* EST_UNAVAILABLE: ask again. */
 static est_status await_answer(est_remote_segment *segment)
 {
     est_server *server = segment->remote->server;
@@ -244,7 +246,7 @@ est_status est_remote_segment_finish(est_remote_segment *segment, const est_view
     return EST_OK;
 }
 
-/* A task that is stopped waits a moment for all that is under way, not for one after the other. */
+/* A stopped task waits a moment for all runs together, not for each. */
 static void give_up_when_stopped(est_remote_segment *segment, int64_t until_ns)
 {
     if (segment->ask == NULL || est_stop_signal() == 0) return;
@@ -256,7 +258,7 @@ void est_tasks_abandon(est_remote *remote)
 {
     int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
-    est_tasks_of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
+    est_tasks_of(remote)->has_turn = false; /* the next step asks again, which gives back any turn */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
     for (est_remote_segment *segment = est_tasks_of(remote)->segments; segment != NULL; segment = segment->next) {
         give_up_when_stopped(segment, until_ns);

@@ -1,55 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous steps: what n workers push is collected and done as one step.
+ * Synchronous steps: a step is the mean of what n workers push.
  *
- * Every run that is segment of a training step carries the step it was computed for, its step. A task that has variables collects
- * what fits the step it is at (est_server.version), and drops what is older: the work of spare workers that came late. When a
- * worker has pushed to all tasks it tells the one that counts steps, the clock, which keeps it waiting. When enough have come one
- * of those who wait is asked to commit: it tells all other tasks and the clock last to do what they have collected. The clock
- * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits, or by whoever holds
- * steps for a checkpoint; committing again does nothing where it was done.
+ * Every push carries the id of the step that it was computed for. A task accumulates the pushes for its current step
+ * (est_server.version) and drops older ones: the work of spare workers that came late. A worker that has pushed to all tasks
+ * sends FINISH_STEP to the clock, which parks the request. When enough workers wait, the clock asks one of them to commit: it
+ * has all other tasks, and then the clock, apply what they accumulated. With that the clock counts the step and answers all
+ * who wait. If the committer dies, another waiting worker, or a task that holds steps for a checkpoint, commits instead.
+ * Commits are idempotent.
  *
- * The global step may go back, to that of a checkpoint: then an older step is the one to make, and what was made for a later one is
- * of no use. So steps are numbered within a timeline, which the clock begins when it is started and whenever its step goes back. A
- * later timeline has the greater number, as incarnations do, and tags of an earlier one are old, whatever they say. The time of a clock
- * that was started anew may be behind: so when the chief has restored the variables it tells all tasks which timeline the clock is
- * in. Until then they refuse a timeline before theirs, rather than drop what belongs to a step that is counted.
+ * After a rollback to a checkpoint the global step is smaller, and pushes for a later step are void. So steps are numbered
+ * within a timeline, which the clock begins when it starts and whenever its step goes back. Numbers of timelines rise with
+ * time, as incarnations do, and ids of an earlier timeline are old, whatever their step. The time of a restarted clock may be
+ * behind, so the chief tells all tasks the timeline of the clock after it has restored the variables. Until then they refuse
+ * an earlier timeline than theirs, rather than drop pushes for a step that counts.
  *
- * What goes into one step:
- *   S1  Updates are collected by segment, that is, by segment. What a worker fetches does not change the segments that it pushes (C5 in
- *       runtime/partition.c); workers whose updates differ would each make a step of their own. Whoever comes second with another
- *       segment that changes the same variable is refused.
- *   S2  A segment is done once for a step. If a later one fails, the step is made again without it.
- *   S3  What cannot be applied, whoever commits, is dropped at all tasks, and all whose step it was fail as the committer did.
+ * What goes into a step:
+ *   SY1  Updates are accumulated by segment. What a worker fetches does not change the segments that it pushes (C5 in
+ *        runtime/partition.c); workers with different updates would make different steps. A worker that pushes another segment
+ *        for a variable that was pushed already is refused.
+ *   SY2  A segment is applied once in a step. If a later one fails, the step is repeated without it.
+ *   SY3  A step that cannot be applied, whoever commits, is dropped at all tasks, and its workers fail as the committer did.
  *
- * Of one worker each segment collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
- * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the
- * mean of what there is, and nobody waits for the dead. */
+ * A segment accumulates one push per worker and step. Enough workers are those that sync_replicas asks for. They have a minute
+ * to come for the first time; after that, and when some of them are lost, the workers that are connected are enough. */
 #ifndef EST_CLUSTER_SYNC_REPLICAS_H
 #define EST_CLUSTER_SYNC_REPLICAS_H
 
-#include "cluster/server.h"
+#include "cluster/accumulator.h"
+#include "cluster/clients.h"
 
-/* Seconds that all workers have to come for the first time; then steps are made without the rest. */
+/* Seconds that all workers have to come for the first time; then steps go on without the rest. */
 #define EST_GATHER_SECS 60.0
 
-/* Collects the inputs of a run for step `step` of a timeline. Under host_lock. */
+/* What the server keeps about a segment of its host. */
+typedef struct est_segment_state {
+    int64_t          ns;          /* duration of a run, averaged */
+    bool             counts;      /* it counts the global step */
+    int              phase;       /* in its step */
+    bool             has_run;     /* with a commit, */
+    est_step_id      ran;         /* that of this step */
+    est_accumulator *accumulator; /* NULL: nothing was pushed yet */
+    uint64_t        *came;        /* [n_came]: fingerprints of the workers that have pushed */
+    int              n_came, max_came;
+} est_segment_state;
+
+/* Accumulates the inputs of a push for a step. Under host_lock. */
 EST_MUST_CHECK est_status est_sync_replicas_add(est_server *server, est_request *request, int segment,
                                                 est_step_id step);
 
-/* Does what was collected for step `step`, unless it was done. Under host_lock. */
+/* Applies what was accumulated for a step, unless that was done. Under host_lock. */
 EST_MUST_CHECK est_status est_sync_replicas_commit(est_server *server, est_step_id step);
 
-/* Drops what was collected for step `step`, which cannot be made. Under host_lock. At the clock, under `lock`: those who wait for
- * that step are told why. */
+/* Drops what was accumulated for a step that cannot be made. Under host_lock. */
 void est_sync_replicas_drop(est_server *server, est_step_id step);
+
+/* At the clock: fails the requests that wait for a step. Under `lock`. */
 void est_sync_replicas_fail_step(est_server *server, est_step_id step, est_status status, const char *why);
 
-/* At the clock, under `lock`: a worker begins to take segment; it has pushed all of a step, and waits. */
+/* At the clock: a worker begins its first step; a worker has pushed a whole step, and waits. Under `lock`. */
 void                      est_sync_replicas_join(est_server *server, est_client *client);
 EST_MUST_CHECK est_status est_sync_replicas_finish_step(est_server *server, est_request *request);
 
-/* Answers those who need not wait any longer. Under `lock`. */
+/* Answers the workers whose step was made, and asks one to commit when enough have pushed. Under `lock`. */
 void est_sync_replicas_wake(est_server *server);
 
 #endif

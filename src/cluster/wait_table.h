@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The waits under way in this process: who waits for whom, why and since when, for the status view and for the log.
+ * The waits under way in this process, for the status view and the log: who waits for whom, why and since when.
  *
- * A step begins and ends one or two, so the table has a fixed size, copies what it is told and allocates nothing. A process may be
- * several tasks (tests are), so a wait names the one that waits.
+ * A step begins and ends one or two waits, so the table has a fixed size, copies its texts and allocates nothing. A process may
+ * be several tasks (in tests), so a wait names the task that waits.
  *
- * Whoever waits calls est_wait_report, every second or so. A wait is in the log after 10 seconds or a quarter of its limit, then at
- * growing distances of at most 30 seconds: who waits for whom, since when, why, and until when. From 10 seconds on it is a warning,
- * which --quiet does not hide.
+ * A waiting thread calls est_wait_report about every second. A wait is logged after 10 seconds or a quarter of its limit, then
+ * at growing intervals of at most 30 seconds. From 10 seconds on it is a warning, which --quiet does not hide.
  *
  * Threading: any thread. */
 #ifndef EST_CLUSTER_WAIT_TABLE_H
@@ -15,47 +14,47 @@
 
 #include "net/net.h"
 
-#define EST_WAITS_MAX        64   /* at once; more are not shown */
-#define EST_WAIT_REPORT_SECS 10.0 /* before the log is told first */
-#define EST_WAIT_AGAIN_SECS  30.0 /* between two times that it is told, at most */
+#define EST_WAITS_MAX        64   /* size of the table; further waits are not shown */
+#define EST_WAIT_REPORT_SECS 10.0 /* before the first log message */
+#define EST_WAIT_AGAIN_SECS  30.0 /* longest interval between log messages */
 
 typedef struct est_wait {
-    char    who[64], for_whom[64], why[128]; /* longer texts are cut */
+    char    who[64], for_whom[64], why[128]; /* truncated */
     int64_t since_ns;                        /* est_now_ns() */
 } est_wait;
 
-/* One of them, for whoever waits. */
+/* A wait, held by the thread that waits. */
 typedef struct est_waiting {
     const char *who, *for_whom, *why; /* borrowed until it ends */
     int64_t     since_ns;
-    double      limit_secs;  /* after which it ends; INFINITY: none */
-    const char *then;        /* what follows then; NULL: "gives up" */
-    double      report_secs; /* above 0: the log is told when it has lasted so long */
+    double      limit_secs;  /* INFINITY: none */
+    const char *then;        /* what follows the limit; NULL: "gives up" */
+    double      report_secs; /* when the next log message is due */
     bool        reported;
-    int         place; /* in the table; -1: it was full, or the wait is not shown */
+    int         place; /* in the table; -1: not in it */
 } est_waiting;
 
-/* `who` waits for `for_whom` from now on until est_wait_end, for `limit_secs` at most. */
+/* `who` waits for `for_whom` from now until est_wait_end, at most `limit_secs`. */
 est_waiting est_wait_begin(const char *who, const char *for_whom, const char *why, double limit_secs);
-void        est_wait_set_why(est_waiting *w, const char *why); /* it goes on for another reason */
+void        est_wait_set_why(est_waiting *w, const char *why); /* the reason has changed */
 void        est_wait_end(const est_waiting *w);
 
-/* The same of a wait that is not in the table: for the log alone. */
+/* A wait for the log only, not in the table. */
 est_waiting est_wait_make(const char *who, const char *for_whom, const char *why, double limit_secs);
 
 double est_wait_secs(const est_waiting *w); /* so far */
 
-/* Tells the log when it is time to. `detail`: what was seen last, or "". To be called every second or so. */
+/* Logs the wait when that is due. `detail`: the last observation, or "". */
 void est_wait_report(est_waiting *w, const char *detail);
-bool est_wait_is_due(const est_waiting *w); /* whether it is time to */
+bool est_wait_is_due(const est_waiting *w); /* whether a log message is due */
 
-/* When the log is told next, after it was told at `secs` or before. */
+/* When the next message is due, after one at `secs`. */
 double est_wait_next_secs(double report_secs, double secs);
 
-/* est_ask_wait that reports. A signal ends it with EST_CANCELLED, `stop_secs` after it was seen; INFINITY: it does not. */
+/* est_ask_wait that reports. A signal ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it does not. */
 EST_MUST_CHECK est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_message **answer);
 
-/* Copies the waits of `who`, `max` of them at most; returns how many. */
+/* Copies at most `max` waits of `who`; returns how many. */
 int est_waits_of(const char *who, est_wait *out, int max);
 
 #endif

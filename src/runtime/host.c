@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments as bytes, and the parts that a task makes of them. The bytes are a protobuf message of our own: 1 the GraphDef, 2 what
- * is fed, 3 what is fetched, 4 what is run, as "name:output", 5 whether it writes. */
+ * Segments as bytes, and as a host keeps them. The bytes are a private protobuf message: 1 the GraphDef, 2 feeds, 3 fetches,
+ * 4 targets, as "name:output", 5 whether it writes. */
 #include "runtime/host.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
 
 /* --- reading them ---------------------------------------------------------------------------------------------------- */
 
-/* "name:output" as a node of the graph; what is only run may have no outputs, and is then called "name:0". */
+/* "name:output" as a node of the graph; a target without outputs is called "name:0". */
 static est_status find_node(const hosted *p, const est_map *names, est_str text, bool is_run, est_node *out)
 {
     const char         *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
@@ -224,7 +224,7 @@ est_pool *est_host_pool(est_host *host)
     return host->pool;
 }
 
-static est_status reserve(est_host *host)
+static est_status host_reserve(est_host *host)
 {
     int     max = host->max == 0 ? 16 : 2 * host->max;
     hosted *more;
@@ -249,7 +249,7 @@ est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *o
         *out = i;
         return EST_OK;
     }
-    EST_TRY(reserve(host));
+    EST_TRY(host_reserve(host));
     status = read_hosted(&p, (est_str){ bytes, size });
     if (status == EST_OK) status = est_plan_create(p.graph, &p.io, host->store, &options, &p.plan);
     if (status != EST_OK) {
@@ -300,7 +300,7 @@ static const char *changed_by(const est_graph *graph, const est_node_def *def, i
     return est_node_string(handle, "shared_name");
 }
 
-static bool changes(const est_graph *graph, const char *variable, bool by_filling)
+static bool graph_changes(const est_graph *graph, const char *variable, bool by_filling)
 {
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         const est_node_def *def = est_graph_node(graph, id);
@@ -317,7 +317,7 @@ static bool changes(const est_graph *graph, const char *variable, bool by_fillin
 
 bool est_host_counts(const est_host *host, int at, const char *variable)
 {
-    return changes(host->segments[at].graph, variable, false);
+    return graph_changes(host->segments[at].graph, variable, false);
 }
 
 bool est_host_share(const est_host *host, int a, int b)
@@ -330,7 +330,7 @@ bool est_host_share(const est_host *host, int a, int b)
         for (int32_t i = 0; i < def->n_in; i++) {
             const char *changed = changed_by(graph, def, i);
 
-            if (changed != NULL && changes(host->segments[b].graph, changed, true)) return true;
+            if (changed != NULL && graph_changes(host->segments[b].graph, changed, true)) return true;
         }
     }
     return false;

@@ -270,7 +270,7 @@ static void test_mismatch(void **state)
     assert_int_equal(ADD(&f, lr), EST_INVALID_ARGUMENT);
     assert_ok(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4))));
     assert_int_equal(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(4), F32(1, 2, 3, 4))), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "float32 [4], that of another worker float32 [2,2]"));
+    assert_non_null(strstr(est_error_message(), "float32 [4], but another worker pushed float32 [2,2]"));
     assert_int_equal(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6))), EST_INVALID_ARGUMENT);
     assert_int_equal(ADD(&f, lr, view_of(EST_F64, EST_SHAPE(2, 2), ((double[]){ 1, 2, 3, 4 }))), EST_INVALID_ARGUMENT);
     assert_int_equal(ADD(&f, lr, view_of(EST_STRING, EST_SHAPE_SCALAR, &text)), EST_INVALID_ARGUMENT);

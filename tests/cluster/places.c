@@ -552,7 +552,7 @@ static void test_new_process_of_a_task(void **state)
     assert_ok(est_remote_task_list_variables(peer_of(&t)));
     assert_true(est_remote_has_begun(t.remote)); /* the new process knows nothing of it, but the chief does */
     assert_int_equal(est_step_run(t.run, NULL), EST_UNAVAILABLE);
-    assert_non_null(strstr(est_error_message(), "was started anew"));
+    assert_non_null(strstr(est_error_message(), "was restarted"));
     close_trainer(&t);
     servers_stop(&s);
 }

@@ -330,9 +330,9 @@ static void test_long_text(void **state)
 static void test_methods(void **state)
 {
     (void)state;
-    assert_string_equal(est_method_text(EST_METHOD_TURN), "begin a step");
-    assert_string_equal(est_method_text(0), "do something unknown");
-    assert_string_equal(est_method_text(1 << 20), "do something unknown");
+    assert_string_equal(est_method_text(EST_METHOD_TURN), "a turn");
+    assert_string_equal(est_method_text(0), "an unknown request");
+    assert_string_equal(est_method_text(1 << 20), "an unknown request");
 }
 
 /* --- entries of checkpoints ---------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/clients.h"
 #include "cluster/remote.h"
 #include "cluster/remote_internal.h"
 #include "estoc/estoc.h"

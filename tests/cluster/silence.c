@@ -76,7 +76,7 @@ static void test_no_chief(void **state)
     cluster_start(&c, ps);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 30);
-    assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
+    assert_true(cluster_count_log(worker, "the chief has not initialized its variables") > 1);
     snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 5 s\n",
              cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(worker, where) > 0);
@@ -84,7 +84,7 @@ static void test_no_chief(void **state)
     cluster_wait_code(&c, ps, 1, 30);
     snprintf(where, sizeof where, ": it has not come; %s; ", cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(ps, where) > 0);
-    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 5 s"), 1);
+    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was connected for 5 s"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
@@ -106,8 +106,8 @@ static void test_worker(void **state)
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
     assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came from worker:0 for 1 s") >
                 0);
-    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
-                0);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0),
+                                  "worker:0 did not come back; its turn goes to another worker") > 0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 60);
@@ -123,7 +123,7 @@ static void test_worker_returns(void **state)
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 did not come back; its turn goes to another worker", 20);
     cluster_signal(worker, SIGCONT);
     cluster_wait_log(&c, worker, "Making a new session", 20);
     cluster_wait_all(&c, 40);
@@ -183,8 +183,8 @@ static void test_worker_in_save(void **state)
     cluster_wait_log(&c, chief, "steps are under way, and a checkpoint waits for them", 20);
     cluster_wait_code(&c, chief, 0, 20);
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
-    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
-                0);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0),
+                                  "worker:0 did not come back; its turn goes to another worker") > 0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 300);
@@ -205,9 +205,9 @@ static void test_worker_of_many(void **state)
     cluster_signal(worker, SIGSTOP);
     cluster_wait_log(&c, chief, "other workers have not pushed yet", 20);
     cluster_wait_step(&c, cluster_saved_step(&c) + 20, 20);
-    assert_true(cluster_count_log(clock, "steps are made of what 1 workers push") > 0);
+    assert_true(cluster_count_log(clock, "a step is the mean of what 1 workers push") > 0);
     cluster_signal(worker, SIGCONT);
-    cluster_wait_log(&c, clock, "steps are made of what 2 workers push", 20);
+    cluster_wait_log(&c, clock, "a step is the mean of what 2 workers push", 20);
     cluster_wait_all(&c, 40);
     end(&c, 400);
 }
@@ -223,7 +223,7 @@ static void test_chief(void **state)
     cluster_wait_step(&c, 20, 20);
     cluster_signal(chief, SIGSTOP);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, cluster_find(&c, "worker", i), 0, 20);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and has to save the last steps", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and must come back to save the last steps", 20);
     cluster_signal(chief, SIGCONT);
     cluster_wait_all(&c, 20);
     end(&c, 200);
@@ -241,8 +241,8 @@ static void test_place_taken(void **state)
     cluster_signal(old, SIGSTOP);
     cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 is gone", 20);
     cluster_start(&c, new);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was started anew", 20);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was started anew", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was restarted", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was restarted", 20);
     cluster_signal(old, SIGCONT);
     cluster_wait_code(&c, old, 1, 20);
     cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);

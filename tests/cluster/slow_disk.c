@@ -119,8 +119,8 @@ static void note(void *user, est_log_level level, int64_t wall_ns, const char *l
     (void)wall_ns;
     if (level != EST_LOG_WARN || strstr(line, "part0 for worker:0, which began ") == NULL) return;
     pthread_mutex_lock(&told.lock);
-    told.still += strstr(line, "ps:0: is to end, and still writes /") != NULL;
-    told.given_up += strstr(line, "ps:0: ends, and has not written /") != NULL;
+    told.still += strstr(line, "ps:0: is stopping and still writes /") != NULL;
+    told.given_up += strstr(line, "ps:0: ends without having written /") != NULL;
     pthread_mutex_unlock(&told.lock);
 }
 

@@ -386,10 +386,10 @@ static void test_wait_for_the_chief(void **state)
     est_json_free(await_wait(f.worker[1], "worker:1", true));
     est_manual_clock_advance(&manual, 4 * SEC);
     root = status_of(f.ps);
-    expect_wait(root, "worker:1", "worker:0", "it has not given the variables here their values", 4);
+    expect_wait(root, "worker:1", "worker:0", "it has not initialized the variables here", 4);
     est_json_free(root);
     root = status_of(f.worker[1]);
-    expect_wait(root, "worker:1", "ps:0", "the chief has not given its variables their values", 4);
+    expect_wait(root, "worker:1", "ps:0", "the chief has not initialized its variables", 4);
     est_json_free(root);
     root = status_of(f.worker[0]); /* the same process, and another task */
     assert_int_equal(json_array_size(json_object_get(root, "waits")), 0);
@@ -583,7 +583,7 @@ static void test_wait_for_a_step(void **state)
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
 
     chief = ask_ps(&f, 0, EST_METHOD_FINISH_STEP, &step);
-    await_reason(&f, "a step is made of what they push, too", "worker:0", "workers that have not come yet");
+    await_reason(&f, "a step needs their pushes", "worker:0", "workers that have not come yet");
     assert_ok(f.remote[1]->ops->turn(f.remote[1], &finished));
     await_reason(&f, "they have not pushed all of the step yet", "worker:0", "worker:1");
     hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held); /* nothing is under way */
@@ -593,7 +593,7 @@ static void test_wait_for_a_step(void **state)
     expect_answer(ask_ps(&f, 0, EST_METHOD_HOLD, &held), false);
     worker = ask_ps(&f, 1, EST_METHOD_FINISH_STEP, &step);
     expect_answer(worker, true);
-    await_reason(&f, "it makes the step of what was pushed", "worker:0", "worker:1");
+    await_reason(&f, "it commits the step", "worker:0", "worker:1");
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
     hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held);
     await_reason(&f, "their steps are under way, and a checkpoint waits for them", "worker:0", "worker:1");
@@ -736,8 +736,8 @@ static void test_wait_for_an_answer(void **state)
     (void)state;
     pthread_mutex_lock(&f.ps->host_lock);
     assert_ok(est_thread_start(&thread, "chief", connect_remote, f.remote[0]));
-    root = await_wait_of(f.worker[0], "worker:0", "list variables");
-    expect_wait(root, "worker:0", "ps:0", "list variables", 0);
+    root = await_wait_of(f.worker[0], "worker:0", "the list of its variables");
+    expect_wait(root, "worker:0", "ps:0", "the list of its variables", 0);
     est_json_free(root);
     pthread_mutex_unlock(&f.ps->host_lock);
     est_thread_join(&thread);

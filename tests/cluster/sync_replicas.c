@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cluster/remote.h"
 #include "cluster/remote_internal.h"
+#include "cluster/sync_replicas.h"
 #include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"

@@ -376,7 +376,7 @@ static void test_hold_is_lost(void **state)
     assert_ok(est_session_init(session));
     pthread_mutex_lock(&s.ps[1]->host_lock);
     assert_int_equal(pthread_create(&thread, NULL, save_b, &save), 0);
-    await_wait("worker:0", "ps:1", "list variables"); /* until it has copied */
+    await_wait("worker:0", "ps:1", "the list of its variables"); /* until it has copied */
     est_link_close(est_tasks_of(remote)->tasks[0].link, "cut");
     pthread_mutex_unlock(&s.ps[1]->host_lock);
     pthread_join(thread, NULL);
