@@ -26,7 +26,7 @@
     X(HOLD, 11, "the hold for a checkpoint")                                                                           \
     X(DONE, 12, "the end of the job")                                                                                  \
     X(STATUS, 13, "its status")                                                                                        \
-    X(LEAVE, 14, "leave")                                                                                              \
+    X(LEAVE, 14, "the goodbye")                                                                                        \
     X(VERIFY, 15, "the check of a checkpoint")                                                                         \
     X(FIND_NAN, 16, "the search for NaN")                                                                              \
     X(FINISH_STEP, 17, "the end of a synchronous step")                                                                \

@@ -432,7 +432,7 @@ static void test_clock_went_back(void **state)
     (void)state;
     make_step(&w.newer);
     assert_int_equal(repeat_over_new_link(&w.older), EST_FAILED_PRECONDITION);
-    assert_non_null(strstr(est_error_message(), "another process has taken the place of worker:0"));
+    assert_non_null(strstr(est_error_message(), "a newer process has replaced worker:0"));
     assert_ok(est_net_inject(est_server_net(w.newer.server), "ps:0", EST_INJECT_SILENCE, 0)); /* its host is gone */
     pass_most_of_silence(ps);
     assert_int_equal(repeat_over_new_link(&w.older), EST_UNAVAILABLE);

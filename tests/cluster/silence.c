@@ -77,7 +77,7 @@ static void test_no_chief(void **state)
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 30);
     assert_true(cluster_count_log(worker, "the chief has not initialized its variables") > 1);
-    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 5 s\n",
+    snprintf(where, sizeof where, "initialized its variables; chief:0 (%s); gives up after 5 s\n",
              cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 has waited ") > 0);
@@ -245,7 +245,7 @@ static void test_place_taken(void **state)
     cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was restarted", 20);
     cluster_signal(old, SIGCONT);
     cluster_wait_code(&c, old, 1, 20);
-    cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);
+    cluster_wait_log(&c, old, "a newer process has replaced worker:0", 1);
     old->status = 0; /* as it was meant to */
     cluster_wait_all(&c, 40);
     end(&c, 800);

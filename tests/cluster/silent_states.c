@@ -365,9 +365,9 @@ static const row rows[] = {
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS, .lets_commit = true },
     { "await others", other_has_turn, do_await_others, "ps:2", true, "worker:0", "ps:2", "other tasks still train",
       EST_UNAVAILABLE, "ps:2", SILENCE_SECS },
-    { "the end of the job", open_chief, do_end_job, "ps:0", false, "worker:0", "ps:0", "end the job",
+    { "end the job", open_chief, do_end_job, "ps:0", false, "worker:0", "ps:0", "the end of the job",
       EST_OK, NULL, SILENCE_SECS, .is_end = true },
-    { "leave", open_chief, do_leave, "ps:0", false, "worker:0", "ps:0", "leave",
+    { "leave", open_chief, do_leave, "ps:0", false, "worker:0", "ps:0", "the goodbye",
       EST_OK, NULL, EST_LEAVE_SECS, .is_end = true },
     /* clang-format on */
 };

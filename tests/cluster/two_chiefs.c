@@ -47,7 +47,7 @@ static void test_other_address(void **state)
              second, first);
     cluster_wait_log(&c, ps, text, 30);
     cluster_wait_code(&c, old, 1, 30);
-    snprintf(text, sizeof text, "another process has taken the place of chief:0: %s\n", second);
+    snprintf(text, sizeof text, "a newer process has replaced chief:0: %s\n", second);
     cluster_wait_log(&c, old, text, 1);
     old->status = 0; /* as it was meant to */
     snprintf(text, sizeof text, "chief:0 has replaced another process at ps:0 that was still connected: %s\n", first);
