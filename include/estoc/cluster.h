@@ -25,13 +25,13 @@ typedef struct est_cluster est_cluster;
 
 typedef struct est_job {
     const char        *name;
-    const char *const *addresses; /* [n]; a NULL entry: that index is missing */
+    const char *const *addresses; /* [n]; NULL: there is no task of that index */
     int                n;
 } est_job;
 
-/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", the port 1
- * to 65535, and no two tasks have the same. Port 0 ("any free one") is an error, because the other tasks could not know
- * the actual port. */
+/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port" with a
+ * port from 1 to 65535, and no two tasks share one. Port 0 ("any free one") is refused: the other tasks could not
+ * know it. */
 EST_API EST_MUST_CHECK est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out);
 
 /* From JSON: {"worker": ["a:1", "b:1"], "ps": {"0": "c:1"}}. `what` names the text in errors. */
@@ -39,9 +39,9 @@ EST_API EST_MUST_CHECK est_status est_cluster_parse(const char *json, const char
 
 EST_API void est_cluster_free(est_cluster *cluster); /* NULL is fine */
 
-/* What it holds. */
+/* The jobs and tasks of a cluster. */
 EST_API int         est_cluster_jobs(const est_cluster *cluster);
-EST_API const char *est_cluster_job(const est_cluster *cluster, int i);             /* by name, rising; borrowed */
+EST_API const char *est_cluster_job(const est_cluster *cluster, int i);             /* sorted by name; borrowed */
 EST_API int         est_cluster_tasks(const est_cluster *cluster, const char *job); /* highest index + 1; 0: none */
 
 /* The address of a task; NULL: none. Borrowed until the cluster is freed. */
@@ -72,11 +72,11 @@ typedef struct est_task_rules {
 
 #define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = EST_STRUCT_SIZE(est_task_rules), __VA_ARGS__ })
 
-/* Owns a task and everything it points to. */
+/* The result of a resolver: a task, and the memory that it points at. */
 typedef struct est_resolver est_resolver;
 
-/* From TF_CONFIG (json NULL: the environment variable; unset or empty: a single process). An invalid description is an
- * error that names the field, its value and what to write. `rules` may be NULL. */
+/* From TF_CONFIG (json NULL: the environment variable; not set or empty: a program on its own). Every violation of
+ * its rules is an error that names the field, shows its value and says what to write. `rules` may be NULL. */
 EST_API EST_MUST_CHECK est_status est_resolve_tf_config(const char *json, const est_task_rules *rules,
                                                         est_resolver **out);
 
@@ -93,9 +93,9 @@ typedef struct est_slurm_options {
 
 #define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = EST_STRUCT_SIZE(est_slurm_options), __VA_ARGS__ })
 
-/* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...): tasks are numbered host
- * by host in the order of the node list and assigned to the jobs in the order given; ports count from port_base on
- * every host. Options and rules may be NULL. */
+/* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...). Tasks are numbered
+ * host by host in the order of the node list and assigned to the jobs in the order given; ports count up from
+ * port_base on every host. Options and rules may be NULL. */
 EST_API EST_MUST_CHECK est_status est_resolve_slurm(const est_slurm_options *options, const est_task_rules *rules,
                                                     est_resolver **out);
 

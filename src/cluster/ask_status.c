@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking tasks how they are. One that does not answer costs its whole deadline, so all are asked at the same time. */
+ * Requests for the status of tasks, in parallel: a task that does not answer takes its whole deadline. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,12 +8,11 @@
 
 #define THREADS_MAX 32
 
-/* The text of an answer. */
 static est_status take_text(const est_message *answer, const char *task, char **out)
 {
     est_str text = est_head_bytes(answer, EST_FIELD_BYTES);
 
-    if (text.data == NULL) return est_fail(EST_DATA_LOSS, "%s answered without a text", task);
+    if (text.data == NULL) return est_fail(EST_DATA_LOSS, "%s sent a status without text", task);
     *out = est_alloc(text.size + 1);
     if (*out == NULL) return est_no_memory();
     memcpy(*out, text.data, text.size);
@@ -36,7 +35,7 @@ est_status est_cluster_ask_status(est_server *client, const char *address, const
         status = take_text(answer, est_link_peer(link)->task, out);
         est_message_free(answer);
     }
-    est_link_free(link); /* it stays open until the client ends: closing it would be news for the log */
+    est_link_free(link); /* left open until the client ends: the task would log a close */
     return status;
 }
 
@@ -47,7 +46,7 @@ typedef struct asking {
     int             n;
     double          secs;
     pthread_mutex_t lock; /* guards next */
-    int             next; /* to be asked */
+    int             next; /* to ask */
 } asking;
 
 static int take_next(asking *a)
@@ -74,7 +73,7 @@ static void *ask_some(void *arg)
     return NULL;
 }
 
-/* A thread that cannot be had is no failure: the others, at least this one, have more to ask then. */
+/* A thread that cannot be started is no failure: the others, at least this one, ask its tasks. */
 void est_cluster_ask_all(est_server *client, est_task_asked *asked, int n, double secs)
 {
     asking     a = { .client = client, .asked = asked, .n = n, .secs = secs, .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tasks that talk to a server. */
+ * The clients of a server: how they connect, leave, get lost and replace each other. */
 #include "cluster/clients.h"
 
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/service_files.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 
-bool est_is_client(const char *task)
+bool est_is_external(const char *task)
 {
     return strncmp(task, "client:", 7) == 0;
 }
@@ -49,7 +49,7 @@ static est_client *add_client(est_server *s, const est_task_id *who)
     return client;
 }
 
-est_client *est_server_client(est_server *s, est_link *link)
+est_client *est_clients_get(est_server *s, est_link *link)
 {
     const est_task_id *who    = est_link_peer(link);
     est_client        *client = est_clients_find(s, who->task);
@@ -73,8 +73,7 @@ static void drop_link(est_client *client)
     client->link = NULL;
 }
 
-/* What it held for a checkpoint goes on without it. */
-void est_server_end_holds(est_server *s, est_client *client)
+void est_client_end_hold(est_server *s, est_client *client)
 {
     if (client->holder != NULL) est_gate_release(s->gate);
     client->holder = NULL;
@@ -92,9 +91,9 @@ static void adopt(est_client *client, est_link *link)
     client->since_ns = est_now_ns();
 }
 
-bool est_server_knows(est_server *s, est_link *link)
+bool est_clients_knows(est_server *s, est_link *link)
 {
-    est_client *client = est_server_client(s, link);
+    est_client *client = est_clients_get(s, link);
 
     if (client == NULL || !is_same_process(client, link)) return false;
     if (client->link == NULL) adopt(client, link);
@@ -127,10 +126,10 @@ void est_clients_free_one(est_client *client)
     est_free(client);
 }
 
-/* No task, and nothing but the status was asked for: so no run of it is under way, and nothing of it needs to be remembered. */
+/* An external client that asked only for the status: no run of it is under way, and nothing of it needs to be remembered. */
 static bool has_only_looked(const est_client *client)
 {
-    return est_is_client(client->who.task) && client->gone.requests_in == client->looks;
+    return est_is_external(client->who.task) && client->gone.requests_in == client->looks;
 }
 
 static void forget_client(est_server *s, est_client *client)
@@ -142,36 +141,36 @@ static void forget_client(est_server *s, est_client *client)
     est_clients_free_one(client);
 }
 
-/* A process that was started anew takes the place of the one before. One that is still there is news for all three. */
-static void put_out(est_server *s, est_client *client, const est_task_id *who)
+/* Replaces the process of a client by a later one; both hear of it, and so does the log, if the earlier one is still connected. */
+static void replace_process(est_server *s, est_client *client, const est_task_id *who)
 {
     client->before[0] = '\0';
     if (client->who.incarnation == who->incarnation) return;
     if (client->link == NULL && strcmp(client->who.place, who->place) == 0) {
         est_log_debug("%s: %s is back for its next job: %s", s->task, who->task, who->place);
     } else if (client->link == NULL) {
-        est_log_info("%s: %s was started anew: %s", s->task, who->task, who->place);
+        est_log_info("%s: %s was restarted: %s", s->task, who->task, who->place);
     } else {
-        est_log_warn("%s: %s was started anew, %s, and takes the place of one that is still there, %s", s->task,
-                     who->task, who->place, client->who.place);
+        est_log_warn("%s: %s was restarted, %s, and replaces a process that is still connected, %s", s->task, who->task,
+                     who->place, client->who.place);
         memcpy(client->before, client->who.place, sizeof client->before);
-        est_link_close(client->link, "another process has taken this task's place");
+        est_link_close(client->link, "a newer process has replaced this one");
     }
     est_gate_leave(s->gate, who->task);
-    est_server_end_holds(s, client);
-    if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->sync_replicas = false; /* nobody waits for its pushes before it begins a step */
-    client->who           = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
+    est_client_end_hold(s, client);
+    if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* the earlier process was asked to commit */
+    client->sync_replicas = false; /* its pushes are not awaited before it begins a step */
+    client->who           = *who;  /* `gated` stays: all processes of a task ask for turns, or none does */
 }
 
-/* One of those that come and go while another stays: an extension makes links of its own, and those that a process gave up while we
- * did not answer may be seen after the one that it uses. */
+/* A second link of a process: extensions make their own, and links that a process gave up while this server did not answer may
+ * arrive after the one that it uses. */
 static bool is_spare(const est_client *client, const est_link *link)
 {
     return client->link != NULL && is_same_process(client, link);
 }
 
-/* Whether both are here, and not the same, however they are written. */
+/* Whether both folders exist here and differ, by their real paths. */
 static bool are_apart(const char *first, const char *second)
 {
     char *a, *b;
@@ -185,7 +184,7 @@ static bool are_apart(const char *first, const char *second)
     return apart;
 }
 
-/* A task saves in one folder only. A chief of another folder could not go on here, but would put out the one that can. */
+/* A task saves in one folder only. A chief with another one could not train here, but would replace the chief that can. */
 est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_block, char *why, size_t size)
 {
     est_server *s = user;
@@ -193,19 +192,20 @@ est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_bl
 
     if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return EST_ADMITTED;
     root = est_server_root(s);
-    if (root == NULL || strcmp(root, peer->folder) == 0) return EST_ADMITTED; /* most do, and the disk is not asked */
+    if (root == NULL || strcmp(root, peer->folder) == 0)
+        return EST_ADMITTED; /* the common case, without a look at the disk */
     if (!may_block) return EST_UNDECIDED;
     if (!are_apart(root, peer->folder)) return EST_ADMITTED;
-    snprintf(why, size,
-             "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
-             "model_dir, and another job addresses and an ESTOC_JOB of its own",
-             peer->task, peer->folder, s->task, root);
-    est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
+    snprintf(
+        why, size,
+        "%s has model_dir %.150s, but %s keeps checkpoints in %.150s: give all tasks of one job the same model_dir; give another job its own addresses and its own ESTOC_JOB",
+        peer->task, peer->folder, s->task, root);
+    est_log_warn("%s: refused %s: %s", s->task, peer->place, why);
     return EST_REFUSED;
 }
 
-/* Beats come at a third of the silence. */
-bool est_client_is_kept(const est_server *s, const est_client *client)
+/* Heartbeats are sent at a third of silence_secs. */
+bool est_client_is_reserved(const est_server *s, const est_client *client)
 {
     if (client->link != NULL) return est_link_count(client->link).silent_secs > s->silence_secs / 2;
     return !client->left && (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
@@ -217,20 +217,20 @@ void est_clients_met(void *user, est_link *link)
     est_client *client;
 
     pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, link);
+    client = est_clients_get(s, link);
     if (client != NULL && is_spare(client, link)) {
         pthread_mutex_unlock(&s->lock);
         return;
     }
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
-    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_link_close(link, EST_PLACE_KEPT);
+    } else if (est_client_is_reserved(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_link_close(link, EST_NAME_RESERVED);
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
+        est_log_warn("%s: an older process of %s connected, %s; its requests are refused: the newer one is %s", s->task,
                      client->who.task, est_link_peer(link)->place, client->who.place);
     } else {
-        put_out(s, client, est_link_peer(link));
+        replace_process(s, client, est_link_peer(link));
         adopt(client, link);
         est_server_wake(s);
     }
@@ -247,16 +247,16 @@ static void end_waits(est_server *s, const est_link *link, est_status status, co
     }
 }
 
-void est_server_leave(est_server *s, est_link *link)
+void est_clients_leave(est_server *s, est_link *link)
 {
-    est_client *client = est_server_client(s, link);
+    est_client *client = est_clients_get(s, link);
 
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
     if (client == NULL) return;
     client->sync_replicas = false;
     client->left          = true;
-    est_server_end_holds(s, client);
+    est_client_end_hold(s, client);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -266,10 +266,10 @@ static bool ends_with(const char *text, const char *end)
     return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* Whoever is no task has nobody to tell, nor does one that closes the link itself. One that said goodbye is not missed. */
-static void tell_gone(const est_server *s, const est_client *client, const char *why)
+/* Announced leaves and links that this side closed are no news. */
+static void log_lost(const est_server *s, const est_client *client, const char *why)
 {
-    if (est_is_client(s->task) || strcmp(why, EST_GOODBYE) == 0 || strncmp(why, EST_ENDED, strlen(EST_ENDED)) == 0) {
+    if (est_is_external(s->task) || strcmp(why, EST_GOODBYE) == 0 || strncmp(why, EST_ENDED, strlen(EST_ENDED)) == 0) {
         est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
     } else if (client->left) {
         est_log_info("%s: %s has left", s->task, client->who.task);
@@ -280,7 +280,7 @@ static void tell_gone(const est_server *s, const est_client *client, const char 
     }
 }
 
-/* The extension, for a call from the network thread, which end_extension must follow; false: there is none. */
+/* Gets the extension for a call from the network thread, to be followed by end_extension; false: there is none. */
 static bool begin_extension(est_server *s, est_extension *out)
 {
     pthread_mutex_lock(&s->lock);
@@ -298,7 +298,7 @@ static void end_extension(est_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-bool est_server_serve_extension(est_server *s, est_request *request)
+bool est_clients_serve_extension(est_server *s, est_request *request)
 {
     est_extension extension;
     bool          taken = false;
@@ -308,7 +308,7 @@ bool est_server_serve_extension(est_server *s, est_request *request)
         taken = extension.serve(extension.user, request);
         end_extension(s);
     } else {
-        est_request_fail(request, EST_UNAVAILABLE, "it takes no such requests now");
+        est_request_fail(request, EST_UNAVAILABLE, "no extension serves this request now; try again");
         taken = true;
     }
     return taken;
@@ -322,8 +322,8 @@ void est_server_extend(est_server *s, const est_extension *extension)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Who waits for a turn over that link. */
-static void end_asking(est_server *s, const est_link *link)
+/* Ends requests for a turn over that link. */
+static void end_turn_requests(est_server *s, const est_link *link)
 {
     est_gate_entry e;
 
@@ -332,8 +332,8 @@ static void end_asking(est_server *s, const est_link *link)
     }
 }
 
-/* Whether the process is still there, over another link. */
-static bool has_another(const est_server *s, est_client *client)
+/* Whether the process is still connected, over another link. */
+static bool has_other_link(const est_server *s, est_client *client)
 {
     est_link *other = client->left ? NULL : est_net_find(s->net, &client->who);
 
@@ -341,7 +341,7 @@ static bool has_another(const est_server *s, est_client *client)
     return other != NULL;
 }
 
-/* A turn stays its own for a while, since it may be back with the step that it has begun. */
+/* The client keeps its turn for a while: it may come back with the step that it has begun. */
 static void lose_client(est_server *s, est_client *client, const char *why)
 {
     client->since_ns = est_now_ns();
@@ -350,11 +350,10 @@ static void lose_client(est_server *s, est_client *client, const char *why)
     if (has_only_looked(client)) {
         forget_client(s, client);
     } else if (!s->done && !s->stopping) {
-        tell_gone(s, client, why);
+        log_lost(s, client, why);
     }
 }
 
-/* What was waited for or held over that link ends. */
 void est_clients_lost(void *user, est_link *link, const char *why)
 {
     est_server   *s = user;
@@ -368,12 +367,13 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = est_clients_find(s, est_link_peer(link)->task);
-    if (client != NULL && client->holder == link) est_server_end_holds(s, client); /* it may have another by now */
-    end_asking(s, link);
+    if (client != NULL && client->holder == link)
+        est_client_end_hold(s, client); /* it may hold over another link by now */
+    end_turn_requests(s, link);
     est_service_end_saves(s, link);
     if (client != NULL && client->link == link) {
         drop_link(client);
-        if (!has_another(s, client)) lose_client(s, client, why);
+        if (!has_other_link(s, client)) lose_client(s, client, why);
     } else if (client != NULL && is_same_process(client, link)) {
         add_counters(&client->gone, est_link_count(link));
     }
@@ -382,7 +382,7 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-void est_clients_forget_lost(est_server *s)
+void est_clients_expire_turns(est_server *s)
 {
     for (int i = 0; i < s->n_clients; i++) {
         est_client *client   = s->clients[i];
@@ -390,19 +390,19 @@ void est_clients_forget_lost(est_server *s)
 
         if (client->link != NULL || !has_turn) continue;
         if ((double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC) continue;
-        est_log_warn("%s: the step that %s had begun is given to others", s->task, client->who.task);
+        est_log_warn("%s: %s did not come back; its turn goes to another worker", s->task, client->who.task);
         est_gate_leave(s->gate, client->who.task);
         est_server_wake(s);
     }
 }
 
-/* Whoever has left does not ask again. A client that is lost may be back, and its runs must not be made twice: it notices within
- * the silence, and tries for as long again. */
+/* A client that left does not ask again. A lost one may come back, and its runs must not be made twice: it notices the loss within
+ * silence_secs, and tries for as long again. */
 static bool is_gone_for_good(const est_server *s, const est_client *client)
 {
     if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;
     if (client->left) return true;
-    return est_is_client(client->who.task) &&
+    return est_is_external(client->who.task) &&
            (double)(est_now_ns() - client->since_ns) > 3 * s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
@@ -413,7 +413,7 @@ void est_clients_forget_gone(est_server *s)
         est_client *client = s->clients[i];
 
         if (!is_gone_for_good(s, client)) continue;
-        if (est_is_client(client->who.task)) {
+        if (est_is_external(client->who.task)) {
             forget_client(s, client);
         } else {
             est_client_forget(client, 0, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the resolvers share: clusters made with errors that name the field, and the rules that turn a cluster, a type
- * and an index into an est_task.
+ * Shared by the resolvers: clusters with errors that name the offending field, and the rules that turn a cluster, a type and an
+ * index into an est_task. The words of this folder are in cluster/server.h.
  *
  * Threading: as estoc/cluster.h. */
 #ifndef EST_CLUSTER_CLUSTER_H
@@ -11,7 +11,7 @@
 #include "base/strbuf.h"
 #include "estoc/cluster.h"
 
-#define EST_TASKS_MAX      100000 /* of a cluster, gaps included: a sparse index must not ask for all memory */
+#define EST_TASKS_MAX      100000 /* of a cluster, gaps included: a huge index must not allocate all memory */
 #define EST_VALUE_TEXT_MAX 80     /* bytes of an offending value that an error shows */
 
 /* Where a description comes from, for errors: "TF_CONFIG" and "cluster." make "TF_CONFIG: cluster.worker[1] is ...". */
@@ -30,15 +30,15 @@ EST_MUST_CHECK est_status est_cluster_copy(const est_cluster *cluster, est_clust
 /* The job of that name; NULL: none. Borrowed until the cluster is freed. */
 const est_job *est_cluster_find(const est_cluster *cluster, const char *name);
 
-/* A task of which two clusters say different things. */
+/* A task that differs between two clusters. */
 typedef struct est_cluster_difference {
     const char *job;
     int         index;
     const char *first, *second; /* the addresses; NULL: none */
 } est_cluster_difference;
 
-/* Finds one. Evaluators do not count, nor do the two tasks `but` ("worker:1"), nor what a list with gaps leaves out. All that
- * it gives is borrowed from the clusters. `are_one` (NULL: no) says whether two addresses that are written differently are one. */
+/* Finds one; false: there is none. Ignores evaluators, the two tasks `but` ("worker:1") and gaps of a list. `are_one` (NULL: no)
+ * tells whether two different texts are the same address. *out borrows from the clusters. */
 bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
                         bool (*are_one)(void *user, const char *first, const char *second), void *user,
                         est_cluster_difference *out);
@@ -55,7 +55,7 @@ EST_MUST_CHECK est_status est_json_wrong(const char *what, const char *field, co
 
 /* --- resolvers ------------------------------------------------------------------------------------------------- */
 
-/* What a resolver found out. All strings are copied. */
+/* The findings of a resolver. All strings are copied. */
 typedef struct est_task_given {
     est_cluster_source source;
     const char        *prefix;     /* before "type" and "index" in errors: "task." or "" */
@@ -66,21 +66,21 @@ typedef struct est_task_given {
     const char        *service;                                                        /* JSON; NULL: not given */
 } est_task_given;
 
-/* Decides which task of `cluster` (taken, also on failure) this is. */
+/* Decides which task of `cluster` (taken, also on failure) this process is. */
 EST_MUST_CHECK est_status est_resolver_make(est_cluster *cluster, const est_task_given *given,
                                             const est_task_rules *rules, est_resolver **out);
 
-/* A resolver of its own with the same task. */
+/* A copy with the same task. */
 EST_MUST_CHECK est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out);
 
-/* The cluster that an evaluator, whose task has none, works beside; NULL: the task is none. Borrowed. */
+/* The cluster of the job of an evaluator, whose own task has none; NULL: this is no evaluator. Borrowed. */
 const est_cluster *est_resolver_watched(const est_resolver *resolver);
 
 /* est_resolve_tf_config, with `what` as the name of the text in errors. */
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
                                            est_resolver **out);
 
-/* est_resolve_tf_config for a strategy: the log is told of the same text by whoever the strategy is for. */
+/* est_resolve_tf_config without log messages, for a strategy: the Estimator resolves the same text and logs it. */
 EST_MUST_CHECK est_status est_resolve_quietly(const char *json, const est_task_rules *rules, est_resolver **out);
 
 #endif

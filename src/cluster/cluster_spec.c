@@ -33,7 +33,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* What a host name is made of: also underscores, which some networks have. */
+/* Characters of host names, including the underscores that some networks use. */
 static bool is_host(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -53,7 +53,7 @@ static bool is_port(const char *text)
     return strtol(text, NULL, 10) <= 65535;
 }
 
-/* What stands between brackets: an IPv6 address, perhaps with a zone. */
+/* The text between brackets: an IPv6 address, with an optional zone. */
 static bool is_ipv6(const char *text, size_t size)
 {
     char            copy[INET6_ADDRSTRLEN];
@@ -68,7 +68,7 @@ static bool is_ipv6(const char *text, size_t size)
     return inet_pton(AF_INET6, copy, &address) == 1;
 }
 
-/* NULL when `address` is "host:port"; what to write instead otherwise. */
+/* Advice on a wrong address; NULL: it is "host:port". */
 static const char *address_advice(const char *address)
 {
     const char *colon = strrchr(address, ':');
@@ -159,7 +159,7 @@ static int by_address(const void *a, const void *b)
     return order != 0 ? order : left->index - right->index;
 }
 
-/* Two tasks with one address: the second could never listen there, and all would wait for it. */
+/* Refuses two tasks with one address: the second could never listen there, and all others would wait for it. */
 static est_status check_twice(est_cluster_source source, const est_cluster *cluster)
 {
     task_address *all;
@@ -276,7 +276,7 @@ static int sparse_index(const char *key)
 
 typedef struct json_jobs {
     est_cluster_source source;
-    est_arena         *arena; /* of what is built on the way */
+    est_arena         *arena; /* of intermediate lists */
     int                tasks; /* so far, gaps included */
 } json_jobs;
 
@@ -474,7 +474,7 @@ static bool has_gaps(const est_job *job)
     return false;
 }
 
-/* What is compared, and how. */
+/* The comparison of two clusters. */
 typedef struct comparison {
     const est_cluster *first, *second;
     const char *const *but; /* [2] */

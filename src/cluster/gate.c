@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: a list of those who wait or have a turn, in the order they asked. Workers are counted in hundreds, so it is walked. */
+ * The gate: a list of requests and turns in the order of the requests. A job has hundreds of workers at most, so lists are scanned. */
 #include "cluster/gate.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 typedef struct entry {
     char    who[NAME_MAX];
     bool    waits;
-    bool    dropped; /* its waiter is to be told so */
+    bool    dropped; /* the waiter has to be told */
     int64_t limit, staleness, begun_at, since_ns;
     void   *waiter;
 } entry;
@@ -43,7 +43,7 @@ void est_gate_free(est_gate *gate)
     est_free(gate);
 }
 
-static int find(const est_gate *gate, const char *who)
+static int gate_find(const est_gate *gate, const char *who)
 {
     for (int i = 0; i < gate->n; i++) {
         if (!gate->entries[i].dropped && strcmp(gate->entries[i].who, who) == 0) return i;
@@ -51,26 +51,26 @@ static int find(const est_gate *gate, const char *who)
     return -1;
 }
 
-static void take_out(est_gate *gate, int i)
+static void gate_remove(est_gate *gate, int i)
 {
     gate->n--;
     memmove(&gate->entries[i], &gate->entries[i + 1], sizeof *gate->entries * (size_t)(gate->n - i));
 }
 
-/* Ends what `who` has; somebody who waits is told. */
-static void give_up(est_gate *gate, const char *who)
+/* Ends the turn or the request of `who`. */
+static void gate_drop(est_gate *gate, const char *who)
 {
-    int i = find(gate, who);
+    int i = gate_find(gate, who);
 
     if (i < 0) return;
     if (gate->entries[i].waits) {
         gate->entries[i].dropped = true;
     } else {
-        take_out(gate, i);
+        gate_remove(gate, i);
     }
 }
 
-static est_status add(est_gate *gate, entry e, const char *who)
+static est_status gate_add(est_gate *gate, entry e, const char *who)
 {
     if (gate->n == gate->max) {
         int    max  = gate->max == 0 ? 16 : 2 * gate->max;
@@ -88,8 +88,8 @@ static est_status add(est_gate *gate, entry e, const char *who)
 
 est_status est_gate_ask(est_gate *gate, const char *who, int64_t limit, int64_t staleness, void *waiter)
 {
-    give_up(gate, who);
-    return add(gate, (entry){ .waits = true, .limit = limit, .staleness = staleness, .waiter = waiter }, who);
+    gate_drop(gate, who);
+    return gate_add(gate, (entry){ .waits = true, .limit = limit, .staleness = staleness, .waiter = waiter }, who);
 }
 
 static int64_t turns(const est_gate *gate)
@@ -131,7 +131,7 @@ bool est_gate_next(est_gate *gate, void **waiter, est_gate_answer *answer)
         *waiter = e->waiter;
         if (e->dropped || is_finished(gate, e)) {
             *answer = e->dropped ? EST_GATE_DROPPED : EST_GATE_FINISHED;
-            take_out(gate, i);
+            gate_remove(gate, i);
             return true;
         }
         if (may_begin(gate, e)) {
@@ -145,7 +145,7 @@ bool est_gate_next(est_gate *gate, void **waiter, est_gate_answer *answer)
     return false;
 }
 
-/* Those who wait come first. */
+/* Waiting requests come first. */
 bool est_gate_try(est_gate *gate, const char *who, int64_t limit, int64_t staleness)
 {
     entry e = { .limit = limit, .begun_at = gate->step };
@@ -154,12 +154,12 @@ bool est_gate_try(est_gate *gate, const char *who, int64_t limit, int64_t stalen
     for (int i = 0; i < gate->n; i++) {
         if (gate->entries[i].waits) return false;
     }
-    return !is_finished(gate, &e) && may_begin(gate, &e) && add(gate, e, who) == EST_OK;
+    return !is_finished(gate, &e) && may_begin(gate, &e) && gate_add(gate, e, who) == EST_OK;
 }
 
 bool est_gate_has_turn(const est_gate *gate, const char *who)
 {
-    int i = find(gate, who);
+    int i = gate_find(gate, who);
 
     return i >= 0 && !gate->entries[i].waits;
 }
@@ -167,17 +167,17 @@ bool est_gate_has_turn(const est_gate *gate, const char *who)
 void est_gate_count(est_gate *gate, const char *who, int64_t step)
 {
     gate->step = step;
-    if (who != NULL && est_gate_has_turn(gate, who)) take_out(gate, find(gate, who));
+    if (who != NULL && est_gate_has_turn(gate, who)) gate_remove(gate, gate_find(gate, who));
 }
 
 void est_gate_stop_waiting(est_gate *gate, const char *who)
 {
-    if (!est_gate_has_turn(gate, who)) give_up(gate, who);
+    if (!est_gate_has_turn(gate, who)) gate_drop(gate, who);
 }
 
 void est_gate_leave(est_gate *gate, const char *who)
 {
-    give_up(gate, who);
+    gate_drop(gate, who);
 }
 
 void est_gate_hold(est_gate *gate)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages of the cluster: tensors as fields of the head and parts. */
+ * Encodes and decodes messages between tasks: tensors as fields of the head and parts. */
 #include "cluster/protocol.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ const char *est_method_text(int method)
     case number: return text;
         EST_METHODS(METHOD_CASE)
 #undef METHOD_CASE
-    default: return "do something unknown";
+    default: return "an unknown request";
     }
 }
 
@@ -47,8 +47,8 @@ void est_packing_clear(est_packing *p)
     *p = (est_packing){ 0 };
 }
 
-/* Room for one more of `size` bytes each; false when memory is out. */
-static bool reserve(void **list, int n, int *max, size_t size)
+/* Makes room for one more element of `size` bytes; false: out of memory. */
+static bool packing_reserve(void **list, int n, int *max, size_t size)
 {
     int   more = *max == 0 ? 16 : 2 * *max;
     void *grown;
@@ -61,7 +61,7 @@ static bool reserve(void **list, int n, int *max, size_t size)
     return true;
 }
 
-/* The strings of a tensor as one block; NULL: memory is out. */
+/* The strings of a tensor as one block; NULL: out of memory. */
 static void *pack_strings(const est_view *view, size_t *size)
 {
     const est_str *strings = view->data;
@@ -86,8 +86,8 @@ void est_pack_view(est_packing *p, const est_view *view)
     est_part part = { view->data, (size_t)view->count * est_dtype_size(view->dtype) };
     size_t   mark;
 
-    p->failed = p->failed || !reserve((void **)&p->parts, p->n_parts, &p->max_parts, sizeof *p->parts) ||
-                !reserve((void **)&p->texts, p->n_texts, &p->max_texts, sizeof *p->texts);
+    p->failed = p->failed || !packing_reserve((void **)&p->parts, p->n_parts, &p->max_parts, sizeof *p->parts) ||
+                !packing_reserve((void **)&p->texts, p->n_texts, &p->max_texts, sizeof *p->texts);
     if (p->failed) return;
     if (view->dtype == EST_STRING) {
         void *block = pack_strings(view, &part.size);
@@ -182,7 +182,9 @@ static est_status read_shape(est_wire_reader *outer, const est_wire_field *tenso
             est_wire_list_init(&r, &field, EST_WIRE_VARINT, &list);
             while (est_wire_list_next(&list, &dim)) {
                 if (out->shape.rank == EST_RANK_MAX || dim > INT64_MAX) {
-                    return est_fail(EST_DATA_LOSS, "a tensor of a message has a shape that is none");
+                    return est_fail(EST_DATA_LOSS,
+                                    "a tensor of a message has an invalid shape (at most %d dimensions, none negative)",
+                                    EST_RANK_MAX);
                 }
                 out->shape.dim[out->shape.rank++] = (int64_t)dim;
             }
@@ -190,7 +192,7 @@ static est_status read_shape(est_wire_reader *outer, const est_wire_field *tenso
     }
     EST_TRY(est_wire_finish(&r));
     if (!is_number_type(out->dtype) && out->dtype != EST_STRING) {
-        return est_fail(EST_DATA_LOSS, "a tensor of a message has the type %d, which is none", (int)out->dtype);
+        return est_fail(EST_DATA_LOSS, "a tensor of a message has the unknown dtype %d", (int)out->dtype);
     }
     return EST_OK;
 }
@@ -202,7 +204,7 @@ static est_status unpack_strings(est_unpacked *u, est_view *view, const uint8_t 
     est_str *strings;
 
     if (size < lengths) return est_fail(EST_DATA_LOSS, "a part of %zu bytes is too short for its strings", size);
-    if (!reserve((void **)&u->texts, u->n_texts, &u->max_texts, sizeof *u->texts)) {
+    if (!packing_reserve((void **)&u->texts, u->n_texts, &u->max_texts, sizeof *u->texts)) {
         return est_no_memory();
     }
     strings = est_alloc(sizeof *strings * ((size_t)view->count + 1));
@@ -211,11 +213,11 @@ static est_status unpack_strings(est_unpacked *u, est_view *view, const uint8_t 
     for (int64_t i = 0; i < view->count; i++) {
         uint64_t length = est_wire_load64(part + (size_t)i * sizeof(uint64_t));
 
-        if (length > size - used) return est_fail(EST_DATA_LOSS, "a string of a message ends outside of its part");
+        if (length > size - used) return est_fail(EST_DATA_LOSS, "a string of a message ends outside its part");
         strings[i] = (est_str){ (const char *)part + used, (size_t)length };
         used += (size_t)length;
     }
-    if (used != size) return est_fail(EST_DATA_LOSS, "a part of %zu bytes has strings of %zu", size, used);
+    if (used != size) return est_fail(EST_DATA_LOSS, "a part of %zu bytes contains strings of %zu bytes", size, used);
     view->data = strings;
     return EST_OK;
 }
@@ -236,11 +238,11 @@ static est_status unpack_one(est_unpacked *u, const est_message *message, est_wi
         EST_TRY(unpack_strings(u, &view, part, size));
     } else {
         if (bytes != size) {
-            return est_fail(EST_DATA_LOSS, "a part of a message has %zu bytes, its tensor %zu", size, bytes);
+            return est_fail(EST_DATA_LOSS, "a part of a message has %zu bytes, but its tensor needs %zu", size, bytes);
         }
         view.data = part;
     }
-    if (!reserve((void **)&u->views, u->n, &u->max, sizeof *u->views)) {
+    if (!packing_reserve((void **)&u->views, u->n, &u->max, sizeof *u->views)) {
         return est_no_memory();
     }
     u->views[u->n++] = view;

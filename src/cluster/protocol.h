@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tasks say to each other over net/: the requests by number, and how tensors and numbers travel in them.
+ * The protocol between tasks over net/: request numbers, and the encoding of numbers and tensors.
  *
- * The head of a message is a list of fields in the manner of protobuf (format/wire.h), the last of which describes the tensors;
- * their elements are the parts, sent from where they lie. Strings are one part for each tensor: 64-bit lengths, then bytes. */
+ * The head of a message is a list of fields in protobuf's encoding (format/wire.h); the last of them describe the tensors. The
+ * elements of the tensors are the parts, sent without a copy. A tensor of strings is one part: 64-bit lengths, then bytes. */
 #ifndef EST_CLUSTER_PROTOCOL_H
 #define EST_CLUSTER_PROTOCOL_H
 
@@ -11,28 +11,28 @@
 #include "net/net.h"
 #include "runtime/remote.h"
 
-/* name, number, in words for errors and the status view */
+/* name, number, and in words for errors and the status view: "ps:0 did not answer <text>" */
 #define EST_METHODS(X)                                                                                                 \
-    X(ENTER, 1, "enter a segment")                                                                                     \
-    X(RUN, 2, "run a segment")                                                                                         \
-    X(VARIABLES, 3, "list variables")                                                                                  \
-    X(READ, 4, "read a variable")                                                                                      \
-    X(WRITE, 5, "write a variable")                                                                                    \
-    X(SAVE, 6, "save variables")                                                                                       \
-    X(RESTORE, 7, "restore variables")                                                                                 \
-    X(TURN, 8, "begin a step")                                                                                         \
-    X(AWAIT_READY, 9, "wait until variables have values")                                                              \
-    X(DECLARE_READY, 10, "say that variables have values")                                                             \
-    X(HOLD, 11, "hold steps for a consistent checkpoint")                                                              \
-    X(DONE, 12, "end the job")                                                                                         \
-    X(STATUS, 13, "tell how things are")                                                                               \
-    X(LEAVE, 14, "leave")                                                                                              \
-    X(VERIFY, 15, "check a checkpoint")                                                                                \
-    X(FIND_NAN, 16, "look for NaN")                                                                                    \
-    X(FINISH_STEP, 17, "finish a step with others")                                                                    \
-    X(COMMIT, 18, "do what was collected")                                                                             \
-    X(AWAIT_ALONE, 20, "wait until nobody else trains")                                                                \
-    X(COMPARE, 21, "compare clusters")
+    X(ENTER, 1, "the entry of a segment")                                                                              \
+    X(RUN, 2, "the run of a segment")                                                                                  \
+    X(VARIABLES, 3, "the list of its variables")                                                                       \
+    X(READ, 4, "the value of a variable")                                                                              \
+    X(WRITE, 5, "the write of a variable")                                                                             \
+    X(SAVE, 6, "the save of its variables")                                                                            \
+    X(RESTORE, 7, "the restore of its variables")                                                                      \
+    X(TURN, 8, "a turn")                                                                                               \
+    X(AWAIT_READY, 9, "its initialized variables")                                                                     \
+    X(DECLARE_READY, 10, "the declaration that variables are ready")                                                   \
+    X(HOLD, 11, "the hold for a checkpoint")                                                                           \
+    X(DONE, 12, "the end of the job")                                                                                  \
+    X(STATUS, 13, "its status")                                                                                        \
+    X(LEAVE, 14, "the goodbye")                                                                                        \
+    X(VERIFY, 15, "the check of a checkpoint")                                                                         \
+    X(FIND_NAN, 16, "the search for NaN")                                                                              \
+    X(FINISH_STEP, 17, "the end of a synchronous step")                                                                \
+    X(COMMIT, 18, "the commit of a step")                                                                              \
+    X(AWAIT_ALONE, 20, "the end of all other training")                                                                \
+    X(COMPARE, 21, "its cluster")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -42,40 +42,40 @@ typedef enum est_method {
 
 const char *est_method_text(int method); /* never NULL */
 
-/* Fields of heads; which of them a method has is said where it is served (cluster/service.c). */
+/* Fields of heads. The file that serves a method lists its fields (cluster/service*.[ch]). */
 enum {
-    EST_FIELD_PART = 1,      /* of a host, by number */
-    EST_FIELD_SEQUENCE,      /* of a client's runs at one task: rises, and comes again only when a run is repeated */
-    EST_FIELD_SEED,          /* of a run */
-    EST_FIELD_NAME,          /* of a variable */
+    EST_FIELD_SEGMENT = 1, /* of a host, by number */
+    EST_FIELD_SEQUENCE, /* number of a run at one task; rises, and equals an earlier one only in a repeated request */
+    EST_FIELD_SEED,     /* of a run */
+    EST_FIELD_NAME,     /* of a variable */
     EST_FIELD_INITIALIZED,   /* follows a name */
     EST_FIELD_BYTES,         /* of a segment; of a text */
     EST_FIELD_PREFIX,        /* of a checkpoint */
-    EST_FIELD_ENTRY,         /* of a checkpoint (cluster/entries.h) */
+    EST_FIELD_ENTRY,         /* of a checkpoint (cluster/checkpoint_entries.h) */
     EST_FIELD_STEP,          /* the global step */
     EST_FIELD_LIMIT,         /* at which training ends */
-    EST_FIELD_STALENESS,     /* how old a step under way may be while others begin; 0: no bound */
-    EST_FIELD_TAG,           /* one more than the step that a run is collected for; 0: it is run at once */
-    EST_FIELD_SYNC_REPLICAS, /* how many workers make a step */
-    EST_FIELD_COMMIT,        /* whoever is answered has to */
+    EST_FIELD_STALENESS,     /* how old a step under way may be while another begins; 0: no bound */
+    EST_FIELD_SYNC_STEP,     /* one more than the step that a push is for; 0: the run is made at once */
+    EST_FIELD_SYNC_REPLICAS, /* workers per step */
+    EST_FIELD_COMMIT,        /* the receiver has to commit the step */
     EST_FIELD_PHASE,         /* of a segment */
-    EST_FIELD_TURN,          /* another step may begin */
-    EST_FIELD_FINISHED,      /* there are no steps left to begin */
-    EST_FIELD_HELD,          /* for HOLD: begin or end */
+    EST_FIELD_TURN,          /* the answer includes a turn */
+    EST_FIELD_FINISHED,      /* no further step may begin */
+    EST_FIELD_HELD,          /* for HOLD: hold or release */
     EST_FIELD_SIZE,          /* bytes of a variable, follows its name */
-    EST_FIELD_INPUTS,        /* of a part */
+    EST_FIELD_INPUTS,        /* of a segment */
     EST_FIELD_OUTPUTS,
-    EST_FIELD_ERA,     /* of the global step (cluster/sync.h) */
-    EST_FIELD_FIRST,   /* of a client's runs at one task: all before have been answered; not there: all but this one */
-    EST_FIELD_COUNTED, /* a run of a training step that a later one counts: to be done in a turn */
-    EST_FIELD_FAILURE, /* a status; for COMMIT: the step cannot be made */
-    EST_FIELD_READY,   /* the chief has said that variables have values: training may have begun */
-    EST_FIELD_TENSOR = 32, /* a message: dtype, dimensions; one part each */
+    EST_FIELD_TIMELINE,    /* of the global step (cluster/sync_replicas.h) */
+    EST_FIELD_FIRST,       /* all runs before this number have been answered; absent: all but this one */
+    EST_FIELD_COUNTED,     /* the run needs a turn: a later run of its training step counts the step */
+    EST_FIELD_FAILURE,     /* for COMMIT: the status with which the step failed */
+    EST_FIELD_READY,       /* the chief has declared variables ready: training may have begun */
+    EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
 };
 
 /* --- writing --------------------------------------------------------------------------------------------------------- */
 
-/* A message that is being put together; its memory is used again for the next. A zeroed struct is empty. */
+/* A message under construction; its memory is reused for the next. A zeroed struct is empty. */
 typedef struct est_packing {
     est_wire_writer head;
     est_part       *parts;
@@ -88,15 +88,15 @@ typedef struct est_packing {
 void est_packing_reset(est_packing *packing); /* empties it */
 void est_packing_clear(est_packing *packing); /* frees it */
 
-/* Adds a tensor, whose memory is borrowed until the message was sent. */
+/* Adds a tensor, whose memory is borrowed until the message is sent. */
 void est_pack_view(est_packing *packing, const est_view *view);
 
-/* The message; EST_RESOURCE_EXHAUSTED when memory ran out on the way. Borrowed from the packing. */
+/* The message, borrowed from the packing. EST_RESOURCE_EXHAUSTED: packing ran out of memory. */
 EST_MUST_CHECK est_status est_packing_payload(const est_packing *packing, est_payload *out);
 
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 
-/* The tensors of a message, pointing into it. A zeroed struct is empty; its memory is used again. */
+/* The tensors of a message, pointing into it. A zeroed struct is empty; its memory is reused. */
 typedef struct est_unpacked {
     est_view *views;
     int       n, max;
@@ -104,7 +104,7 @@ typedef struct est_unpacked {
     int       n_texts, max_texts;
 } est_unpacked;
 
-/* Reads the tensors; everything is checked: a message that does not add up is EST_DATA_LOSS. */
+/* Reads and checks the tensors. An inconsistent message is EST_DATA_LOSS. */
 EST_MUST_CHECK est_status est_unpack_tensors(const est_message *message, est_unpacked *out);
 void                      est_unpacked_clear(est_unpacked *unpacked);
 
@@ -112,8 +112,7 @@ void                      est_unpacked_clear(est_unpacked *unpacked);
 uint64_t est_head_u64(const est_message *message, uint32_t field, uint64_t fallback);
 est_str  est_head_bytes(const est_message *message, uint32_t field); /* data NULL: none */
 
-/* The precision that prints a text of a head by "%.*s". A peer says how long it is, and that may be more than an int: what is longer
- * than any name or path is cut. */
+/* The precision for printing a text of a head with "%.*s": its length, which a peer chose, capped to fit an int. */
 int est_text_precision(est_str text);
 
 /* A reader over the fields of the head. */

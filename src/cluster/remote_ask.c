@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking other tasks, and waiting for them: every wait has somebody it waits for, a reason, a limit, and says so. */
-#include "cluster/tasks.h"
+ * Requests to other tasks, and waits for them: every wait names a task, a reason and a limit, and is logged. */
+#include "cluster/remote_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,24 +12,24 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "cluster/sync.h"
-#include "cluster/waits.h"
+#include "cluster/sync_replicas.h"
+#include "cluster/wait_table.h"
 
 #define SLICE_SECS 0.5 /* between two looks at signals while waiting */
 
 /* --- waiting --------------------------------------------------------------------------------------------------------------- */
 
-/* A wait that has a limit, and ends with the job. */
+/* A wait with a limit, which also ends with the job. */
 typedef struct waiting waiting;
 struct waiting {
     est_waiting      base;
     const est_tasks *remote;
-    double           stop_secs;                     /* that are left when a signal is seen */
-    double           end_secs;                      /* since one was; INFINITY: none */
-    void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
+    double           stop_secs;                     /* left after a signal */
+    double           end_secs;                      /* when the wait ends after a signal; INFINITY: no signal */
+    void (*add)(const waiting *w, est_strbuf *out); /* details for the log; NULL: none */
 };
 
-/* Before connect_secs it is not the end: a new session comes next, and waits on. */
+/* A limit below connect_secs is not the end: the next session goes on waiting. */
 static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *why, double limit_secs)
 {
     waiting w = { est_wait_begin(r->server->task, for_whom, why, limit_secs), r, 0, INFINITY, NULL };
@@ -38,7 +38,7 @@ static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *
     return w;
 }
 
-/* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
+/* "chief:0 (host:port)", which initializes variables; nothing if this task is the chief. */
 static void append_chief(const waiting *w, const char *word, est_strbuf *out)
 {
     const char *address, *chief = est_server_chief(w->remote->server, &address);
@@ -52,47 +52,47 @@ static void add_chief(const waiting *w, est_strbuf *out)
     append_chief(w, "", out);
 }
 
-/* What the task that counts the steps does about workers that it has not seen yet, other than those that are slow. */
+/* What the clock does about workers that have not come yet. */
 static void add_gathering(const waiting *w, est_strbuf *out)
 {
     (void)w;
-    est_strbuf_printf(out, "%ssteps are made without workers that have not come %g s after the first",
+    est_strbuf_printf(out, "%ssteps go on without workers that have not come %g s after the first",
                       out->size > 0 ? "; " : "", EST_GATHER_SECS);
 }
 
-static bool is_there(const est_peer *p)
+static bool is_linked(const est_remote_task *p)
 {
     return p->link != NULL && !est_link_is_lost(p->link);
 }
 
-static void take_link(est_peer *p, est_link *link)
+static void take_link(est_remote_task *p, est_link *link)
 {
-    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
+    est_link_free(p->link); /* not earlier: a request over the lost link must fail */
     p->link = link;
 }
 
-static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
+static est_status try_to_reach(const est_tasks *r, est_remote_task *p, double secs)
 {
     est_link *link;
 
-    if (is_there(p)) return EST_OK;
+    if (is_linked(p)) return EST_OK;
     EST_TRY(est_net_connect(est_server_net(r->server), p->address, p->name, secs, &link));
     take_link(p, link);
     return EST_OK;
 }
 
-/* All who are not there; whoever is found to be gets its link early. A look at all of them takes no longer than another at the one
- * that is waited for, and does not make a short wait a long one. */
+/* All missing tasks; a task that turns out to be there gets its link early. The look at all of them takes no longer than one more
+ * attempt at the awaited task, and does not make a short wait long. */
 static void add_missing(const waiting *w, est_strbuf *out)
 {
     const est_tasks *r      = w->remote;
     const char      *before = out->size > 0 ? "; missing: " : "missing: ";
     int              n      = 0;
 
-    for (int i = 0; i < r->base.n_tasks; i++) n += !is_there(&r->peers[i]);
+    for (int i = 0; i < r->base.n_tasks; i++) n += !is_linked(&r->tasks[i]);
     for (int i = 0; i < r->base.n_tasks; i++) {
-        est_peer *p    = &r->peers[i];
-        double    secs = fmin(SLICE_SECS, w->base.limit_secs / 20) / n;
+        est_remote_task *p    = &r->tasks[i];
+        double           secs = fmin(SLICE_SECS, w->base.limit_secs / 20) / n;
 
         if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
@@ -101,7 +101,7 @@ static void add_missing(const waiting *w, est_strbuf *out)
     append_chief(w, "then ", out);
 }
 
-/* Whether to go on waiting; says so in the log now and then. `detail`: what was seen last, or "". */
+/* Whether to go on waiting; logs the wait when due. `detail`: the last observation, or "". */
 static est_status keep_waiting(waiting *w, const char *detail)
 {
     const char *for_whom = w->base.for_whom, *why = w->base.why;
@@ -132,10 +132,9 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* --- asking ------------------------------------------------------------------------------------------------------------------ */
 
-/* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
- * been given up for less. */
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, const char *then, double stop_secs,
-                          est_message **answer)
+/* The link notices a lost task. A connected task that does not answer is logged after silence_secs, like a lost one. */
+est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, const char *then,
+                                 double stop_secs, est_message **answer)
 {
     est_waiting w = est_wait_begin(p->server->task, p->name, why, est_ask_limit_secs(ask));
     est_status  status;
@@ -147,7 +146,6 @@ est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, cons
     return status;
 }
 
-/* Those whose time was over with that of another have had it, too. */
 est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_method method, double stop_secs,
                                est_message **out)
 {
@@ -159,7 +157,7 @@ est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_met
         est_status   own;
 
         if (asks[task] == NULL) continue;
-        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), NULL, stop_secs, &answer);
+        own = est_remote_task_await(&r->tasks[task], asks[task], est_method_text(method), NULL, stop_secs, &answer);
         if (own == EST_CANCELLED) stop_secs = 0;
         if (own == EST_OK && out != NULL) {
             out[task] = answer;
@@ -172,28 +170,27 @@ est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_met
     return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
-est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
-                        est_message **answer)
+est_status est_remote_task_ask(const est_remote_task *p, est_method method, const est_packing *packing, double secs,
+                               est_message **answer)
 {
     est_payload payload;
     est_ask    *ask;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_peer_await(p, ask, est_method_text(method), NULL, INFINITY, answer);
+    return est_remote_task_await(p, ask, est_method_text(method), NULL, INFINITY, answer);
 }
 
-/* The same when the answer is of no interest. */
-est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs)
+est_status est_remote_task_tell(const est_remote_task *p, est_method method, const est_packing *packing, double secs)
 {
     est_message *answer;
 
-    EST_TRY(est_peer_ask(p, method, packing, secs, &answer));
+    EST_TRY(est_remote_task_ask(p, method, packing, secs, &answer));
     est_message_free(answer);
     return EST_OK;
 }
 
-/* An answer that may take long, because others come first. */
+/* The answer to a parked request. */
 typedef struct slow_answer {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
@@ -219,32 +216,32 @@ static void take_answer(void *user, est_status status, const char *error, est_me
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A task whose link breaks may have lost its variables. The chief must see to that before anybody can go on, and whoever has
- * begun a step finds out by itself; so nobody waits for the others meanwhile. */
+/* A task whose link broke may have lost its variables. The chief must restore them before training goes on, so waiting for
+ * another task is pointless. */
 static est_status check_links(const est_tasks *r)
 {
     for (int i = 0; i < r->base.n_tasks; i++) {
-        const est_peer *p = &r->peers[i];
+        const est_remote_task *p = &r->tasks[i];
 
         if (p->link != NULL && est_link_is_lost(p->link)) return est_fail(EST_UNAVAILABLE, "%s is lost", p->name);
     }
     return EST_OK;
 }
 
-/* Ends a wait: the answer is not to come later. Who leaves is answered at once and keeps the link, for what a stopped task has
- * still to do; a link that does not do even that is closed. */
-static void give_up(const est_peer *p, est_status status)
+/* Ends a wait so that no answer comes later: LEAVE fails the parked request, and keeps the link for what a stopped task still has
+ * to do. A link over which even that fails is closed. */
+static void give_up(const est_remote_task *p, est_status status)
 {
     est_packing nothing = { 0 };
     est_error   error;
 
     est_error_take(status, &error);
-    if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK)
+    if (est_remote_task_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK)
         est_link_close(p->link, "gave up waiting");
     (void)est_error_raise(&error);
 }
 
-static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_method method, slow_answer *got,
+static est_status wait_patiently(const est_tasks *r, const est_remote_task *p, est_method method, slow_answer *got,
                                  const char *why, double limit_secs)
 {
     waiting    w      = begin_wait(r, p->name, why, limit_secs);
@@ -257,7 +254,7 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
         if (got->done || status != EST_OK) continue;
-        /* The network thread takes the lock, and what follows asks disks and writes logs. */
+        /* The network thread takes the lock; disks and logs below may block. */
         pthread_mutex_unlock(&got->lock);
         status = keep_waiting(&w, "");
         if (status == EST_OK) status = check_links(r);
@@ -269,9 +266,9 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     return status;
 }
 
-/* limit_secs INFINITY: as long as the task is alive. */
-est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method, const est_packing *packing,
-                                  const char *why, double limit_secs, est_message **answer)
+est_status est_remote_task_ask_patiently(const est_tasks *r, const est_remote_task *p, est_method method,
+                                         const est_packing *packing, const char *why, double limit_secs,
+                                         est_message **answer)
 {
     slow_answer got = { 0 };
     est_payload payload;
@@ -307,14 +304,13 @@ static est_status look_while_connecting(void *user, const char *why)
     return keep_waiting(user, why);
 }
 
-/* A link to the peer, within the limit. */
-est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
+est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs)
 {
     waiting    w;
     est_link  *link;
     est_status status;
 
-    if (is_there(p)) return EST_OK;
+    if (is_linked(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
     status = est_net_connect_while(est_server_net(r->server), p->address, p->name, look_while_connecting, &w, &link);

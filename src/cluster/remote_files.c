@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of variables at other tasks: each writes and reads its own (cluster/service_files.h). */
-#include "cluster/tasks.h"
+ * Checkpoints of variables at other tasks: each task writes and reads its own part (cluster/service_files.h). */
+#include "cluster/remote_internal.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
-#define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
+#define FILES_SECS 3600.0 /* for a task to write or read its part of a checkpoint */
 
 double est_tasks_save_secs(const est_tasks *r)
 {
@@ -18,7 +18,7 @@ double est_tasks_save_secs(const est_tasks *r)
 
 /* --- checkpoints ------------------------------------------------------------------------------------------------------------------- */
 
-/* Asks one task about its entries; *ask is NULL when it has none. */
+/* Sends one task its entries; *ask is NULL when it has none. */
 static est_status ask_task(const est_tasks *r, int task, est_method method, const est_remote_files *files,
                            est_ask **ask)
 {
@@ -35,12 +35,12 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
     }
     for (int i = 0; i < files->n; i++) {
         if (files->entries[i].task != task) continue;
-        est_entry_pack(&packing, &files->entries[i].entry);
+        est_checkpoint_entry_pack(&packing, &files->entries[i].entry);
         mine++;
     }
     if (status == EST_OK) status = est_packing_payload(&packing, &payload);
     if (status == EST_OK && mine > 0) {
-        status = est_link_ask(r->peers[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS, NULL,
+        status = est_link_ask(r->tasks[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS, NULL,
                               NULL, ask);
     }
     est_packing_clear(&packing);
@@ -48,18 +48,18 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
     return status;
 }
 
-/* Tasks do one thing after the other: one that answers this has taken its snapshot. */
+/* A task executes requests in order: one that answers this has taken its snapshot. */
 static est_status await_snapshots(est_tasks *r, est_ask *const *asks)
 {
     for (int task = 0; task < r->base.n_tasks; task++) {
-        if (asks[task] != NULL) EST_TRY(est_peer_list_variables(&r->peers[task]));
+        if (asks[task] != NULL) EST_TRY(est_remote_task_list_variables(&r->tasks[task]));
     }
     return EST_OK;
 }
 
-/* Asks every task that has entries about them at the same time. `held`: steps are, and go on when all snapshots are taken. */
-static est_status ask_about_files(est_tasks *r, est_method method, const est_remote_files *files, bool held,
-                                  est_message **out)
+/* Sends all tasks their entries in parallel. `held`: steps are held, and released when all snapshots are taken. */
+static est_status ask_tasks(est_tasks *r, est_method method, const est_remote_files *files, bool held,
+                            est_message **out)
 {
     est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
     est_status status = asks != NULL ? EST_OK : est_no_memory();
@@ -72,8 +72,8 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
     if (status == EST_OK && held) status = await_snapshots(r, asks);
     est_error_take(status, &error);
     released = held ? est_remote_release(&r->base) : EST_OK;
-    if (status == EST_OK && released != EST_OK) { /* a hold ends with its link: steps may have gone on meanwhile */
-        status = est_fail_context(released, "steps were perhaps not held when snapshots were taken");
+    if (status == EST_OK && released != EST_OK) { /* a hold ends with its link */
+        status = est_fail_context(released, "the hold may have ended before all snapshots were taken");
         est_error_take(status, &error);
     }
     last = asks != NULL ? est_tasks_await_all(r, asks, method, est_tasks_save_secs(r), out) : EST_OK;
@@ -88,20 +88,20 @@ est_status est_tasks_save(est_remote *remote, const est_remote_files *files, boo
     for (int i = 0; i < remote->n_tasks; i++) parts[i] = false;
     for (int i = 0; i < files->n; i++) parts[files->entries[i].task] = true;
     if (held) EST_TRY(est_remote_hold(remote));
-    return ask_about_files(est_tasks_of(remote), EST_METHOD_SAVE, files, held, NULL);
+    return ask_tasks(est_tasks_of(remote), EST_METHOD_SAVE, files, held, NULL);
 }
 
 est_status est_tasks_verify(est_remote *remote, const est_remote_files *files)
 {
-    return ask_about_files(est_tasks_of(remote), EST_METHOD_VERIFY, files, false, NULL);
+    return ask_tasks(est_tasks_of(remote), EST_METHOD_VERIFY, files, false, NULL);
 }
 
 est_status est_tasks_restore(est_remote *remote, const est_remote_files *files)
 {
-    return ask_about_files(est_tasks_of(remote), EST_METHOD_RESTORE, files, false, NULL);
+    return ask_tasks(est_tasks_of(remote), EST_METHOD_RESTORE, files, false, NULL);
 }
 
-/* Number `at` among the entries of a task, counted among all. */
+/* The index among all entries of entry `at` of a task. */
 static int entry_of_task(const est_remote_entry *entries, int n, int task, int64_t at)
 {
     for (int i = 0; i < n; i++) {
@@ -118,7 +118,7 @@ est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entrie
 
     *out = -1;
     if (answers == NULL) return est_no_memory();
-    status = ask_about_files(est_tasks_of(remote), EST_METHOD_FIND_NAN, &files, false, answers);
+    status = ask_tasks(est_tasks_of(remote), EST_METHOD_FIND_NAN, &files, false, answers);
     for (int task = 0; task < remote->n_tasks; task++) {
         int64_t at = answers[task] != NULL ? (int64_t)est_head_u64(answers[task], EST_FIELD_STEP, UINT64_MAX) : -1;
 

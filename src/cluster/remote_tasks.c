@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session's side of the cluster: runtime/remote.h kept with the network. Which tasks there are, and where variables are. */
+ * The remote of a cluster (runtime/remote.h over the network): its tasks, and where variables are. */
 #include "base/argument.h"
-#include "cluster/tasks.h"
+#include "cluster/remote_internal.h"
 
 #include <stdio.h>
 
@@ -15,10 +15,10 @@
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
-#define LOOK_UP_SECS         INT64_C(10) /* for addresses that are written differently */
+#define LOOK_UP_SECS         INT64_C(10) /* to resolve addresses that are written differently */
 #define ADDRESSES_MAX        16          /* of a host */
 
-static void forget_variables(est_peer *p)
+static void forget_variables(est_remote_task *p)
 {
     est_map_clear(&p->variables);
     est_arena_free(p->names);
@@ -27,7 +27,7 @@ static void forget_variables(est_peer *p)
     p->ready = false;
 }
 
-static est_status take_variables(est_peer *p, const est_message *message)
+static est_status take_variables(est_remote_task *p, const est_message *message)
 {
     est_wire_reader r;
     est_wire_field  field;
@@ -59,20 +59,20 @@ static est_status take_variables(est_peer *p, const est_message *message)
     return est_wire_finish(&r);
 }
 
-est_status est_peer_list_variables(est_peer *p)
+est_status est_remote_task_list_variables(est_remote_task *p)
 {
     est_packing  nothing = { 0 };
     est_message *message;
     est_status   status;
 
     forget_variables(p);
-    EST_TRY(est_peer_ask(p, EST_METHOD_VARIABLES, &nothing, EST_ASK_SECS, &message));
+    EST_TRY(est_remote_task_ask(p, EST_METHOD_VARIABLES, &nothing, EST_ASK_SECS, &message));
     status = take_variables(p, message);
     est_message_free(message);
     return status;
 }
 
-/* What all tasks that train together must have the same: the strategy, then the program. */
+/* The terms of the strategy, then those of the program. */
 void est_tasks_pack_terms(const est_tasks *r, est_packing *out)
 {
     const est_partitioner *by   = r->base.partitioner;
@@ -102,16 +102,16 @@ est_status est_remote_set_terms(est_remote *remote, const char *terms)
     return EST_OK;
 }
 
-static est_status await_ready(const est_tasks *r, const est_peer *p)
+static est_status await_ready(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  terms = { 0 };
     est_message *message;
     est_status   status;
 
     est_tasks_pack_terms(r, &terms);
-    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
-                                    "the chief has not given its variables their values", r->options.connect_secs,
-                                    &message);
+    status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
+                                           "the chief has not initialized its variables", r->options.connect_secs,
+                                           &message);
     est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
@@ -133,7 +133,7 @@ static est_status report_difference(const char *first, const char *second, const
     return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
 }
 
-/* Whether two addresses have one in common, as far as can be found out until then. */
+/* Whether two addresses resolve to a common one, as far as is known by `until_ns`. */
 static bool are_one(void *until_ns, const char *first, const char *second)
 {
     est_socket_address a[ADDRESSES_MAX], b[ADDRESSES_MAX];
@@ -153,9 +153,9 @@ static bool are_one(void *until_ns, const char *first, const char *second)
     return false;
 }
 
-/* Where the two tasks themselves are does not count: this one may have been moved, and nobody looks for it there; the other was
- * found, and may know itself by the address that it listens at. */
-static est_status compare_with(const est_tasks *r, const est_peer *p, const est_message *answer)
+/* The addresses of the two tasks themselves do not count: this one may have moved, and nobody connects to it; the other was
+ * reached, and may know itself by the address that it listens at. */
+static est_status compare_with(const est_tasks *r, const est_remote_task *p, const est_message *answer)
 {
     const char            *both[] = { r->server->task, p->name };
     est_str                text   = est_head_bytes(answer, EST_FIELD_BYTES);
@@ -177,25 +177,25 @@ static est_status compare_with(const est_tasks *r, const est_peer *p, const est_
     return status;
 }
 
-/* Tasks that were told of different clusters would wait for different tasks, or share rows differently. A client is free to know
- * a part of a cluster only. */
-static est_status compare_clusters(const est_tasks *r, const est_peer *p)
+/* Tasks with different clusters would wait for different tasks, or divide rows differently. External clients may know only a part
+ * of the cluster. */
+static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  nothing = { 0 };
     est_message *answer;
     est_status   status;
 
-    EST_TRY(est_peer_ask(p, EST_METHOD_COMPARE, &nothing, EST_ASK_SECS, &answer));
+    EST_TRY(est_remote_task_ask(p, EST_METHOD_COMPARE, &nothing, EST_ASK_SECS, &answer));
     status = compare_with(r, p, answer);
     est_message_free(answer);
     return status;
 }
 
-static est_status connect_peer(est_tasks *r, est_peer *p)
+static est_status connect_task(est_tasks *r, est_remote_task *p)
 {
     uint64_t incarnation;
 
-    EST_TRY(est_peer_reach(r, p, r->options.connect_secs));
+    EST_TRY(est_remote_task_reach(r, p, r->options.connect_secs));
     incarnation = est_link_peer(p->link)->incarnation;
     if (incarnation != p->incarnation && r->server->target[0] != '\0') EST_TRY(compare_clusters(r, p));
     p->incarnation = incarnation;
@@ -207,10 +207,10 @@ static est_status connect_all(est_remote *remote)
     est_tasks *r = est_tasks_of(remote);
 
     r->has_turn = r->pushed = r->committed = false;
-    r->tag                                 = -1;
-    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_peer(r, &r->peers[i]));
-    for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->peers[i]));
-    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_peer_list_variables(&r->peers[i]));
+    r->step                                = -1;
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_task(r, &r->tasks[i]));
+    for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->tasks[i]));
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
     return EST_OK;
 }
 
@@ -218,7 +218,7 @@ static est_status connect_all(est_remote *remote)
 
 static const char *name_of(const est_remote *remote, int task)
 {
-    return est_tasks_of(remote)->peers[task].name;
+    return est_tasks_of(remote)->tasks[task].name;
 }
 
 static int find_task(const est_remote *remote, const char *job, int index)
@@ -227,7 +227,7 @@ static int find_task(const est_remote *remote, const char *job, int index)
 
     snprintf(name, sizeof name, "%.40s:%d", job, index);
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (strcmp(est_tasks_of(remote)->peers[i].name, name) == 0) return i;
+        if (strcmp(est_tasks_of(remote)->tasks[i].name, name) == 0) return i;
     }
     return -1;
 }
@@ -243,25 +243,25 @@ static bool is_here(const est_remote *remote, const char *job, int index)
 int est_tasks_located(const est_remote *remote, const char *variable)
 {
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (est_map_get(&est_tasks_of(remote)->peers[i].variables, variable) != NULL) return i;
+        if (est_map_get(&est_tasks_of(remote)->tasks[i].variables, variable) != NULL) return i;
     }
     return -1;
 }
 
 static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
-    est_tasks *r     = est_tasks_of(remote);
-    est_peer  *peers = r->peers;
-    int        best  = -1;
+    est_tasks       *r     = est_tasks_of(remote);
+    est_remote_task *tasks = r->tasks;
+    int              best  = -1;
 
     for (int i = 0; i < remote->n_keepers; i++) {
         int at = r->options.round_robin ? (r->placed + i) % remote->n_keepers : i;
 
         if (taken != NULL && taken[at]) continue;
-        if (best < 0 || (!r->options.round_robin && peers[at].load < peers[best].load)) best = at;
+        if (best < 0 || (!r->options.round_robin && tasks[at].load < tasks[best].load)) best = at;
     }
     r->placed = best + 1;
-    peers[best].load += bytes;
+    tasks[best].load += bytes;
     return best;
 }
 
@@ -272,13 +272,13 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
     est_tasks *r = est_tasks_of(remote);
 
     for (int i = 0; i < remote->n_tasks; i++) {
-        uint64_t load = r->peers[i].load; /* what was placed and is not there yet counts, too */
+        uint64_t load = r->tasks[i].load; /* includes variables that were placed and not created yet */
 
-        EST_TRY(est_peer_list_variables(&r->peers[i]));
-        if (r->peers[i].load < load) r->peers[i].load = load;
+        EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
+        if (r->tasks[i].load < load) r->tasks[i].load = load;
     }
     for (int i = 0; i < n; i++) {
-        const bool *has_value = est_map_get(&r->peers[vars[i]->task].variables, vars[i]->name);
+        const bool *has_value = est_map_get(&r->tasks[vars[i]->task].variables, vars[i]->name);
 
         flags[i] = has_value != NULL && *has_value;
     }
@@ -287,16 +287,17 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
 
 static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
 {
-    const est_peer *p       = &est_tasks_of(remote)->peers[var->task];
-    est_packing     packing = { 0 };
-    est_unpacked    got     = { 0 };
-    est_message    *answer  = NULL;
-    est_status      status;
+    const est_remote_task *p       = &est_tasks_of(remote)->tasks[var->task];
+    est_packing            packing = { 0 };
+    est_unpacked           got     = { 0 };
+    est_message           *answer  = NULL;
+    est_status             status;
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
-    status = est_peer_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
+    status = est_remote_task_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
     if (status == EST_OK) status = est_unpack_tensors(answer, &got);
-    if (status == EST_OK && got.n != 1) status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for one", p->name, got.n);
+    if (status == EST_OK && got.n != 1)
+        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", p->name, got.n, var->name);
     if (status == EST_OK)
         status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
     est_unpacked_clear(&got);
@@ -314,8 +315,8 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     est_pack_view(&packing, &view);
-    status = est_peer_tell(&est_tasks_of(remote)->peers[var->task], EST_METHOD_WRITE, &packing,
-                           est_tasks_of(remote)->options.answer_secs);
+    status = est_remote_task_tell(&est_tasks_of(remote)->tasks[var->task], EST_METHOD_WRITE, &packing,
+                                  est_tasks_of(remote)->options.answer_secs);
     est_packing_clear(&packing);
     return status;
 }
@@ -324,7 +325,7 @@ bool est_remote_has_begun(const est_remote *remote)
 {
     if (est_tasks_of(remote)->declared) return true;
     for (int i = 0; i < remote->n_tasks; i++) {
-        if (est_tasks_of(remote)->peers[i].ready) return true;
+        if (est_tasks_of(remote)->tasks[i].ready) return true;
     }
     return false;
 }
@@ -344,10 +345,10 @@ static const est_remote_ops cluster_ops = {
     .is_here     = is_here,
     .located     = est_tasks_located,
     .place       = place,
-    .enter       = est_call_enter,
-    .leave       = est_call_leave,
-    .start       = est_call_start,
-    .finish      = est_call_finish,
+    .enter       = est_remote_segment_enter,
+    .leave       = est_remote_segment_leave,
+    .start       = est_remote_segment_start,
+    .finish      = est_remote_segment_finish,
     .abandon     = est_tasks_abandon,
     .initialized = initialized,
     .read        = read_variable,
@@ -360,11 +361,11 @@ static const est_remote_ops cluster_ops = {
 };
 
 /* The tasks of a job, but for this one. */
-static est_status add_peers(est_tasks *r, const char *type)
+static est_status add_tasks(est_tasks *r, const char *type)
 {
     for (int i = 0; i < est_cluster_tasks(r->server->cluster, type); i++) {
-        const char *address = est_cluster_address(r->server->cluster, type, i);
-        est_peer   *p       = &r->peers[r->base.n_tasks];
+        const char      *address = est_cluster_address(r->server->cluster, type, i);
+        est_remote_task *p       = &r->tasks[r->base.n_tasks];
 
         if (address == NULL || is_here(&r->base, type, i)) continue;
         p->address = est_strdup(address);
@@ -377,7 +378,7 @@ static est_status add_peers(est_tasks *r, const char *type)
 }
 
 /* Those that keep variables come first. */
-static est_status list_peers(est_tasks *r)
+static est_status list_tasks(est_tasks *r)
 {
     const est_cluster *cluster = r->server->cluster;
     const char        *type    = r->options.type != NULL ? r->options.type : "ps";
@@ -386,12 +387,12 @@ static est_status list_peers(est_tasks *r)
     int                n       = 0;
 
     for (int i = 0; i < est_cluster_jobs(cluster); i++) n += est_cluster_tasks(cluster, est_cluster_job(cluster, i));
-    r->peers = est_zalloc(sizeof *r->peers * ((size_t)n + 1));
-    if (r->peers == NULL) return est_no_memory();
-    EST_TRY(add_peers(r, keepers));
+    r->tasks = est_zalloc(sizeof *r->tasks * ((size_t)n + 1));
+    if (r->tasks == NULL) return est_no_memory();
+    EST_TRY(add_tasks(r, keepers));
     r->base.n_keepers = r->base.n_tasks;
     for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
-        if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_peers(r, est_cluster_job(cluster, i)));
+        if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_tasks(r, est_cluster_job(cluster, i)));
     }
     if (r->base.n_keepers == 0) r->base.n_keepers = r->base.n_tasks;
     if (r->base.n_tasks > 0) return EST_OK;
@@ -420,14 +421,14 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     r->base.in_turn       = r->options.round_robin;
     r->base.sync_replicas = r->options.sync_replicas > 0;
     if (status == EST_OK && server->has_remote) {
-        status = est_fail(EST_FAILED_PRECONDITION,
-                          "%s has a remote already: tasks know a process by its server; free the "
-                          "other one first, or make another server",
-                          server->task);
+        status = est_fail(
+            EST_FAILED_PRECONDITION,
+            "%s has a remote already, and a server can have only one: free it first, or create another server",
+            server->task);
     }
-    if (status == EST_OK) status = list_peers(r);
+    if (status == EST_OK) status = list_tasks(r);
     if (status != EST_OK) {
-        r->server = NULL; /* the other one is its */
+        r->server = NULL; /* it belongs to the other remote */
         est_remote_free(&r->base);
         return status;
     }
@@ -436,12 +437,12 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     return EST_OK;
 }
 
-/* So that a turn that was given in advance goes to others at once. */
-static void say_goodbye(const est_peer *p)
+/* Frees a turn that was given in advance at once. */
+static void say_goodbye(const est_remote_task *p)
 {
     est_packing nothing = { 0 };
 
-    if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
+    if (est_remote_task_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
     est_link_close(p->link, EST_GOODBYE);
 }
 
@@ -450,9 +451,9 @@ void est_remote_free(est_remote *remote)
     est_tasks *r = est_tasks_of(remote);
 
     if (remote == NULL) return;
-    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears that it leaves */
-    for (int i = 0; i < r->base.n_tasks && r->peers != NULL; i++) {
-        est_peer *p = &r->peers[i];
+    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears of the goodbye */
+    for (int i = 0; i < r->base.n_tasks && r->tasks != NULL; i++) {
+        est_remote_task *p = &r->tasks[i];
 
         if (p->link != NULL && !est_link_is_lost(p->link)) say_goodbye(p);
         est_link_free(p->link);
@@ -461,6 +462,6 @@ void est_remote_free(est_remote *remote)
     }
     if (r->server != NULL) r->server->has_remote = false;
     est_free(r->terms);
-    est_free(r->peers);
+    est_free(r->tasks);
     est_free(r);
 }

@@ -7,7 +7,7 @@
  *   no chief      only where a strategy allows it: then worker 0 is chief
  *   evaluator     is not part of the cluster, whether it is listed there or not
  *
- * and the simple resolver, which is these rules and nothing more. */
+ * and the simple resolver, which applies only these rules. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 struct est_resolver {
     est_arena   *arena;
     est_cluster *cluster;
-    est_cluster *watched; /* of an evaluator; NULL: it is none */
+    est_cluster *watched; /* of an evaluator; NULL: this is none */
     est_task     task;
 };
 
@@ -43,7 +43,7 @@ static bool same(const char *a, const char *b)
     return a != NULL && strcmp(a, b) == 0;
 }
 
-/* The text in quotes, what is not printable escaped. */
+/* The text in quotes, with unprintable characters escaped. */
 static void append_quoted(est_strbuf *out, const char *text)
 {
     est_strbuf_append_json(out, text, strnlen(text, EST_VALUE_TEXT_MAX));
@@ -74,7 +74,7 @@ static est_status find_chief(decision *d)
                         what(d));
     }
     if (est_cluster_find(cluster, d->chief) == NULL) {
-        if (d->no_chief_ok && same(d->given->type, "evaluator")) return EST_OK; /* it needs no one */
+        if (d->no_chief_ok && same(d->given->type, "evaluator")) return EST_OK; /* an evaluator needs no chief */
         if (d->no_chief_ok && est_cluster_tasks(cluster, "worker") > 0) {
             d->chief = "worker";
             return EST_OK;
@@ -149,7 +149,7 @@ static est_status check_index(const decision *d, int n)
                     given->index_text != NULL ? given->index_text : "missing", range);
 }
 
-/* The task's place among all: the chief's job first, then the others by name, ps last. */
+/* The task's number among all: the chief's job first, then the others by name, ps last. */
 static int global_id(const decision *d)
 {
     const est_cluster *cluster = d->resolver->cluster;
@@ -208,7 +208,7 @@ static est_status resolve_alone(decision *d)
     return keep(d->resolver, given->eval_session_master, &task->evaluation_master);
 }
 
-/* An evaluator works beside the cluster and has no part in it. */
+/* An evaluator is not part of the cluster. */
 static est_status resolve_evaluator(decision *d)
 {
     const est_task_given *given = d->given;
@@ -237,7 +237,7 @@ static est_status find_master(decision *d)
     }
     if (given->session_master != NULL) return keep(r, given->session_master, &r->task.master);
     if (est_cluster_jobs(r->cluster) == 1 && est_cluster_tasks(r->cluster, given->type) == 1) {
-        return keep(r, "", &r->task.master); /* one task has no one to talk to */
+        return keep(r, "", &r->task.master); /* a single task has no session elsewhere */
     }
     r->task.master = est_arena_printf(r->arena, "grpc://%s", address);
     return r->task.master != NULL ? EST_OK : est_no_memory();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The life of a server: who comes and goes, the executor, and the end of the job. */
+ * The life of a server: start, parked requests, the executor, shutdown and the end of the job. */
 #include "base/argument.h"
 #include "cluster/clients.h"
 #include "cluster/service_files.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 #include "cluster/terms.h"
 
 #include <assert.h>
@@ -23,41 +23,29 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
-#define LATE_SECS            INT64_C(120) /* within which tasks of a job come for the first time */
-#define LEAVE_SECS           30.0         /* that others have to leave after the job's end */
-#define STOP_SECS            INT64_C(10)  /* that they have after a signal */
-#define WRITE_SECS           INT64_C(300) /* that disks have then: one that hangs does not keep the process */
+#define LATE_SECS            INT64_C(120) /* in which tasks of a job are expected to come for the first time */
+#define LEAVE_SECS           30.0         /* for others to leave after the end of the job */
+#define STOP_SECS            INT64_C(10)  /* for others to leave after a signal */
+#define WRITE_SECS           INT64_C(300) /* for disks after a signal: one that hangs must not keep the process */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
-/* --- those who wait ---------------------------------------------------------------------------------------------------- */
+/* --- parked requests ---------------------------------------------------------------------------------------------------- */
 
 static void answer_turn(const est_server *s, est_request *request, est_gate_answer answer)
 {
     est_packing packing = { 0 };
-    est_payload payload;
 
     if (answer == EST_GATE_DROPPED) {
-        est_request_fail(request, EST_ABORTED, "asked again");
+        est_request_fail(request, EST_ABORTED, "replaced by a later request of the same task");
         return;
     }
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
     est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, answer == EST_GATE_FINISHED);
-    if (est_packing_payload(&packing, &payload) == EST_OK) {
-        est_request_answer(request, payload);
-    } else {
-        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
-    }
-    est_packing_clear(&packing);
-}
-
-/* A task that trains; not one that only looks. */
-static bool is_trainer(const est_client *client)
-{
-    return !est_is_client(client->who.task);
+    est_service_finish(request, EST_OK, &packing);
 }
 
 /* Whether tasks of the job may still come for the first time. */
@@ -77,14 +65,14 @@ static bool may_others_come(const est_server *s, const char *task)
     return false;
 }
 
-/* One that has a turn may be back with its step. */
+/* Whether no other task trains. A lost task with a turn may come back with its step. */
 static bool is_alone(const est_server *s, const char *task)
 {
     if (may_others_come(s, task)) return false;
     for (int i = 0; i < s->n_clients; i++) {
         const est_client *client = s->clients[i];
 
-        if (!is_trainer(client) || strcmp(client->who.task, task) == 0) continue;
+        if (est_is_external(client->who.task) || strcmp(client->who.task, task) == 0) continue;
         if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;
     }
     return true;
@@ -100,8 +88,8 @@ bool est_server_is_held(const est_server *s)
     return est_gate_is_held(s->gate) && is_at_rest(s);
 }
 
-/* Whether the chief that has declared the variables ready is here: its terms count. Those of one that is gone may be of a program that
- * all others are started anew without, and the next chief has still to say which are. */
+/* Whether the chief that declared the variables ready is connected. The terms of a lost chief may be out of date: all tasks may
+ * have been restarted with another program, whose terms the next chief declares. */
 static bool is_declarer_here(const est_server *s)
 {
     for (int i = 0; i < s->n_clients; i++) {
@@ -110,7 +98,6 @@ static bool is_declarer_here(const est_server *s)
     return false;
 }
 
-/* Tasks that train differently would spoil each other's work without a word. */
 static est_status compare_terms(const est_server *s, const est_request *request)
 {
     est_str terms = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
@@ -120,7 +107,7 @@ static est_status compare_terms(const est_server *s, const est_request *request)
                           est_server_chief(s, NULL));
 }
 
-/* A task that awaits variables and has other terms than a chief that is gone waits for the next one. */
+/* Whether a waiting task can be answered. One whose terms differ from those of a lost chief waits for the next chief. */
 static bool may_compare(const est_server *s, const est_request *request)
 {
     if (is_declarer_here(s) || compare_terms(s, request) == EST_OK) return true;
@@ -128,10 +115,10 @@ static bool may_compare(const est_server *s, const est_request *request)
     return false;
 }
 
-static bool may_go(const est_server *s, const est_parked *parked)
+static bool may_answer(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
-    case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
+    case EST_METHOD_FINISH_STEP: return false; /* left to est_sync_replicas_wake */
     case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
     default: return s->done || (s->ready && may_compare(s, parked->request));
@@ -154,7 +141,7 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
 
 static est_status check_terms(est_server *s, const est_request *request)
 {
-    est_client *client = est_server_client(s, est_request_link(request));
+    est_client *client = est_clients_get(s, est_request_link(request));
 
     EST_TRY(compare_terms(s, request));
     if (client != NULL && est_head_bytes(est_request_message(request), EST_FIELD_BYTES).data != NULL) {
@@ -179,34 +166,31 @@ est_status est_server_set_terms(est_server *s, est_str terms)
     return EST_OK;
 }
 
-/* A committer that was lost may have come to some tasks and not to others: whoever holds finishes what it began. */
+/* A lost committer may have reached some tasks and not others: the holder finishes the commit. */
 static void answer_hold(const est_server *s, est_request *request)
 {
     est_packing out = { 0 };
 
-    if (s->committing.era == s->era && s->committing.step == s->step) {
+    if (s->committing.timeline == s->timeline && s->committing.step == s->step) {
         est_wire_put_bool(&out.head, EST_FIELD_COMMIT, true);
         est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
-        est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+        est_wire_put_u64(&out.head, EST_FIELD_TIMELINE, s->timeline);
     }
-    est_service_answer(request, &out);
-    est_packing_clear(&out);
+    est_service_finish(request, EST_OK, &out);
 }
 
-/* Answers a request whose wait is over. */
-static void let_go(est_server *s, int parked)
+/* Answers a parked request whose condition holds. */
+static void answer_parked(est_server *s, int parked)
 {
     est_request *request = s->parked[parked].request;
     est_method   method  = s->parked[parked].method;
     est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_terms(s, request) : EST_OK;
 
     s->parked[parked] = s->parked[--s->n_parked];
-    if (status == EST_OK && method == EST_METHOD_HOLD) {
+    if (method == EST_METHOD_HOLD) {
         answer_hold(s, request);
-    } else if (status == EST_OK) {
-        est_request_answer(request, (est_payload){ 0 });
     } else {
-        est_request_fail(request, status, est_error_message());
+        est_service_finish(request, status, NULL);
     }
 }
 
@@ -217,12 +201,11 @@ void est_server_wake(est_server *s)
 
     while (est_gate_next(s->gate, &waiter, &answer)) answer_turn(s, waiter, answer);
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (may_go(s, &s->parked[i])) let_go(s, i);
+        if (may_answer(s, &s->parked[i])) answer_parked(s, i);
     }
-    est_sync_wake(s);
+    est_sync_replicas_wake(s);
 }
 
-/* By the names that it goes by. */
 const char *est_server_chief(const est_server *s, const char **address)
 {
     static const char *const names[][2] = { { "chief", "chief:0" },
@@ -237,7 +220,7 @@ const char *est_server_chief(const est_server *s, const char **address)
 
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
 
-/* The next request: the first of a client that fetches its answers; those of one client stay in their order. NULL: none. */
+/* The first request of a client that fetches its answers; requests of one client stay in order. NULL: none. */
 static est_queued *take_job(est_server *s)
 {
     for (est_queued **at = &s->first; *at != NULL; at = &(*at)->next) {
@@ -279,7 +262,7 @@ static void *execute(void *arg)
         }
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
-        est_service_run(s, job->request);
+        est_service_execute(s, job->request);
         est_free(job);
         pthread_mutex_lock(&s->lock);
         s->busy = s->first != NULL;
@@ -335,10 +318,10 @@ static est_status find_address(const est_server *s, const char *type, int index,
     if (type == NULL) return EST_OK;
     *out = est_cluster_address(s->cluster, type, index);
     if (*out != NULL) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s %d", type, index);
+    return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s:%d", type, index);
 }
 
-/* The time in milliseconds, so that the later of two starts is known, and 20 bits that differ between starts at one time. */
+/* The time in milliseconds, so that later starts have greater numbers, and 20 random bits for starts at the same time. */
 static uint64_t draw_incarnation(void)
 {
     uint32_t few = 0;
@@ -347,8 +330,8 @@ static uint64_t draw_incarnation(void)
     return (uint64_t)(est_wall_ns() / 1000000) << 20 | (few & 0xfffff);
 }
 
-/* Texts of hellos are printable. A folder whose name cannot be said is not. */
-static void say_folder(const char *folder, char out[EST_NET_FOLDER_MAX])
+/* Texts of hellos are printable: a name with control characters is left out. */
+static void set_folder(const char *folder, char out[EST_NET_FOLDER_MAX])
 {
     size_t size = strlen(folder);
 
@@ -371,7 +354,7 @@ static void describe_place(const char *address, const char *folder, char out[EST
     }
 }
 
-/* Peers compare it whole, and show it to people. */
+/* The name of the job, which peers compare and print. */
 static est_status set_job(const char *given, char out[EST_NET_NAME_MAX])
 {
     const char *job   = or_environment(given, "ESTOC_JOB", ""), *end;
@@ -397,21 +380,22 @@ static est_status set_job(const char *given, char out[EST_NET_NAME_MAX])
     return status;
 }
 
-static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o, const char *folder)
+static est_status server_set_up(est_server *s, const char *type, int index, const est_server_options *o,
+                                const char *folder)
 {
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
-    s->self.incarnation = s->era = draw_incarnation();
+    s->self.incarnation = s->timeline = draw_incarnation();
     if (type != NULL) {
         snprintf(s->task, sizeof s->task, "%s:%d", type, index);
-    } else { /* processes of two containers may have the same id, and would put each other out */
+    } else { /* process ids of two containers may be equal: the incarnation tells them apart */
         snprintf(s->task, sizeof s->task, "client:%ld-%08" PRIx32, (long)getpid(), (uint32_t)s->self.incarnation);
     }
     EST_TRY(set_job(o->job, s->self.job));
     memcpy(s->self.task, s->task, sizeof s->self.task);
     describe_place(address, folder, s->self.place);
-    if (folder != NULL) say_folder(folder, s->self.folder);
+    if (folder != NULL) set_folder(folder, s->self.folder);
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -452,7 +436,7 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
     s->step = -1;
     status  = make_locks(s);
     if (status == EST_OK) status = est_cluster_copy(cluster, &s->cluster);
-    if (status == EST_OK) status = set_up(s, type, index, &own, folder);
+    if (status == EST_OK) status = server_set_up(s, type, index, &own, folder);
     if (status != EST_OK) {
         est_server_free(s);
         return type != NULL ? est_fail_context(status, "task %s", type) : status;
@@ -477,26 +461,26 @@ static void look_for_signal(est_server *s)
     if (est_stop_signal() != 0 && s->stop_ns == 0) s->stop_ns = est_now_ns();
 }
 
-static void tell_writing(const est_server *s, const est_writing *w, const char *what)
+static void log_writing(const est_server *s, const est_writing *w, const char *what)
 {
     est_log_warn("%s: %s %s for %s, which began %.0f s ago", s->task, what, w->prefix, w->task,
                  (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC);
 }
 
-/* Whether all copies are on disk, or a signal was so long ago that they are given up. */
+/* Whether all snapshots are on disk, or a signal came so long ago that they are abandoned. */
 static bool has_written(est_server *s)
 {
     look_for_signal(s);
     if (s->writing == NULL) return true;
     if (s->stop_ns == 0) return false;
     for (est_writing *w = s->writing; w != NULL; w = w->next) {
-        if (!w->told) tell_writing(s, w, "is to end, and still writes");
+        if (!w->told) log_writing(s, w, "is stopping and still writes");
         w->told = true;
     }
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
-/* The log may be on the disk that hangs: nobody is to wait for it meanwhile. `lock` is held, and given up meanwhile. */
+/* Releases `lock` while it writes the log, which may be on the disk that hangs. */
 static void report_unlocked(est_server *s, est_waiting *w, const char *detail)
 {
     pthread_mutex_unlock(&s->lock);
@@ -504,7 +488,7 @@ static void report_unlocked(est_server *s, est_waiting *w, const char *detail)
     pthread_mutex_lock(&s->lock);
 }
 
-/* Whoever writes ends with its file, or is given up. Without a signal it is for the disk to say how long that takes. Under `lock`. */
+/* Waits until snapshots are written: after a signal for WRITE_SECS, else without a limit. Under `lock`. */
 static void await_written(est_server *s)
 {
     est_waiting w = est_wait_begin(s->task, "its disk", "it still writes checkpoints", INFINITY);
@@ -524,7 +508,7 @@ static void await_written(est_server *s)
     est_service_end_saves(s, NULL);
 }
 
-/* The executor may wait for a writer, and it may have begun another until it ends. */
+/* Waits for snapshots twice: the executor may wait for one, and may start another before it ends. */
 static void stop_executor(est_server *s)
 {
     if (!s->has_executor) return;
@@ -536,11 +520,11 @@ static void stop_executor(est_server *s)
     est_thread_join(&s->executor);
     pthread_mutex_lock(&s->lock);
     await_written(s);
-    for (const est_writing *w = s->writing; w != NULL; w = w->next) tell_writing(s, w, "ends, and has not written");
+    for (const est_writing *w = s->writing; w != NULL; w = w->next) log_writing(s, w, "ends without having written");
     pthread_mutex_unlock(&s->lock);
 }
 
-static void fail_all(est_server *s)
+static void fail_requests(est_server *s)
 {
     void           *waiter;
     est_gate_answer answer;
@@ -548,17 +532,19 @@ static void fail_all(est_server *s)
     for (est_queued *job = s->first; job != NULL;) {
         est_queued *next = job->next;
 
-        est_request_fail(job->request, EST_UNAVAILABLE, "the server ends");
+        est_request_fail(job->request, EST_UNAVAILABLE, "the server is shutting down");
         est_free(job);
         job = next;
     }
-    for (int i = 0; i < s->n_parked; i++) est_request_fail(s->parked[i].request, EST_UNAVAILABLE, "the server ends");
+    for (int i = 0; i < s->n_parked; i++)
+        est_request_fail(s->parked[i].request, EST_UNAVAILABLE, "the server is shutting down");
     s->first    = NULL;
     s->last     = &s->first;
     s->n_parked = 0;
     if (s->gate == NULL) return;
     est_gate_finish(s->gate, true);
-    while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
+    while (est_gate_next(s->gate, &waiter, &answer))
+        est_request_fail(waiter, EST_UNAVAILABLE, "the server is shutting down");
 }
 
 void est_server_free_rest(est_server *s)
@@ -575,19 +561,19 @@ void est_server_free(est_server *s)
     if (s == NULL) return;
     stop_executor(s);
     pthread_mutex_lock(&s->lock);
-    fail_all(s);
+    fail_requests(s);
     pthread_mutex_unlock(&s->lock);
     est_net_free(s->net); /* no callback comes after it */
     for (int i = 0; i < s->n_clients; i++) est_clients_free_one(s->clients[i]);
     est_free(s->clients);
     est_free(s->parked);
     est_gate_free(s->gate);
-    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) {
-        est_collect_free(s->parts[i].collect);
-        est_free(s->parts[i].came);
+    for (int i = 0; s->segments != NULL && i < est_host_segments(s->host); i++) {
+        est_accumulator_free(s->segments[i].accumulator);
+        est_free(s->segments[i].came);
     }
     est_host_free(s->host);
-    est_free(s->parts);
+    est_free(s->segments);
     est_free(s->feeds);
     est_unpacked_clear(&s->inputs);
     est_packing_clear(&s->outputs);
@@ -605,11 +591,11 @@ void est_server_free(est_server *s)
 
 /* --- the end of the job -------------------------------------------------------------------------------------------------- */
 
-/* A client that has asked for more than the status is one that drives the cluster. */
+/* Tasks count, and external clients that have asked for more than the status: they drive the cluster. */
 static bool is_present(const est_client *client)
 {
     if (client->link == NULL) return false;
-    return !est_is_client(client->who.task) ||
+    return !est_is_external(client->who.task) ||
            client->gone.requests_in + est_link_count(client->link).requests_in > client->looks;
 }
 
@@ -626,7 +612,7 @@ est_status est_server_set_root(est_server *server, const char *folder)
     char *root = est_strdup(folder);
 
     if (root == NULL) return est_no_memory();
-    pthread_mutex_lock(&server->lock); /* a chief may be there already */
+    pthread_mutex_lock(&server->lock); /* a chief may be connected already */
     assert(server->root == NULL);
     server->root = root;
     pthread_mutex_unlock(&server->lock);
@@ -649,28 +635,28 @@ void est_server_set_over(est_server *server, bool (*over)(void *user), void *use
     server->over_user = user;
 }
 
-/* A signal mostly comes to all tasks of a job: the chief then saves what this one has. */
+/* A signal usually comes to all tasks of a job: the chief saves the variables of this one first. */
 static bool may_stop(est_server *s)
 {
     if (n_present(s) > 0 && est_now_ns() - s->stop_ns <= STOP_SECS * EST_NS_PER_SEC) return false;
     return has_written(s);
 }
 
-/* What the task of an Estimator's job waits for the chief to do; NULL: for nothing. */
+/* Why a task of an Estimator's job waits for the chief; NULL: it does not. */
 static const char *awaited_of_chief(const est_server *s)
 {
     const est_client *chief = est_clients_find(s, est_server_chief(s, NULL));
     bool              here  = chief != NULL && chief->link != NULL;
 
     if (s->root == NULL || s->done) return NULL;
-    if (!s->ready) return here ? "it has not given the variables their values" : "it has not come";
+    if (!s->ready) return here ? "it has not initialized the variables" : "it has not come";
     if (here) return NULL;
-    return n_present(s) > 0 ? "it is gone, and nothing is saved meanwhile"
-                            : "it is gone, and has to save the last steps and to end the job";
+    return n_present(s) > 0 ? "it is gone, and nothing is saved without it"
+                            : "it is gone, and must come back to save the last steps and to end the job";
 }
 
-/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody has talked to since
- * `here_ns` gives up. It is one wait, whoever of the others comes and goes meanwhile. */
+/* Begins, continues or ends (why NULL) the wait for the chief; w->why NULL: there is none. The wait has a limit only while no
+ * client is connected, counted from `here_ns`; clients that come and go do not restart it. */
 static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t here_ns)
 {
     const char *address, *name = est_server_chief(s, &address);
@@ -690,6 +676,34 @@ static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t 
     if (est_wait_is_due(w)) report_unlocked(s, w, address);
 }
 
+/* Asks the layer above, every second while nobody is connected, whether the job is over. Under `lock`. */
+static void ask_whether_over(est_server *s, int64_t now, int64_t *asked_ns)
+{
+    bool over;
+
+    if (n_present(s) > 0 || s->over == NULL || now - *asked_ns <= EST_NS_PER_SEC) return;
+    *asked_ns = now;
+    pthread_mutex_unlock(&s->lock); /* it reads files */
+    over = s->over(s->over_user);
+    pthread_mutex_lock(&s->lock);
+    s->done = s->done || over;
+}
+
+/* Whether est_server_join returns, and with what. here_ns: when a client was last connected; done_ns: when the job ended. */
+static bool join_ends(est_server *s, int64_t now, int64_t here_ns, int64_t done_ns, est_status *status)
+{
+    look_for_signal(s);
+    if (s->done && (s->stop_ns != 0 || n_present(s) == 0)) return true; /* all is saved: only others have to leave */
+    if (s->done && (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC) return true;
+    if (s->stop_ns != 0 && may_stop(s)) {
+        *status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
+    } else if ((double)(now - here_ns) > s->lonely_secs * (double)EST_NS_PER_SEC) {
+        *status = est_fail(EST_DEADLINE_EXCEEDED, "%s: no task of the job was connected for %g s", s->task,
+                           s->lonely_secs);
+    }
+    return *status != EST_OK;
+}
+
 est_status est_server_join(est_server *s)
 {
     int64_t     here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
@@ -703,31 +717,12 @@ est_status est_server_join(est_server *s)
 
         if (n_present(s) > 0) here_ns = now;
         await_chief(s, &wait, awaited_of_chief(s), here_ns);
-        if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
-            bool over;
-
-            asked_ns = now;
-            pthread_mutex_unlock(&s->lock); /* it reads files */
-            over = s->over(s->over_user);
-            pthread_mutex_lock(&s->lock);
-            s->done = s->done || over;
-        }
+        ask_whether_over(s, now, &asked_ns);
         if (s->done && done_ns == 0) done_ns = now;
-        look_for_signal(s);
-        if (s->stop_ns != 0 && s->done) break; /* all is saved: it waits only for the others to leave */
-        if (s->stop_ns != 0 && may_stop(s)) {
-            status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
-            break;
-        }
-        if (s->done && (n_present(s) == 0 || (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC)) break;
-        if ((double)(now - here_ns) > s->lonely_secs * (double)EST_NS_PER_SEC) {
-            status = est_fail(EST_DEADLINE_EXCEEDED, "%s: no task of the job was here for %g s", s->task,
-                              s->lonely_secs);
-            break;
-        }
-        est_clients_forget_lost(s);
+        if (join_ends(s, now, here_ns, done_ns, &status)) break;
+        est_clients_expire_turns(s);
         est_clients_forget_gone(s);
-        est_server_wake(s); /* some waits end by time */
+        est_server_wake(s); /* some conditions depend on time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
     await_chief(s, &wait, NULL, here_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of a server's variables. A snapshot is taken between two runs, and copies nothing; a thread of its own writes it
- * while runs go on (kernels/copy_on_write.h). */
+ * Checkpoints of a server's variables. A snapshot is taken between two runs without copying anything; its own thread writes it
+ * while runs continue (kernels/copy_on_write.h). */
 #include "cluster/service_files.h"
 
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
-/* What a request is about. */
+/* The fields of a request. */
 typedef struct files {
     est_arena       *arena;
     char            *prefix; /* "" when there is none */
@@ -21,7 +21,7 @@ typedef struct files {
     int              n;
 } files;
 
-/* However it is written, the folder of the prefix must be the server's. */
+/* The folder of the prefix must be the server's, by its real path. */
 static est_status check_root(const char *root, const char *prefix)
 {
     const char *slash  = strrchr(prefix, '/');
@@ -38,10 +38,10 @@ static est_status check_root(const char *root, const char *prefix)
     free(there);
     est_free(folder);
     if (same) return EST_OK;
-    return est_fail(EST_PERMISSION_DENIED,
-                    "%.200s is not in %s, where this task keeps checkpoints; is model_dir the same "
-                    "for all tasks, and a folder that all of them see?",
-                    prefix, root);
+    return est_fail(
+        EST_PERMISSION_DENIED,
+        "%.200s is not in %s, where this task keeps checkpoints: give all tasks the same model_dir, in a file system that all of them see",
+        prefix, root);
 }
 
 static est_status open_files(est_server *server, const est_request *request, files *out)
@@ -56,26 +56,12 @@ static est_status open_files(est_server *server, const est_request *request, fil
                                    prefix.data != NULL ? prefix.data : "");
     if (out->prefix == NULL) return est_no_memory();
     if (root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(root, out->prefix));
-    return est_entries_unpack(message, out->arena, &out->entries, &out->n);
-}
-
-static void close_files(files *f)
-{
-    est_arena_free(f->arena);
-}
-
-static void answer(est_request *request, est_status status)
-{
-    if (status == EST_OK) {
-        est_request_answer(request, (est_payload){ 0 });
-    } else {
-        est_request_fail(request, status, est_error_message());
-    }
+    return est_checkpoint_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 
 /* --- saving ---------------------------------------------------------------------------------------------------------- */
 
-/* The server may have been freed meanwhile, but for this. */
+/* Frees the rest of the server if it was freed while this snapshot was written. */
 static void end_writing(est_writing *w)
 {
     est_server   *server = w->server;
@@ -94,15 +80,14 @@ static void end_writing(est_writing *w)
     est_free(w);
 }
 
-static void tell_pause(const est_writing *w)
+static void log_pause(const est_writing *w)
 {
     size_t  bytes;
     int64_t ns = est_snapshot_paused_ns(w->snapshot, &bytes);
 
     if (ns == 0) return;
     est_log_info(
-        "%s waited %.3f s for its part of a checkpoint to be written: more changed meanwhile than the %.0f MB that are "
-        "kept in memory",
+        "%s waited %.3f s until its part of a checkpoint was written: updates touched more than the %.0f MB that are kept in memory",
         w->server->task, (double)ns / (double)EST_NS_PER_SEC, (double)bytes / 1e6);
 }
 
@@ -111,19 +96,19 @@ static void *write_snapshot(void *arg)
     est_writing *w = arg;
     est_status   status;
 
-    (void)pthread_detach(pthread_self());                 /* the server waits for the end of the list */
-    if (est_link_is_lost(est_request_link(w->request))) { /* who asked has given up, and removed what there was */
+    (void)pthread_detach(pthread_self());                 /* the server waits until the list is empty */
+    if (est_link_is_lost(est_request_link(w->request))) { /* the sender gave up, and removed the files */
         est_request_fail(w->request, EST_UNAVAILABLE, "the link was lost");
     } else {
         status = est_snapshot_write(w->snapshot, w->prefix);
-        tell_pause(w);
-        answer(w->request, status);
+        log_pause(w);
+        est_service_finish(w->request, status, NULL);
     }
     end_writing(w);
     return NULL;
 }
 
-/* The snapshot is taken. */
+/* Takes the snapshot over. */
 static est_status start_writing(est_server *server, est_request *request, est_snapshot *snapshot, const char *prefix)
 {
     est_writing *w = est_zalloc(sizeof *w);
@@ -161,8 +146,8 @@ void est_service_save(est_server *server, est_request *request)
 
     if (status == EST_OK) status = est_store_snapshot(est_host_store(server->host), f.entries, f.n, &snapshot);
     if (status == EST_OK) status = start_writing(server, request, snapshot, f.prefix);
-    if (status != EST_OK) answer(request, status);
-    close_files(&f);
+    if (status != EST_OK) est_service_finish(request, status, NULL);
+    est_arena_free(f.arena);
 }
 
 void est_service_end_saves(est_server *server, const est_link *link)
@@ -197,33 +182,18 @@ static est_status read_files(est_server *server, const files *f, bool verify_onl
     return status;
 }
 
-static void answer_nan(est_server *server, est_request *request, const files *f)
-{
-    est_packing out = { 0 };
-    est_payload payload;
-    est_status  status;
-
-    est_wire_put_i64(&out.head, EST_FIELD_STEP, est_store_find_nan(est_host_store(server->host), f->entries, f->n));
-    status = est_packing_payload(&out, &payload);
-    if (status == EST_OK) {
-        est_request_answer(request, payload);
-    } else {
-        est_request_fail(request, status, est_error_message());
-    }
-    est_packing_clear(&out);
-}
-
 void est_service_files(est_server *server, est_request *request)
 {
-    int        method = est_request_method(request);
-    files      f;
-    est_status status = open_files(server, request, &f);
+    int         method = est_request_method(request);
+    est_packing out    = { 0 };
+    files       f;
+    est_status  status = open_files(server, request, &f);
 
     if (status == EST_OK && method == EST_METHOD_FIND_NAN) {
-        answer_nan(server, request, &f);
-    } else {
-        if (status == EST_OK) status = read_files(server, &f, method == EST_METHOD_VERIFY);
-        answer(request, status);
+        est_wire_put_i64(&out.head, EST_FIELD_STEP, est_store_find_nan(est_host_store(server->host), f.entries, f.n));
+    } else if (status == EST_OK) {
+        status = read_files(server, &f, method == EST_METHOD_VERIFY);
     }
-    close_files(&f);
+    est_service_finish(request, status, &out);
+    est_arena_free(f.arena);
 }

@@ -61,7 +61,7 @@ static int take_number(const char **at)
     return value;
 }
 
-/* Makes room for one more element of `size` bytes; NULL when memory is out. */
+/* Makes room for one more element of `size` bytes; NULL: out of memory. */
 static void *grow(void *data, int n, int *max, size_t size)
 {
     void *more;

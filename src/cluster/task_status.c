@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a task is, as JSON. */
+ * The status of a task as JSON. */
 #include "cluster/task_status.h"
 
 #include <inttypes.h>
@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cluster/clients.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "kernels/key_rows.h"
 
 #define SAMPLE_NS      (5 * EST_NS_PER_SEC)
-#define RATE_NS_MIN    EST_NS_PER_SEC /* what has just begun to be counted is not blown up */
+#define RATE_NS_MIN    EST_NS_PER_SEC /* rates of shorter times would be exaggerated */
 #define TEXT_BYTES_MAX 512
 
 static double secs_since(int64_t ns)
@@ -25,7 +25,7 @@ static double secs_since(int64_t ns)
     return (double)(est_now_ns() - ns) / (double)EST_NS_PER_SEC;
 }
 
-/* A string of JSON, which must be UTF-8: texts of peers need not be, and those that were cut may end in half a letter. */
+/* A JSON string, which must be UTF-8: texts of peers may not be, and truncated ones may end inside a character. */
 static est_json *text_of(const char *text)
 {
     est_json *value = json_string(text);
@@ -51,7 +51,7 @@ static est_sample client_now(const est_client *client, int64_t now)
     return (est_sample){ now, client->steps, client->gone.bytes_in + n.bytes_in, client->gone.bytes_out + n.bytes_out };
 }
 
-static void keep(est_sample samples[2], est_sample now)
+static void push_sample(est_sample samples[2], est_sample now)
 {
     samples[0] = samples[1];
     samples[1] = now;
@@ -62,14 +62,14 @@ void est_server_sample(est_server *s)
     int64_t now = est_now_ns();
 
     if (now - s->samples[1].at_ns < SAMPLE_NS) return;
-    keep(s->samples, (est_sample){ .at_ns = now, .steps = s->steps });
-    for (int i = 0; i < s->n_clients; i++) keep(s->clients[i]->samples, client_now(s->clients[i], now));
+    push_sample(s->samples, (est_sample){ .at_ns = now, .steps = s->steps });
+    for (int i = 0; i < s->n_clients; i++) push_sample(s->clients[i]->samples, client_now(s->clients[i], now));
 }
 
 void est_server_note_step(est_server *s, int64_t step)
 {
     pthread_mutex_lock(&s->lock);
-    if (step != s->step) s->steps++; /* else it was to be made again */
+    if (step != s->step) s->steps++; /* else the step was repeated */
     s->step = step;
     est_server_sample(s);
     pthread_mutex_unlock(&s->lock);
@@ -80,7 +80,7 @@ static double rate(uint64_t before, uint64_t now, int64_t ns)
     return (double)(now - before) * (double)EST_NS_PER_SEC / (double)(ns > RATE_NS_MIN ? ns : RATE_NS_MIN);
 }
 
-/* What is counted, and the same per second. */
+/* Totals and rates. */
 static est_json *traffic(const est_sample *before, const est_sample *now)
 {
     int64_t ns = now->at_ns - before->at_ns;
@@ -104,7 +104,7 @@ static void look_at_variables(est_server *s)
 
         seen.bytes += (uint64_t)stored.count * est_dtype_size(stored.dtype);
     }
-    for (int i = 0; est_store_keys(store, i) != NULL; i += 2) { /* the odd ones are keys without rows */
+    for (int i = 0; est_store_keys(store, i) != NULL; i += 2) { /* odd ones are keys without rows */
         seen.rows += (uint64_t)est_store_keys(store, i)->n;
     }
     s->seen = seen;
@@ -116,7 +116,7 @@ void est_server_sample_run(est_server *s)
     est_server_sample(s);
 }
 
-/* While a run has the variables, what was seen before is good enough. */
+/* Skipped during a run: the last numbers are good enough. */
 static void try_to_look(est_server *s)
 {
     if (pthread_mutex_trylock(&s->host_lock) != 0) return;
@@ -135,7 +135,7 @@ static est_json *variables_of(const est_server *s)
 
 /* --- the process ------------------------------------------------------------------------------------------------------- */
 
-/* What of its memory is resident; 0: not known. */
+/* Resident memory; 0: not known. */
 static json_int_t memory_bytes(void)
 {
     FILE *file  = fopen("/proc/self/statm", "re");
@@ -155,7 +155,7 @@ static est_json *host_name(void)
     return text_of(name);
 }
 
-/* The cluster as it was given. NULL: memory is out. */
+/* NULL: out of memory. */
 static est_json *cluster_of(const est_server *s)
 {
     est_strbuf text  = { 0 };
@@ -200,7 +200,7 @@ static est_json *client_of(const est_client *client, const est_sample *now)
     return object;
 }
 
-/* All clients; what they sent and got is added to `sum` and `before`. NULL: memory is out. */
+/* All clients; adds their traffic to `sum` and `before`. NULL: out of memory. */
 static est_json *clients_of(const est_server *s, est_sample *before, est_sample *sum)
 {
     est_json *list = json_array();
@@ -239,7 +239,7 @@ static est_json *turns_of(const est_server *s)
 
 /* --- waits ------------------------------------------------------------------------------------------------------------- */
 
-/* To "worker:0, worker:2", cut when they are many; "": nobody. */
+/* Appends to "worker:0, worker:2", truncated when there are many. */
 static void add_name(char names[TEXT_BYTES_MAX], const char *name)
 {
     size_t used = strlen(names);
@@ -257,7 +257,7 @@ static void turn_holders(const est_server *s, char out[TEXT_BYTES_MAX])
     }
 }
 
-/* Those who train or may be back with a step, but for `who`, who waits for them. */
+/* Tasks other than `who` that train, or may come back with a step. */
 static void others_training(const est_server *s, const char *who, char out[TEXT_BYTES_MAX])
 {
     out[0] = '\0';
@@ -265,7 +265,7 @@ static void others_training(const est_server *s, const char *who, char out[TEXT_
         const est_client *client = s->clients[i];
         const char       *task   = client->who.task;
 
-        if (est_is_client(task) || strcmp(task, who) == 0) continue;
+        if (est_is_external(task) || strcmp(task, who) == 0) continue;
         if (client->link != NULL || est_gate_has_turn(s->gate, task)) add_name(out, task);
     }
 }
@@ -280,7 +280,7 @@ static bool has_pushed(const est_server *s, const char *task)
     return false;
 }
 
-/* Those who make steps with others and are not done with this one. */
+/* Workers of sync_replicas that have not finished the current step. */
 static void others_pushing(const est_server *s, char out[TEXT_BYTES_MAX])
 {
     out[0] = '\0';
@@ -299,12 +299,12 @@ static bool add_wait(est_json *list, const char *who, const char *for_whom, cons
                                            "why", text_of(why), "since_secs", secs_since(since_ns))) == 0;
 }
 
-/* Whom one waits for that is done with a step that is made with others, and why. */
+/* For whom and why a worker waits after its pushes of a synchronous step. */
 static const char *explain_finish(const est_server *s, char for_whom[TEXT_BYTES_MAX])
 {
     if (s->committer[0] != '\0') {
         snprintf(for_whom, TEXT_BYTES_MAX, "%s", s->committer);
-        return "it makes the step of what was pushed";
+        return "it commits the step";
     }
     if (est_gate_is_held(s->gate)) {
         snprintf(for_whom, TEXT_BYTES_MAX, "%s", est_server_chief(s, NULL));
@@ -313,10 +313,11 @@ static const char *explain_finish(const est_server *s, char for_whom[TEXT_BYTES_
     others_pushing(s, for_whom);
     if (for_whom[0] != '\0') return "they have not pushed all of the step yet";
     snprintf(for_whom, TEXT_BYTES_MAX, "workers that have not come yet");
-    return "a step is made of what they push, too";
+    return "a step needs their pushes";
 }
 
-static const char *explain(const est_server *s, const est_parked *p, const char *who, char for_whom[TEXT_BYTES_MAX])
+static const char *explain_parked(const est_server *s, const est_parked *p, const char *who,
+                                  char for_whom[TEXT_BYTES_MAX])
 {
     switch (p->method) {
     case EST_METHOD_FINISH_STEP: return explain_finish(s, for_whom);
@@ -331,7 +332,7 @@ static const char *explain(const est_server *s, const est_parked *p, const char 
         return "they may still train";
     default:
         snprintf(for_whom, TEXT_BYTES_MAX, "%s", est_server_chief(s, NULL));
-        return "it has not given the variables here their values";
+        return "it has not initialized the variables here";
     }
 }
 
@@ -342,15 +343,15 @@ static bool add_parked(est_json *list, const est_server *s)
     for (int i = 0; i < s->n_parked; i++) {
         const est_parked *p   = &s->parked[i];
         const char       *who = est_link_peer(est_request_link(p->request))->task;
-        const char       *why = explain(s, p, who, for_whom);
+        const char       *why = explain_parked(s, p, who, for_whom);
 
         if (!add_wait(list, who, for_whom, why, p->since_ns)) return false;
     }
     return true;
 }
 
-/* With no turn out it is a checkpoint that keeps others from beginning. */
-static bool add_askers(est_json *list, const est_server *s, const char *holders)
+/* When nobody has a turn, a hold is what blocks the requests. */
+static bool add_turn_requests(est_json *list, const est_server *s, const char *holders)
 {
     est_gate_entry e;
 
@@ -383,7 +384,7 @@ static est_json *waits_of(const est_server *s)
     char      holders[TEXT_BYTES_MAX];
 
     turn_holders(s, holders);
-    if (add_parked(list, s) && add_askers(list, s, holders) && add_own(list, s)) return list;
+    if (add_parked(list, s) && add_turn_requests(list, s, holders) && add_own(list, s)) return list;
     json_decref(list);
     return NULL;
 }
@@ -398,7 +399,7 @@ static int n_queued(const est_server *s)
     return n;
 }
 
-/* What is under `lock`. NULL: memory is out. */
+/* The fields that `lock` guards. NULL: out of memory. */
 static est_json *state_of(est_server *s)
 {
     est_sample now    = { .at_ns = est_now_ns(), .steps = s->steps };
@@ -419,7 +420,7 @@ static est_json *state_of(est_server *s)
     return state;
 }
 
-/* The text is copied: what jansson allocates is not for est_free. */
+/* Copied: memory of jansson is not for est_free. */
 static est_status write_text(const est_json *value, char **out)
 {
     char *text = json_dumps(value, JSON_REAL_PRECISION(6));

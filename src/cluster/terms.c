@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparing terms. */
+ * Compares terms line by line. */
 #include "cluster/terms.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ est_str est_terms_text(const char *text)
     return (est_str){ text, strlen(text) };
 }
 
-/* The part of `text` before the first `end`. */
+/* `text` up to the first `end`. */
 static est_str before(est_str text, char end)
 {
     const char *at = text.size > 0 ? memchr(text.data, end, text.size) : NULL;
@@ -20,7 +20,7 @@ static est_str before(est_str text, char end)
     return (est_str){ text.data, at != NULL ? (size_t)(at - text.data) : text.size };
 }
 
-/* The part of `text` behind its first `n` bytes and the one that ends them. */
+/* `text` after its first `n` bytes and the separator. */
 static est_str behind(est_str text, size_t n)
 {
     size_t skip = n < text.size ? n + 1 : text.size;
@@ -38,7 +38,7 @@ static int shown(est_str text)
     return (int)(text.size < SHOWN_MAX ? text.size : SHOWN_MAX);
 }
 
-/* Both have the same names in the same order, unless they are of different builds or models. */
+/* Names differ only between builds or models. */
 static est_status fail_line(est_str line, const char *whose, est_str other, const char *others)
 {
     est_str name = before(line, '='), value = behind(line, name.size);

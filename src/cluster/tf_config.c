@@ -7,7 +7,7 @@
  *   session_master       where the session of a task runs, instead of its own address; eval_session_master likewise
  *   model_dir, service, environment, rpc_layer
  *
- * A key that is not known is ignored, as TensorFlow does, but with a warning: it is mostly a misspelling. */
+ * A key that is not known is ignored, as TensorFlow does, but with a warning: it is usually misspelt. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static const char *const job_names[] = { "chief", "worker", "ps", "evaluator", "
 
 /* --- misspellings ----------------------------------------------------------------------------------------------- */
 
-/* The known name that `name` was perhaps meant to be: at most one letter in three is wrong. NULL: none, or it is one. */
+/* The known name that `name` probably means: at most one letter in three is wrong. NULL: none, or `name` is known. */
 static const char *nearest(const char *name, const char *const *known, size_t n)
 {
     const char *best       = NULL;
@@ -70,7 +70,7 @@ static void warn_of_keys(const char *what, json_t *object, const char *prefix, c
     }
 }
 
-/* Any name of a job is allowed; one that is almost a name with a meaning is worth a look. */
+/* Any name of a job is allowed; one that is almost a known name gets a warning. */
 static void warn_of_jobs(const char *what, const est_cluster *cluster)
 {
     for (int i = 0; i < est_cluster_jobs(cluster); i++) {
@@ -104,7 +104,7 @@ static int64_t index_of_text(const char *text)
     return strtol(text, NULL, 10);
 }
 
-/* The index; whether it is in range is for the rules to say, who know the cluster. */
+/* The index; est_resolver_make checks its range against the cluster. */
 static void take_index(const est_json *task, est_strbuf *text, est_task_given *given)
 {
     const est_json *value = est_json_get(task, "index");
@@ -143,7 +143,7 @@ static est_status take_model_dir(const char *what, const est_json *root, est_tas
                     what);
 }
 
-/* TensorFlow knows nothing of what is in it, either; a program that does may read it. */
+/* Opaque, as in TensorFlow: only the program reads it. */
 static est_status take_service(const char *what, const est_json *root, est_strbuf *text, est_task_given *given)
 {
     const est_json *service = est_json_get(root, "service");
@@ -157,7 +157,7 @@ static est_status take_service(const char *what, const est_json *root, est_strbu
     return EST_OK;
 }
 
-/* Everything but the cluster. The texts hold what `given` points at. */
+/* All fields but the cluster. The texts own what `given` points at. */
 static est_status take_fields(const char *what, json_t *root, est_strbuf *index, est_strbuf *service,
                               est_task_given *given)
 {
@@ -222,7 +222,7 @@ static est_status resolve(const char *json, const char *what, bool quiet, const 
     est_json   *root;
     est_status  status;
 
-    if (text == NULL || (json == NULL && is_blank(text))) text = "{}"; /* an empty variable is as good as none */
+    if (text == NULL || (json == NULL && is_blank(text))) text = "{}"; /* an empty variable counts as unset */
     if (is_blank(text)) {
         return est_fail(EST_INVALID_ARGUMENT, "%s is empty; write {} for a program on its own", what);
     }

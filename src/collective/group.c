@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/strbuf.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/work.h"
 
 #define JOIN_SECS     600.0

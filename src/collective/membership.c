@@ -17,7 +17,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/membership_internal.h"
 
 #define CONNECT_SECS 7200.0

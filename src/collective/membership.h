@@ -31,7 +31,7 @@
  * gets EST_OK and est_membership_view.over, and so does the next process of a task that was lost before it was
  * informed. Any other process is taken for one of the next job, unless it finds out by `over`.
  *
- * Every wait is in the log and in the status view (cluster/waits.h). Threading: one thread at a time. */
+ * Every wait is in the log and in the status view (cluster/wait_table.h). Threading: one thread at a time. */
 #ifndef EST_COLLECTIVE_MEMBERSHIP_H
 #define EST_COLLECTIVE_MEMBERSHIP_H
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/membership_internal.h"
 
 /* The results of the last operation of a slot. */

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/fingerprint.h"
 #include "cluster/terms.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/membership_internal.h"
 #include "graph/graph.h"
 #include "kernels/copy_on_write.h"

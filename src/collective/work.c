@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 
 #define WAIT_NS_MAX EST_NS_PER_SEC /* of one sleep, so that the log can be written */
 #define LATE_NS     (EST_NS_PER_SEC / 100)

@@ -17,7 +17,7 @@
 
 #include "base/shared_memory.h"
 #include "base/thread.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/algorithm.h"
 
 #define EST_WINDOW       4

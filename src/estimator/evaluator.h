@@ -49,7 +49,7 @@ EST_MUST_CHECK est_status est_evaluator_results_dir(const est_estimator *estimat
 EST_MUST_CHECK est_status est_evaluator_find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX]);
 
 /* Logs that there is no checkpoint in the directory, at once and then at the intervals of other waits
- * (cluster/waits.h). */
+ * (cluster/wait_table.h). */
 void est_evaluator_tell_none(est_evaluator *e);
 
 /* Evaluates unconditionally, and does not export. */

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/signals.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "estimator/estimator.h"
 #include "train/hooks.h"
 

@@ -23,7 +23,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "estimator/done_mark.h"
 #include "estimator/evaluator.h"
 #include "estimator/preflight.h"
@@ -151,7 +151,7 @@ static void name_other(const est_evaluator *e, const char *path, char *out, size
     snprintf(out, size, "; %s has model_dir %s", e->watch.last.task, e->watch.last.folder);
 }
 
-/* There is no checkpoint: says so, at once and as other waits do (cluster/waits.h), and where it looks. */
+/* There is no checkpoint: says so, at once and as other waits do (cluster/wait_table.h), and where it looks. */
 void est_evaluator_tell_none(est_evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;

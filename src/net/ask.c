@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests, ours and theirs. */
+ * Requests, those of this process and those of its peers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void free_slot(est_link *link, est_ask *ask)
     est_ask_slot *slot = &link->slots[i];
 
     slot->ask = NULL;
-    /* The end of the list is n_slots, which grows: a list that is used up ends at the new slots. */
+    /* The list ends at n_slots, so that a list that is used up continues with new slots. */
     slot->next_free = link->free_slot;
     link->free_slot = i;
 }
@@ -54,7 +54,7 @@ static est_ask *find_ask(est_link *link, uint64_t id)
     return ask != NULL && ask->id == id ? ask : NULL;
 }
 
-/* Ends an ask; error is NULL for an answer, which is taken. Nobody reads its parts afterwards. */
+/* Ends an ask, with an answer, which is taken, or with an error. Its parts are not read afterwards. */
 static void finish(est_link *link, est_ask *ask, est_status status, const char *error, est_message *answer)
 {
     bool wake = false;
@@ -110,7 +110,7 @@ void est_asks_expire(est_link *link, int64_t now_ns)
 
 /* --- asking ---------------------------------------------------------------------------------------------------------- */
 
-/* The lock is not held: giving the link back may need it. */
+/* Without the lock: freeing the link may need it. */
 static void free_ask(est_ask *ask)
 {
     est_link   *link   = ask->link;
@@ -189,7 +189,7 @@ est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_p
     return status;
 }
 
-/* Until it has finished, but not longer than `until_ns`. The lock is held. */
+/* Waits until the ask has finished, at most until `until_ns`. The lock is held. */
 static void await_finish(est_link *link, est_ask *ask, int64_t until_ns)
 {
     while (!ask->finished) {
@@ -278,7 +278,7 @@ void est_asks_answered(est_link *link, const est_frame *frame, est_message *mess
         message = NULL;
     }
     pthread_mutex_unlock(&link->lock);
-    est_message_free(message); /* of an ask that nobody waits for any more */
+    est_message_free(message); /* the ask has ended */
     est_asks_call(link);
 }
 

@@ -149,7 +149,7 @@ static est_status write_papers(const papers *p, const char *folder)
 
     for (; n < 3 && status == EST_OK; n++) status = write_file(folder, files[n].name, files[n].text, files[n].mode);
     if (status == EST_OK) return EST_OK;
-    /* One file without the others is of no use, and in the way of the next attempt. The last was not made. */
+    /* Removes the files of a failed attempt, which would stop the next one. The last was not written. */
     for (int i = 0; i < n - 1; i++) {
         char path[4096];
 

@@ -46,7 +46,7 @@ static uint64_t get_u64(const uint8_t *from)
     return get_u32(from) | (uint64_t)get_u32(from + 4) << 32;
 }
 
-/* Where the head begins and where it ends. */
+/* The bounds of the head. */
 static uint64_t head_begin(const est_frame *frame)
 {
     return est_frame_align(8 * (uint64_t)frame->n_parts);
@@ -73,7 +73,7 @@ est_status est_frame_measure(const est_payload *payload, est_frame *frame)
 
         end = size < BYTES_MAX ? est_frame_align(end) + size : BYTES_MAX;
     }
-    if (end >= BYTES_MAX) return est_fail(EST_INVALID_ARGUMENT, "a message is larger than any memory");
+    if (end >= BYTES_MAX) return est_fail(EST_INVALID_ARGUMENT, "a message is larger than 64-bit sizes can express");
     frame->body_size = end;
     return EST_OK;
 }
@@ -128,7 +128,8 @@ est_status est_frame_decode(const uint8_t *in, size_t size, est_frame *out)
     est_frame frame;
 
     if (!est_frame_may_begin(in, size)) {
-        return est_fail(EST_DATA_LOSS, "what came is no frame of estoc (does one side use tls and the other tcp?)");
+        return est_fail(EST_DATA_LOSS,
+                        "received bytes that are not a frame of estoc (does one side use tls and the other tcp?)");
     }
     if (size < EST_FRAME_BYTES) return est_fail(EST_DATA_LOSS, "a frame ends after %zu bytes of its header", size);
     version = get_u16(in + 4);
@@ -180,7 +181,7 @@ est_status est_frame_read_table(const est_frame *frame, uint64_t *table)
 
 /* --- heads of our own frames ----------------------------------------------------------------------------------------- */
 
-/* A name with zeros behind it. */
+/* A name padded with zeros. */
 static void put_text(uint8_t *to, const char *text, size_t max)
 {
     memset(to, 0, max);
@@ -192,7 +193,7 @@ static void put_name(uint8_t *to, const char name[EST_NET_NAME_MAX])
     put_text(to, name, EST_NET_NAME_MAX);
 }
 
-/* Names are shown to people: what is not printable is not a name. */
+/* Names are printed, so they must be printable. */
 static bool get_text(const uint8_t *from, char *text, size_t max)
 {
     size_t size = strnlen((const char *)from, max);
@@ -233,7 +234,7 @@ est_status est_hello_decode(const void *head, size_t size, est_hello *out)
         !get_name(in + 2 * EST_NET_NAME_MAX, hello.wanted) ||
         !get_text(in + 3 * EST_NET_NAME_MAX + 8, hello.self.place, EST_NET_PLACE_MAX) ||
         !get_text(in + 3 * EST_NET_NAME_MAX + 8 + EST_NET_PLACE_MAX, hello.self.folder, EST_NET_FOLDER_MAX)) {
-        return est_fail(EST_DATA_LOSS, "a hello has a name that is none");
+        return est_fail(EST_DATA_LOSS, "a hello has an invalid name");
     }
     hello.self.incarnation = get_u64(in + 3 * EST_NET_NAME_MAX);
     *out                   = hello;

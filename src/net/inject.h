@@ -7,8 +7,8 @@
 #include "net/transport.h"
 
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
-/* Treats the links to `task` so from now on, those that are made later too: a silent one loses all bytes in and out without
- * being closed, a cut one breaks after n more bytes were sent. The last call counts. Any thread but the network's. */
+/* Injects a fault into all present and later links to `task`: a silent link loses all bytes in both directions and
+ * stays open, a cut link breaks after n more bytes were sent. The last call counts. Any thread but the network's. */
 EST_MUST_CHECK est_status est_net_inject(est_net *net, const char *task, est_injection what, uint64_t n);
 #endif
 

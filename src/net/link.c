@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Links: from connection to hello, from there to the last farewell, and whether the peer is alive. */
+ * Links: connecting, hello and admission, liveness, farewell. */
 #include "net/link.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-#define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
-#define LEAVE_NS         EST_NS_PER_SEC        /* for a peer to take some of what is left for it */
+#define HELLO_NS         (10 * EST_NS_PER_SEC) /* for the hello of a peer */
+#define LEAVE_NS         EST_NS_PER_SEC        /* for a peer to read some of the remaining answers */
 #define HELLO_FRAME_MAX  1024
-#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of answers that a peer does not fetch: then we do not read from it */
+#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of unread answers, above which the peer's requests are not read */
 
 est_status est_link_create(est_net *net, const char *address, const char *wanted, est_link **out)
 {
@@ -112,7 +112,7 @@ void est_link_send_text(est_link *link, est_frame_kind kind, uint64_t id, est_st
     uint8_t     head[EST_FAREWELL_MAX];
     est_payload payload = { .head = head, .head_size = est_farewell_encode(status, text, head) };
 
-    /* Without memory for even this the peer would wait in vain: better it learns that the link is of no use. */
+    /* Out of memory for the answer: closes the link, or the peer would wait in vain. */
     if (est_link_send(link, kind, id, 0, payload, NULL) != EST_OK && kind == EST_FRAME_FAILURE) {
         link->close_wanted = true;
         snprintf(link->why, sizeof link->why, "no memory to answer");
@@ -140,14 +140,14 @@ static void set_state(est_link *link, est_link_state state)
     pthread_mutex_unlock(&link->lock);
 }
 
-/* Makes room for another; false: there is nobody to drop. */
+/* Drops a connection to make room for another; false: none can be dropped. */
 static bool drop_unfinished(est_net *net)
 {
     est_unfinished_entry *entry = est_unfinished_victim(&net->unfinished);
 
     if (entry == NULL) return false;
     est_link_lose(EST_CONTAINER_OF(entry, est_link, unfinished), EST_RESOURCE_EXHAUSTED,
-                  "too many connections were not let in yet, and it was the oldest of those from its address");
+                  "too many connections wait for admission, and this was the oldest from its address");
     return true;
 }
 
@@ -156,7 +156,7 @@ est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, boo
     est_link *link;
 
     if ((scarce || net->unfinished.n >= net->unfinished.n_max) && !drop_unfinished(net)) {
-        est_net_warn(net, address, "file descriptors run out (raise the limit: ulimit -n)");
+        est_net_warn(net, address, "out of file descriptors (raise the limit: ulimit -n)");
         return NULL;
     }
     if (est_link_create(net, address, "", &link) != EST_OK) {
@@ -177,7 +177,7 @@ void est_link_opened(est_link *link)
     est_status status = EST_OK;
 
     set_state(link, EST_LINK_HELLO);
-    if (link->accepted) return; /* who was called answers */
+    if (link->accepted) return; /* the accepting side answers */
     est_link_inject(link);
     pthread_mutex_lock(&link->lock);
     status = send_hello(link);
@@ -185,7 +185,7 @@ void est_link_opened(est_link *link)
     if (status != EST_OK) est_link_lose(link, status, "no memory for a hello");
 }
 
-/* Tells the peer why it is not wanted, and closes. */
+/* Tells the peer why it is refused, and closes. */
 static void refuse(est_link *link, est_status status, const char *why)
 {
     char text[EST_WHY_MAX];
@@ -231,7 +231,7 @@ static void let_in(est_link *link, const est_task_id *peer)
     pthread_mutex_unlock(&link->lock);
 }
 
-/* A peer of which only the disk knows whether it is let in. */
+/* A peer whose admission needs a look at the disk. */
 typedef struct judgement {
     uv_work_t     work;
     est_net      *net;
@@ -273,7 +273,7 @@ static void begin_to_judge(est_link *link, const est_task_id *peer)
         return;
     }
     *j            = (judgement){ .net = link->net, .link = est_link_ref(link), .peer = *peer };
-    link->judging = &j->work; /* and it stays unfinished until it is let in: anyone can say a name */
+    link->judging = &j->work; /* and it stays unfinished until it is admitted: anyone can claim a name */
     (void)uv_queue_work(&link->net->loop, &j->work, judge, on_judged); /* fails without a function only */
 }
 
@@ -285,13 +285,13 @@ static void welcome(est_link *link, const est_hello *hello)
     est_admission     admission = EST_ADMITTED;
 
     if (strcmp(hello->self.job, self.job) != 0) {
-        snprintf(why, sizeof why, "%s is of %s%s, this is of %s%s", hello->self.task, job_word(hello->self.job),
+        snprintf(why, sizeof why, "%s belongs to %s%s, this task to %s%s", hello->self.task, job_word(hello->self.job),
                  hello->self.job, job_word(self.job), self.job);
         refuse(link, EST_PERMISSION_DENIED, why);
         return;
     }
     if (hello->wanted[0] != '\0' && strcmp(hello->wanted, self.task) != 0) {
-        snprintf(why, sizeof why, "%s looks for %s, this is %s", hello->self.task, hello->wanted, self.task);
+        snprintf(why, sizeof why, "%s looks for %s, but this is %s", hello->self.task, hello->wanted, self.task);
         refuse(link, EST_FAILED_PRECONDITION, why);
         return;
     }
@@ -320,7 +320,7 @@ static void on_hello_frame(est_link *link, const est_frame *frame, est_message *
     const void *head = est_message_head(message, &size);
 
     if (link->judging != NULL) {
-        status = est_fail(EST_DATA_LOSS, "it sends before it was let in");
+        status = est_fail(EST_DATA_LOSS, "it sent data before it was admitted");
     } else if (frame->kind == EST_FRAME_HELLO) {
         status = est_hello_decode(head, size, &hello);
         if (status == EST_OK) {
@@ -334,7 +334,7 @@ static void on_hello_frame(est_link *link, const est_frame *frame, est_message *
             return;
         }
     } else {
-        status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
+        status = est_fail(EST_DATA_LOSS, "it sent data before its hello");
     }
     est_link_lose(link, status, est_error_message());
 }
@@ -347,12 +347,12 @@ est_status est_link_room(est_link *link, const est_frame *frame, est_message **o
     est_status status = EST_OK;
 
     if (frame->sequence != link->sequence) {
-        status = est_fail(EST_DATA_LOSS, "frame %llu came where %llu was due: one was lost or repeated",
+        status = est_fail(EST_DATA_LOSS, "received frame %llu instead of %llu: one was lost or repeated",
                           (unsigned long long)frame->sequence, (unsigned long long)link->sequence);
     } else if (link->state == EST_LINK_HELLO &&
                (frame->body_size > HELLO_FRAME_MAX || frame->n_parts > 0 ||
                 (frame->kind != EST_FRAME_HELLO && frame->kind != EST_FRAME_FAILURE))) {
-        status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
+        status = est_fail(EST_DATA_LOSS, "it sent data before its hello");
     } else if (frame->body_size > limit) {
         status = est_fail(EST_DATA_LOSS, "a message of %.1f MB was announced; %.1f MB are allowed",
                           (double)frame->body_size / 1e6, (double)limit / 1e6);
@@ -383,7 +383,7 @@ static void check_queue(est_link *link)
     pthread_mutex_lock(&link->lock);
     was_full = link->full;
     full     = link->transport->queued_bytes(link->wire) > (was_full ? QUEUED_BYTES_MAX / 2 : QUEUED_BYTES_MAX);
-    if (link->held && !full) link->heard_ns = est_machine_ns(); /* it may have spoken while we did not listen */
+    if (link->held && !full) link->heard_ns = est_machine_ns(); /* the time while nothing was read is no silence */
     link->full = full;
     pthread_mutex_unlock(&link->lock);
     if (full != link->held) {
@@ -422,7 +422,7 @@ bool est_link_frame(est_link *link, const est_frame *frame, est_message *message
     } else if (frame->kind == EST_FRAME_ANSWER || frame->kind == EST_FRAME_FAILURE) {
         est_asks_answered(link, frame, message);
     } else {
-        est_link_lose(link, EST_DATA_LOSS, "it says hello again");
+        est_link_lose(link, EST_DATA_LOSS, "it sent a second hello");
         est_message_free(message);
     }
     check_queue(link);
@@ -446,7 +446,7 @@ void est_link_broken(est_link *link, est_status status, const char *why)
     char text[EST_WHY_MAX];
 
     if (link->state == EST_LINK_HELLO && !link->accepted && status == EST_UNAVAILABLE) {
-        snprintf(text, sizeof text, "%s before it said who it is (does one side use tls and the other tcp?)", why);
+        snprintf(text, sizeof text, "%s before its hello (does one side use tls and the other tcp?)", why);
         why = text;
     }
     est_link_lose(link, status, why);
@@ -462,8 +462,9 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     if (link->accepted && !link->met) {
         est_unfinished_remove(&net->unfinished, &link->unfinished);
         net->n_strangers++;
-        if (link->judging != NULL) (void)uv_cancel((uv_req_t *)link->judging); /* unless a thread is at it */
-        /* One that went without a word was somebody looking whether the port is open. */
+        if (link->judging != NULL)
+            (void)uv_cancel((uv_req_t *)link->judging); /* unless a thread decides on admission */
+        /* A connection without a hello was probably a port check. */
         if (link->state < EST_LINK_CLOSING && (status != EST_UNAVAILABLE || link->counters.bytes_in > 0)) {
             est_net_warn(net, link->address, why);
         } else if (link->state == EST_LINK_CLOSING) {
@@ -473,7 +474,7 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     pthread_mutex_lock(&link->lock);
     wire       = link->wire;
     link->wire = NULL;
-    if (wire != NULL) link->transport->end(wire); /* before asks end and their parts are used again */
+    if (wire != NULL) link->transport->end(wire); /* before asks end and their parts are reused */
     if (link->state != EST_LINK_CLOSING) {
         link->failure = status;
         snprintf(link->why, sizeof link->why, "%s", why);
@@ -544,7 +545,7 @@ void est_link_look(est_link *link)
     }
 }
 
-/* Whether the peer has taken some of what it is sent since this was last asked. */
+/* Whether the peer has read anything since the last call. */
 static bool takes_bytes(est_link *link)
 {
     uint64_t before = link->taken_bytes;
@@ -564,7 +565,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
     est_status beat = EST_OK;
 
     if (link->state <= EST_LINK_HELLO && now_ns - link->made_ns > HELLO_NS) {
-        est_link_lose(link, EST_UNAVAILABLE, "it did not say who it is within 10 s");
+        est_link_lose(link, EST_UNAVAILABLE, "it sent no hello within 10 s");
         return;
     }
     if (link->state == EST_LINK_CLOSING) {
@@ -579,13 +580,13 @@ void est_link_tick(est_link *link, int64_t now_ns)
     if (link->state == EST_LINK_OPEN && link->held) link->transport->flush(link->wire);
     if (link->state != EST_LINK_OPEN) return;
     pthread_mutex_lock(&link->lock);
-    /* Nothing is read from a peer that is held: that it takes what it was sent is all that shows it is alive. */
+    /* Nothing is read from a held peer, so only its reading shows that it is alive. */
     taken = link->transport->taken_bytes(link->wire);
     if (link->held && taken != link->taken_bytes) link->heard_ns = now_ns;
     link->taken_bytes = taken;
     silent            = now_ns - link->heard_ns > silence_ns;
     quiet             = now_ns - link->sent_ns > silence_ns / 3;
-    /* Without memory for a beat the next tick tries again. */
+    /* Out of memory for a heartbeat: the next tick tries again. */
     if (quiet && !silent) beat = est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL);
     if (beat != EST_OK) link->sent_ns = now_ns - silence_ns / 2;
     est_asks_expire(link, now_ns);
@@ -593,7 +594,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
     est_asks_call(link);
     if (!silent) return;
     snprintf(why, sizeof why,
-             link->held ? "%s took nothing of what it was sent for %g s" : "nothing came from %s for %g s",
+             link->held ? "%s read nothing of what was sent to it for %g s" : "nothing came from %s for %g s",
              est_link_name(link), (double)silence_ns / 1e9);
     est_link_lose(link, EST_UNAVAILABLE, why);
 }
@@ -609,7 +610,7 @@ static pthread_mutex_t *lock_of(const est_link *link)
 {
     est_link *own;
 
-    memcpy(&own, &link, sizeof own); /* to look at a link one must lock it */
+    memcpy(&own, &link, sizeof own); /* the lock is needed to read the state */
     return &own->lock;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What net.c, link.c and ask.c share: the structs of a net and of its links.
+ * Shared by net.c, link.c and ask.c: the structs of a net and of its links.
  *
- * Only the network thread moves a link from one state to the next, and owns the list of links. Other threads leave what
- * they want done in the link, under its lock, and flag it. Locks: a link's before the net's; no callback is called with
+ * Only the network thread moves a link from one state to the next, and owns the list of links. Other threads leave requests
+ * in the link, under its lock, and flag it. Locks: a link's before the net's; no callback is called with
  * either held. Once a link is lost it no longer uses its net, so that links and asks may outlive it. */
 #ifndef EST_NET_LINK_H
 #define EST_NET_LINK_H
@@ -18,10 +18,10 @@
 #define EST_WHY_MAX      512
 
 typedef enum est_link_state {
-    EST_LINK_CONNECTING, /* the transport is not done */
-    EST_LINK_HELLO,      /* the peer has not said who it is */
+    EST_LINK_CONNECTING, /* by the transport */
+    EST_LINK_HELLO,      /* the hello of the peer is missing */
     EST_LINK_OPEN,
-    EST_LINK_CLOSING, /* what was answered is still sent */
+    EST_LINK_CLOSING, /* answers are still being sent */
     EST_LINK_LOST
 } est_link_state;
 
@@ -30,10 +30,10 @@ struct est_ask {
     uint64_t       id;
     int64_t        deadline_ns; /* INT64_MAX: none */
     double         deadline_secs;
-    est_ask_done   done; /* NULL: somebody waits */
+    est_ask_done   done; /* NULL: a thread waits */
     void          *user;
     pthread_cond_t finished_cond;
-    est_ask       *next; /* among those whose `done` is to be called */
+    est_ask       *next; /* in link->to_call */
 
     bool         finished;
     est_status   status;
@@ -42,7 +42,7 @@ struct est_ask {
     char         error[EST_FAREWELL_MAX + EST_NET_NAME_MAX + 8];
 };
 
-/* Asks under way by number: an id is a slot and how often it was used, so that a late answer finds nothing. */
+/* Asks under way by number. An id is a slot and its number of uses, so that a late answer finds nothing. */
 typedef struct est_ask_slot {
     est_ask *ask; /* NULL: free */
     uint32_t uses;
@@ -61,43 +61,43 @@ struct est_link {
     est_net             *net; /* until it is lost */
     const est_transport *transport;
     est_blocks          *blocks;                   /* a reference */
-    bool                 accepted;                 /* the peer called us */
+    bool                 accepted;                 /* the peer connected */
     char                 address[EST_ADDRESS_MAX]; /* of the peer */
     char                 wanted[EST_NET_NAME_MAX]; /* the task that it must be; "": any */
     int64_t              made_ns;
-    pthread_cond_t       changed; /* the state has: for est_net_connect */
+    pthread_cond_t       changed; /* the state; for est_net_connect */
 
-    /* The network thread's. */
+    /* Owned by the network thread. */
     est_link            *next, *previous;
     est_unfinished_entry unfinished;
     bool                 listed, met, held;
-    uv_work_t           *judging;  /* another thread finds out whether the peer is let in; NULL: none does */
-    uint64_t             sequence; /* of the frame that comes next */
+    uv_work_t           *judging;  /* decides in another thread about admission; NULL: not under way */
+    uint64_t             sequence; /* of the next frame */
     int64_t              close_by_ns;
     bool                 half_closed;
 
-    pthread_mutex_t lock; /* guards what follows and what the wire has queued; the network thread reads state and wire
-                             without it, because only it writes them */
-    est_link_state  state;
-    est_wire       *wire;
-    est_task_id     peer; /* fixed once open */
-    bool            flagged, cancelled;
-    bool            full; /* of answers that the peer does not fetch */
-    bool            close_wanted;
-    est_status      failure; /* once closing or lost: why */
-    char            why[EST_WHY_MAX];
-    est_ask_slot   *slots;
-    uint32_t        n_slots, free_slot; /* n_slots: none */
-    est_ask        *to_call;            /* finished asks with a `done` */
-    int64_t         heard_ns, sent_ns;
-    uint64_t        taken_bytes; /* of the wire, at the last tick */
+    pthread_mutex_t
+                   lock; /* guards what follows and the queue of the wire; the network thread, which alone writes state and wire, reads them without it */
+    est_link_state state;
+    est_wire      *wire;
+    est_task_id    peer; /* fixed once open */
+    bool           flagged, cancelled;
+    bool           full; /* of answers that the peer does not read */
+    bool           close_wanted;
+    est_status     failure; /* of a link that is closing or lost */
+    char           why[EST_WHY_MAX];
+    est_ask_slot  *slots;
+    uint32_t       n_slots, free_slot; /* n_slots: none */
+    est_ask       *to_call;            /* finished asks with a `done` */
+    int64_t        heard_ns, sent_ns;
+    uint64_t       taken_bytes; /* of the wire, at the last tick */
 
     est_link_counters counters;
     est_link         *next_flagged; /* guarded by the net's lock */
 };
 
 struct est_net {
-    est_net_options      options; /* texts of it are not used after creation */
+    est_net_options      options; /* its texts are not used after creation */
     const est_transport *transport;
     est_carrier         *carrier;
     est_blocks          *blocks;
@@ -107,12 +107,12 @@ struct est_net {
     est_thread           thread;
     int64_t              silence_ns;
 
-    /* The network thread's. */
+    /* Owned by the network thread. */
     est_link      *links;
-    est_unfinished unfinished;  /* links accepted whose peers were not let in yet */
-    int            n_strangers; /* links that ended before that, since memory was last given back */
-    uv_work_t      trim;        /* gives it back */
-    int64_t        trim_ns;     /* not before then again; INT64_MAX: under way */
+    est_unfinished unfinished;  /* accepted links whose peers wait for admission */
+    int            n_strangers; /* accepted links that ended before admission, since the last trim */
+    uv_work_t      trim;        /* returns free memory to the system */
+    int64_t        trim_ns;     /* earliest time of the next trim; INT64_MAX: under way */
     int64_t        ticked_ns;
     struct {
         char    host[EST_ADDRESS_MAX];
@@ -127,7 +127,7 @@ struct est_net {
     pthread_mutex_t call_lock; /* one est_net_call at a time */
 
     pthread_mutex_t lock;    /* guards what follows */
-    pthread_cond_t  changed; /* a call is done, or cancelled, or nobody connects any more */
+    pthread_cond_t  changed; /* a call is done or cancelled, or the last est_net_connect has ended */
     est_link       *flagged;
     est_status (*call)(est_net *net, void *arg);
     void      *call_arg;
@@ -137,7 +137,7 @@ struct est_net {
     int        n_connecting; /* threads in est_net_connect */
     int        port;
     bool       stopping, cancelled;
-    bool       cancel_due; /* by a callback: links are not lost while one is looked at */
+    bool       cancel_due; /* requested by a callback: links cannot be lost inside one */
     char       cancel_why[EST_WHY_MAX];
 };
 
@@ -150,16 +150,17 @@ void est_net_flag(est_net *net, est_link *link);
 
 EST_MUST_CHECK est_status est_link_create(est_net *net, const char *address, const char *wanted, est_link **out);
 
-/* Into the net's list, with a reference. */
+/* Adds the link to the net's list, which gets a reference. */
 void est_link_add(est_link *link);
 
-/* Ends the wire, fails what waits, tells who wants to know. */
+/* Ends the wire, fails pending asks, calls `lost`. */
 void est_link_lose(est_link *link, est_status status, const char *why);
 
-/* Says farewell and closes once all is sent, or when the peer takes none of it for a second. Asks fail with `status`. */
+/* Sends a farewell and closes when all is sent, or when the peer reads none of it for a second. Asks fail with
+ * `status`. */
 void est_link_leave(est_link *link, est_status status, const char *why);
 
-/* What other threads have left to do; what is due by now. */
+/* Handles requests of other threads; handles timeouts. */
 void est_link_look(est_link *link);
 void est_link_tick(est_link *link, int64_t now_ns);
 
@@ -170,10 +171,10 @@ EST_MUST_CHECK est_status est_link_send(est_link *link, est_frame_kind kind, uin
 /* Sends a failure or a farewell. The lock is held. */
 void est_link_send_text(est_link *link, est_frame_kind kind, uint64_t id, est_status status, const char *text);
 
-/* Who the peer is, for people: its task, or its address while that is not known. */
+/* The peer in texts: its task, or its address before its hello. */
 const char *est_link_name(const est_link *link);
 
-/* Makes the wire do what tests asked for. */
+/* Applies the fault that a test injected. */
 void est_link_inject(est_link *link);
 
 /* --- ask.c ----------------------------------------------------------------------------------------------------------- */
@@ -182,10 +183,10 @@ void est_link_inject(est_link *link);
 void est_asks_fail_all(est_link *link, est_status status, const char *why, bool waited_only);
 void est_asks_expire(est_link *link, int64_t now_ns);
 
-/* Calls what is on link->to_call. Network thread, without the lock. */
+/* Calls `done` of the asks in link->to_call. Network thread, without the lock. */
 void est_asks_call(est_link *link);
 
-/* An answer or a failure has come; a request has. The message is taken. Network thread, without the lock. */
+/* Handle an answer or a failure, and a request. The message is taken. Network thread, without the lock. */
 void est_asks_answered(est_link *link, const est_frame *frame, est_message *message);
 void est_asks_serve(est_link *link, const est_frame *frame, est_message *message);
 

@@ -12,12 +12,12 @@
 #include "base/refcount.h"
 #include "base/thread.h"
 
-#define KEPT_BYTES_MIN ((size_t)256 << 20) /* so much may be kept in any case */
+#define KEPT_BYTES_MIN ((size_t)256 << 20) /* always kept */
 #define CLASS_MIN      512                 /* bytes */
 #define N_CLASSES      160                 /* up to 512 << 40 bytes; larger blocks are not kept */
 #define NOT_KEPT       N_CLASSES
 
-/* Stands before every block. */
+/* The header of a block. */
 typedef struct block {
     _Alignas(EST_ALIGNMENT) struct block *next; /* while it is free */
     size_t bytes;                               /* with this struct */
@@ -76,7 +76,7 @@ void est_blocks_free(est_blocks *blocks)
     est_free(blocks);
 }
 
-/* The class of blocks that hold so many bytes, and their size. */
+/* The class of blocks that hold `size` bytes, and their size. */
 static int class_of(size_t bytes, size_t *size)
 {
     for (int power = 0; power < N_CLASSES / 4; power++) {
@@ -136,7 +136,7 @@ static block *evict(est_blocks *blocks)
     return NULL;
 }
 
-/* What was used last is kept rather than what has waited for its size to come again. */
+/* Keeps recently used blocks rather than those that wait for their size to recur. */
 void est_block_free(est_blocks *blocks, void *memory)
 {
     block *b = memory != NULL ? (block *)memory - 1 : NULL, *old = NULL, *out;

@@ -14,7 +14,7 @@ EST_MUST_CHECK est_status est_blocks_create(est_blocks **out);
 est_blocks               *est_blocks_ref(est_blocks *blocks);
 void                      est_blocks_free(est_blocks *blocks); /* NULL is fine */
 
-/* Memory at a multiple of 64 bytes; NULL when memory is out. Given back with est_block_free. */
+/* Memory at a multiple of 64 bytes, to be freed with est_block_free; NULL: out of memory. */
 void *est_block_alloc(est_blocks *blocks, size_t bytes);
 void  est_block_free(est_blocks *blocks, void *block); /* NULL is fine */
 
@@ -24,7 +24,7 @@ EST_MUST_CHECK est_status est_message_create(est_blocks *blocks, const est_frame
 /* Where the body goes: frame->body_size bytes. */
 void *est_message_body(est_message *message);
 
-/* The body is there: makes its parts known. */
+/* Reads the table of parts after the body has arrived. */
 EST_MUST_CHECK est_status est_message_finish(est_message *message, const est_frame *frame);
 
 #endif

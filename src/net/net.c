@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The network thread, listening, connecting, cancelling. */
+ * The network thread; listening, connecting, cancelling. */
 #include "net/net.h"
 
 #include <stdio.h>
@@ -18,13 +18,13 @@
 #define SILENCE_SECS   10.0
 #define TICK_NS_MIN    (EST_NS_PER_SEC / 200)
 #define TICK_NS_MAX    (EST_NS_PER_SEC / 10)
-#define STOP_NS        (60 * EST_NS_PER_SEC) /* for answers to leave before the end, where peers take them slowly */
+#define STOP_NS        (60 * EST_NS_PER_SEC) /* for answers to slow peers, at the end */
 #define RETRY_NS_MIN   (20 * EST_NS_PER_SEC / 1000)
 #define RETRY_NS_MAX   (200 * EST_NS_PER_SEC / 1000)
 #define LOOK_NS        (EST_NS_PER_SEC / 2)
 #define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)
 #define ADDRESSES_MAX  8
-#define FLOOD_MIN      32 /* connections that were never let in: a flood, which takes memory */
+#define FLOOD_MIN      32 /* connections that were never admitted: a flood, which takes memory */
 #define TRIM_NS        (10 * EST_NS_PER_SEC)
 
 /* --- the network thread ---------------------------------------------------------------------------------------------- */
@@ -124,11 +124,12 @@ static void trim(uv_work_t *work)
 
 static void on_trimmed(uv_work_t *work, int cancelled)
 {
-    (void)cancelled; /* nobody does */
+    (void)cancelled; /* nobody waits */
     EST_CONTAINER_OF(work, est_net, trim)->trim_ns = est_machine_ns() + TRIM_NS;
 }
 
-/* Gives the memory of a flood back when it is over. Tasks that all come at the same time, and are let in, are none. */
+/* Returns the memory of a flood to the system when it is over. Many tasks that connect at once and are admitted are
+ * no flood. */
 static void trim_after_flood(est_net *net, int64_t now_ns)
 {
     if (net->n_strangers < FLOOD_MIN || net->unfinished.n >= FLOOD_MIN || now_ns < net->trim_ns) return;
@@ -145,7 +146,7 @@ static void on_tick(uv_timer_t *tick)
     net->ticked_ns = now;
     for (est_link *link = net->links, *next; link != NULL; link = next) {
         est_link_ref(link);
-        /* When it was us who stood still, what the peers sent meanwhile is still to be read. */
+        /* When this process was suspended, data of the peers is still to be read. */
         if (now - ticked > net->silence_ns / 2) est_link_heard(link, 0);
         est_link_tick(link, now);
         next = link->next;
@@ -164,15 +165,15 @@ static bool is_stopping(est_net *net)
     return stopping;
 }
 
-/* Says farewell to all, waits a little for what was answered, and closes everything. */
+/* Sends farewells, waits a little for answers to be sent, and closes everything. */
 static void stop(est_net *net)
 {
     int64_t by = est_machine_ns() + STOP_NS;
     char    why[EST_WHY_MAX];
 
     net->transport->unlisten(net->carrier);
-    look_at_flagged(net); /* those that were to be closed say why themselves */
-    snprintf(why, sizeof why, "%s ends its network", net->options.self.task);
+    look_at_flagged(net); /* links that are being closed keep their own reason */
+    snprintf(why, sizeof why, "%s closes its network", net->options.self.task);
     for (est_link *link = net->links, *next; link != NULL; link = next) {
         next = link->next;
         est_link_leave(link, EST_CANCELLED, why);
@@ -194,8 +195,8 @@ static void *net_main(void *arg)
     return NULL;
 }
 
-/* Whether a refusal of the first `size` bytes of the address is to be shown: the first of a host within a minute, and no more than
- * EST_REFUSALS_MAX in all. Notes that it was. */
+/* Whether to log a refusal: the first of a host (`size` bytes of the address) in a minute, at most EST_REFUSALS_MAX
+ * in all. Records it. */
 static bool is_refusal_shown(est_net *net, const char *address, size_t size)
 {
     int     oldest = 0;
@@ -220,7 +221,7 @@ void est_net_warn(est_net *net, const char *address, const char *why)
     const char *colon = strrchr(address, ':');
     size_t      size  = colon != NULL ? (size_t)(colon - address) : strlen(address);
 
-    /* Who comes when the net ends has come too late, which is nobody's fault. */
+    /* A connection during shutdown is no news. */
     if (is_stopping(net) || !is_refusal_shown(net, address, size)) {
         est_log_debug("refused a connection from %s: %s", address, why);
         return;
@@ -286,7 +287,7 @@ static void close_loop(est_net *net)
     uv_loop_close(&net->loop);
 }
 
-/* What is larger could not be worked on: only a mistake or malice announces it. */
+/* A larger message could not be processed: only a bug or an attacker announces one. */
 static size_t default_message_max(void)
 {
     return (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
@@ -314,7 +315,7 @@ est_status est_net_create(const est_net_options *options, est_net **out)
     if (status != EST_OK) goto free_blocks;
     status = net->transport->open(net, &net->loop, net->blocks, options->certificates, &net->carrier);
     if (status != EST_OK) goto close_loop;
-    /* The thread compares itself with net->thread, which only is its own when we have the lock back. */
+    /* The thread compares itself with net->thread, which is set only after this call. */
     pthread_mutex_lock(&net->lock);
     status = est_thread_start(&net->thread, "est-net", net_main, net);
     pthread_mutex_unlock(&net->lock);
@@ -338,7 +339,7 @@ free_net:
 void est_net_free(est_net *net)
 {
     if (net == NULL) return;
-    est_net_cancel(net, "the network ends");
+    est_net_cancel(net, "the network is shutting down");
     pthread_mutex_lock(&net->lock);
     while (net->n_connecting > 0) est_cond_wait_ns(&net->changed, &net->lock, EST_NS_PER_SEC);
     net->stopping = true;
@@ -359,7 +360,7 @@ static est_status listen_call(est_net *net, void *arg)
     int port;
 
     if (net->port != 0) {
-        return est_fail(EST_FAILED_PRECONDITION, "the network listens at port %d already", net->port);
+        return est_fail(EST_FAILED_PRECONDITION, "the network already listens at port %d", net->port);
     }
     EST_TRY(net->transport->listen(net->carrier, arg, &port));
     pthread_mutex_lock(&net->lock);
@@ -381,7 +382,7 @@ int est_net_port(const est_net *net)
     est_net *own;
     int      port;
 
-    memcpy(&own, &net, sizeof own); /* to look at it one must lock it */
+    memcpy(&own, &net, sizeof own); /* the lock is needed to read the state */
     pthread_mutex_lock(&own->lock);
     port = own->port;
     pthread_mutex_unlock(&own->lock);
@@ -413,7 +414,7 @@ static est_status connect_call(est_net *net, void *arg)
 static est_status give_up_call(est_net *net, void *arg)
 {
     (void)net;
-    est_link_lose(arg, EST_UNAVAILABLE, "it did not say who it is in time");
+    est_link_lose(arg, EST_UNAVAILABLE, "it sent no hello in time");
     return EST_OK;
 }
 
@@ -428,18 +429,18 @@ static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
     return cancelled;
 }
 
-/* What it takes to connect. */
+/* A call of est_net_connect. */
 typedef struct effort {
     est_net     *net;
     const char  *address, *task;
     double       deadline_secs;
     int64_t      until_ns;
-    est_net_look look; /* NULL: there is nothing else to look at meanwhile */
+    est_net_look look; /* NULL: none */
     void        *user;
-    int64_t      look_ns;          /* when it is time to */
-    est_error    looked;           /* its failure, which ends all */
-    est_error    reason;           /* of the last attempt that got somewhere */
-    char         why[EST_WHY_MAX]; /* what came of the last attempt on all addresses */
+    int64_t      look_ns;          /* time of the next call */
+    est_error    looked;           /* its failure, which ends the call */
+    est_error    reason;           /* of the last attempt with a meaningful result */
+    char         why[EST_WHY_MAX]; /* the result of the last attempt on all addresses */
 } effort;
 
 static void look_around(effort *e)
@@ -452,7 +453,7 @@ static void look_around(effort *e)
     e->look_ns = est_machine_ns() + LOOK_NS;
 }
 
-/* From now on; less when it is time to look before. */
+/* From now on; less when `look` is due earlier. */
 static int64_t wait_ns(const effort *e, int64_t until_ns)
 {
     int64_t left = (e->look != NULL && e->look_ns < until_ns ? e->look_ns : until_ns) - est_machine_ns();
@@ -460,7 +461,7 @@ static int64_t wait_ns(const effort *e, int64_t until_ns)
     return left > 0 ? left : 0;
 }
 
-/* Waits until the link is open or lost, or it is too late. */
+/* Waits until the link is open or lost, or the deadline. */
 static void await_link(effort *e, est_link *link, int64_t until_ns)
 {
     pthread_mutex_lock(&link->lock);
@@ -498,7 +499,7 @@ static est_status try_address(effort *e, const est_socket_address *to, int64_t u
     pthread_mutex_unlock(&a.link->lock);
     if (status != EST_OK) {
         est_link_free(a.link);
-        /* One that had no time to get anywhere says less than those before it. */
+        /* An attempt that was cut short by the deadline says less than earlier ones. */
         if (!reached && e->reason.status != EST_OK) return est_error_raise(&e->reason);
         if (reached) est_error_take(status, &e->reason);
         return reached ? est_error_raise(&e->reason) : status;
@@ -507,7 +508,7 @@ static est_status try_address(effort *e, const est_socket_address *to, int64_t u
     return EST_OK;
 }
 
-/* All addresses of the host, one after the other. Each has its share of the time, or one where nobody answers would have it all. */
+/* Tries all addresses of the host in turn. Each gets a share of the time, so that a dead one does not use it all. */
 static est_status try_host(effort *e, est_link **out)
 {
     est_socket_address to[ADDRESSES_MAX];

@@ -111,7 +111,7 @@ static void remove_after(est_outbox *box, est_sending *before, est_sending *s)
     box->copied_bytes -= s->copied_bytes;
 }
 
-/* `own`: the sending that lies on the stack of est_outbox_send, which is not freed. */
+/* `own`: the sending on the stack of est_outbox_send, which is not freed. */
 static bool flush(est_outbox *box, est_outbox_transmit transmit, void *user, const est_sending *own)
 {
     while (box->first != NULL) {
@@ -139,7 +139,7 @@ static bool flush(est_outbox *box, est_outbox_transmit transmit, void *user, con
     return true;
 }
 
-/* A sending in memory of its own: what is left, copied. */
+/* A heap copy of a sending, with a copy of the remaining bytes. */
 static est_sending *copy_rest(est_outbox *box, const est_sending *s)
 {
     est_sending  from = *s, *copy;
@@ -161,7 +161,7 @@ static est_sending *copy_rest(est_outbox *box, const est_sending *s)
     return copy;
 }
 
-/* A sending in memory of its own, whose parts stay where they are. */
+/* A heap copy of a sending, whose parts are borrowed. */
 static est_sending *copy_front(est_outbox *box, const est_sending *s)
 {
     size_t       list = (size_t)s->n_parts * sizeof(est_part);
@@ -209,7 +209,7 @@ est_status est_outbox_send(est_outbox *box, est_outgoing *out, est_outbox_transm
     if (front != small) est_block_free(box->blocks, front);
     if (kept != NULL) return EST_OK;
     *torn = own.left < EST_FRAME_BYTES + out->frame.body_size;
-    if (own.begun && !*torn) box->sequence--; /* keeps O1: nobody has seen its number */
+    if (own.begun && !*torn) box->sequence--; /* keeps O1: its number was not used */
     return est_no_memory();
 }
 

@@ -16,22 +16,22 @@ typedef struct est_sending est_sending;
 typedef struct est_outbox {
     est_blocks  *blocks; /* borrowed */
     est_sending *first, *last;
-    size_t       copied_bytes; /* in memory of ours, waiting */
-    uint64_t     sequence;     /* of the next frame that is begun */
+    size_t       copied_bytes; /* that wait in copies */
+    uint64_t     sequence;     /* of the next frame */
 } est_outbox;
 
-/* Takes up to what the kernel takes now: how many bytes of iov it took, 0: none now, -1: broken. */
+/* Sends as much of iov as the kernel takes: the number of bytes, 0: none now, -1: the connection is broken. */
 typedef ssize_t (*est_outbox_transmit)(void *user, struct iovec *iov, int n);
 
-/* Sends a frame, after those that wait, or keeps it. EST_RESOURCE_EXHAUSTED: it could not be kept; *torn says that some of
- * it had been sent, so that the connection is of no use any more. false in *sound: transmit said so. */
+/* Sends a frame after those that wait, or keeps it. EST_RESOURCE_EXHAUSTED: no memory to keep it; *torn: some of it
+ * was sent, so that the connection is useless. *sound false: transmit found the connection broken. */
 EST_MUST_CHECK est_status est_outbox_send(est_outbox *box, est_outgoing *out, est_outbox_transmit transmit, void *user,
                                           bool *torn, bool *sound);
 
-/* Sends what waits as far as it goes; false when transmit found the connection broken. */
+/* Sends as much as the kernel takes; false: transmit found the connection broken. */
 bool est_outbox_flush(est_outbox *box, est_outbox_transmit transmit, void *user);
 
-/* Drops the owner's frames that were not begun and copies what is left of one that was. false: no memory for that. */
+/* Drops the owner's frames that were not begun, and copies the rest of one that was. false: out of memory. */
 bool est_outbox_forget(est_outbox *box, const void *owner);
 
 void est_outbox_clear(est_outbox *box);

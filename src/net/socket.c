@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP sockets. */
+ * TCP sockets: parsing and resolving addresses, listening at one or all interfaces, connecting, and the options that all sockets
+ * get. */
 #include "net/socket.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 #define BACKLOG 1024
 
-/* Takes "host:port" apart. */
+/* Splits "host:port". */
 static est_status split(const char *address, char host[256], char port[8])
 {
     const char *colon = strrchr(address, ':');
@@ -37,15 +38,15 @@ static est_status split(const char *address, char host[256], char port[8])
         number = -1; /* IPv6 without brackets: where does the port begin? */
     }
     if (number < 0 || number > 65535 || end - begin > 255) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is no address; expected host:port or [IPv6]:port", address);
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is not an address; expected host:port or [IPv6]:port", address);
     }
     snprintf(host, 256, "%.*s", (int)(end - begin), begin);
     snprintf(port, 8, "%ld", number);
     return EST_OK;
 }
 
-/* Whether to listen at this host only. A name says where others find us: it may be a service's, be translated on the way, or stand
- * for 127.0.1.1 in /etc/hosts. Who means one interface gives its address. */
+/* Whether to listen at this host's interface only. A name only tells others how to connect: it may belong to a
+ * service, be translated on the way, or mean 127.0.1.1 in /etc/hosts. An IP address selects an interface. */
 static bool is_interface(const char *host)
 {
     struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *found;
@@ -110,7 +111,7 @@ static est_status listen_at(const struct addrinfo *a, const char *address, int *
     est_status              status;
 
     if (fd < 0) return est_fail(EST_RESOURCE_EXHAUSTED, "cannot make a socket: %s", strerror(errno));
-    /* A process that was started again takes the port of the one before, whose connections may still be dying. */
+    /* A restarted process takes over the port, though old connections may still be closing. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
     if (a->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int));
     errno = ENOBUFS; /* for the fault point */
@@ -197,7 +198,7 @@ int est_socket_accept(int listener, char from[EST_ADDRESS_MAX])
         snprintf(host, sizeof host, "?");
         snprintf(port, sizeof port, "?");
     }
-    /* A socket that takes both kinds shows IPv4 as a part of IPv6. */
+    /* A dual-stack socket shows IPv4 addresses as IPv6. */
     if (strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.') != NULL) memmove(host, host + 7, strlen(host + 7) + 1);
     snprintf(from, EST_ADDRESS_MAX, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     return fd;

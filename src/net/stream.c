@@ -19,11 +19,11 @@
 #include "net/tls.h"
 
 #define STAGED_BYTES ((size_t)32 << 10)
-#define TURN_BYTES   ((size_t)4 << 20)  /* read from one connection before others get their turn */
+#define TURN_BYTES   ((size_t)4 << 20)  /* read from one connection before other work */
 #define READ_MAX     ((size_t)1 << 30)  /* by one call */
 #define SMALL_BYTES  ((size_t)16 << 10) /* of a frame that may wait for others */
 #define REST_MS      100
-#define ACCEPT_MAX   64 /* connections that are taken before others get their turn */
+#define ACCEPT_MAX   64 /* connections accepted before other work */
 
 struct est_carrier {
     est_net         *net;
@@ -31,7 +31,7 @@ struct est_carrier {
     est_blocks      *blocks;
     est_tls_context *tls; /* NULL: tcp */
     uv_poll_t        listener;
-    uv_timer_t       rest;      /* of the listener, when no connection can be taken */
+    uv_timer_t       rest;      /* of the listener, when no connection can be accepted */
     int              listen_fd; /* -1: none */
 };
 
@@ -39,7 +39,7 @@ typedef enum wire_stage { WIRE_CONNECTING, WIRE_SHAKING, WIRE_OPEN, WIRE_ENDED }
 
 struct est_wire {
     uv_poll_t        poll;
-    uv_idle_t        more; /* runs while decrypted bytes wait, of which the socket knows nothing */
+    uv_idle_t        more; /* runs while decrypted bytes wait, which the socket does not signal */
     int              n_handles;
     est_carrier     *carrier;
     est_link        *link;
@@ -99,7 +99,7 @@ static ssize_t transmit_raw(est_wire *wire, struct iovec *iov, int n)
     return sent;
 }
 
-/* Sends what is encrypted: true when all of it went. */
+/* Sends the ciphertext; true: all of it. */
 static bool send_encrypted(est_wire *wire)
 {
     struct iovec iov;
@@ -125,7 +125,7 @@ static ssize_t transmit(void *user, struct iovec *iov, int n)
     if (!send_encrypted(wire)) return wire->broken != 0 ? -1 : 0;
     taken = est_tls_encrypt(wire->tls, iov, n);
     if (taken < 0) wire->broken = EPROTO;
-    if (taken > 0) (void)send_encrypted(wire); /* what stays is sent first next time */
+    if (taken > 0) (void)send_encrypted(wire); /* the rest is sent first next time */
     return wire->broken != 0 ? -1 : taken;
 }
 
@@ -158,7 +158,7 @@ static est_status stream_send(est_wire *wire, est_outgoing *out, bool *wake)
 static void stream_forget(est_wire *wire, const void *owner, bool *wake)
 {
     if (est_outbox_forget(&wire->outbox, owner)) return;
-    est_outbox_clear(&wire->outbox); /* so that nobody reads memory that is gone */
+    est_outbox_clear(&wire->outbox); /* its parts may be freed now */
     wire->broken = ENOMEM;
     *wake        = true;
 }
@@ -181,7 +181,7 @@ static void stream_inject(est_wire *wire, est_injection what, uint64_t n)
 
 /* --- in the network thread ------------------------------------------------------------------------------------------- */
 
-/* Watches the socket for what matters now. */
+/* Watches the socket for the events that matter now. */
 static void watch(est_wire *wire)
 {
     int  events = wire->held || wire->stage == WIRE_CONNECTING ? 0 : UV_READABLE;
@@ -271,7 +271,7 @@ static ssize_t read_some(est_wire *wire, void *to, size_t size)
     return -1;
 }
 
-/* A header has come, or what is none: finds room for the body. */
+/* Reads a header, or refuses what is none, and gets memory for the body. */
 static bool begin_frame(est_wire *wire, const uint8_t *header, size_t size)
 {
     est_status status = est_frame_decode(header, size, &wire->frame);
@@ -295,7 +295,7 @@ static bool end_frame(est_wire *wire)
     return est_link_frame(wire->link, &wire->frame, message);
 }
 
-/* Takes apart what is staged; false when the wire has been ended. */
+/* Reads the staged frames; false: the wire has been ended. */
 static bool unstage_frames(est_wire *wire)
 {
     size_t at = 0;
@@ -306,7 +306,7 @@ static bool unstage_frames(est_wire *wire)
 
             if (wire->held) break; /* until on_more */
 
-            /* What is no frame need not be one's length to be refused: an alert of TLS is shorter. */
+            /* Bytes that cannot start a frame are refused early: an alert of TLS is shorter than a header. */
             if (left < EST_FRAME_BYTES && est_frame_may_begin(wire->staged + at, left)) break;
             if (!begin_frame(wire, wire->staged + at, left)) return false;
             at += EST_FRAME_BYTES;
@@ -412,7 +412,7 @@ static void open_wire(est_wire *wire)
     est_link_opened(wire->link);
 }
 
-/* true: hands are shaken. */
+/* true: the handshake is complete. */
 static bool shake_hands(est_wire *wire)
 {
     est_tls_result result;
@@ -593,7 +593,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
     if (fd >= 0) return; /* the rest is reported again */
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    /* The connection stays where it is and would be reported again and again. */
+    /* The connection stays in the queue and would be reported again and again. */
     est_net_warn(carrier->net, "the listener:", strerror(errno));
     uv_poll_stop(poll);
     uv_timer_start(&carrier->rest, on_rested, REST_MS, 0);
@@ -617,9 +617,9 @@ static void warn_of_tcp(const char *address)
     warned = true;
     pthread_mutex_unlock(&lock);
     if (again) return;
-    est_log_warn("tcp: connections are neither encrypted nor authenticated; whoever reaches %s can read and change the "
-                 "job: choose tls, or use tcp on closed networks only",
-                 address);
+    est_log_warn(
+        "tcp: connections are neither encrypted nor authenticated; anyone who reaches %s can read and change the job: choose tls, or use tcp on closed networks only",
+        address);
 }
 
 static est_status stream_listen(est_carrier *carrier, const char *address, int *port)

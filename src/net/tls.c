@@ -89,7 +89,7 @@ static const char *openssl_reason(void)
     return text != NULL ? text : "unknown reason";
 }
 
-/* Why a file could not be used. Of one that cannot be read OpenSSL says only that the system refused it. */
+/* Why a file could not be used. For an unreadable one OpenSSL gives only a system error. */
 static const char *file_reason(const char *path)
 {
     const char *text = openssl_reason();
@@ -115,8 +115,8 @@ static est_status check_own(SSL_CTX *ctx, const char *folder)
     return status;
 }
 
-/* As ssh: a key of ours that our group can read, or one that everybody can, is no secret. A key of another owner that is lent to a
- * group, as Kubernetes does, is. */
+/* As ssh: our own key must not be readable by our group, nor any key by everybody. A key of another owner may be
+ * shared with a group, as Kubernetes does. */
 static void warn_of_open_key(const char *path)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards warned */
@@ -131,7 +131,7 @@ static void warn_of_open_key(const char *path)
     warned = true;
     pthread_mutex_unlock(&lock);
     if (again) return;
-    est_log_warn("%s can be read by others (mode %04o): whoever has it can take part in the job; chmod 600 it", path,
+    est_log_warn("%s can be read by others (mode %04o): anyone who has it can join the job; chmod 600 it", path,
                  (unsigned)info.st_mode & 07777);
 }
 
@@ -264,13 +264,13 @@ void est_tls_free(est_tls *tls)
     est_free(tls);
 }
 
-/* What to look at when a certificate is of another authority. */
+/* Advice for a certificate of another authority. */
 static const char *hint(bool is_other_authority)
 {
     return is_other_authority ? " (made by another `estoc certificates`? All tasks need the same folder)" : "";
 }
 
-/* Puts into words what OpenSSL found wrong. */
+/* Describes an error of OpenSSL. */
 static est_tls_result broken(est_tls *tls, const char *doing)
 {
     unsigned long error  = ERR_peek_error();
@@ -286,7 +286,7 @@ static est_tls_result broken(est_tls *tls, const char *doing)
                  hint(verify == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
                       verify == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY));
     } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
-        snprintf(tls->why, sizeof tls->why, "it shows no certificate");
+        snprintf(tls->why, sizeof tls->why, "it presented no certificate");
     } else if (error != 0 && reason >= ALERT_REASONS) {
         snprintf(tls->why, sizeof tls->why, "it refuses our certificate: %s%s", text,
                  hint(reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA));
@@ -337,7 +337,7 @@ static bool encrypt(est_tls *tls, const void *bytes, size_t size)
 {
     size_t written = 0;
 
-    /* Nothing but memory stands behind the session, so a write is whole or fails for good. */
+    /* The session writes to memory, so a write is complete or fails for good. */
     return size == 0 || (SSL_write_ex(tls->ssl, bytes, size, &written) == 1 && written == size);
 }
 

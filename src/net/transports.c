@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transports that there are. */
+ * The list of transports. */
 #include <string.h>
 
 #include "base/strbuf.h"

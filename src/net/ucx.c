@@ -24,10 +24,10 @@
 #include "net/ucx_wire.h"
 
 #define FRONT_MAX    1024                 /* bytes before the parts that go as a message's header */
-#define LARGE_BYTES  "256k"               /* from here on parts are fetched by who receives them */
+#define LARGE_BYTES  "256k"               /* from here on the receiver fetches parts */
 #define CLOSE_NS     (5 * EST_NS_PER_SEC) /* for UCX to be done with what was closed */
-#define PROGRESS_MAX 64                   /* calls before what came is seen to */
-#define TURNS_MAX    16                   /* before the loop looks at other things */
+#define PROGRESS_MAX 64                   /* calls before arrivals are handled */
+#define TURNS_MAX    16                   /* before other work of the loop */
 
 /* --- wires come ------------------------------------------------------------------------------------------------------ */
 
@@ -194,7 +194,7 @@ static est_wire *next_ready(est_carrier *carrier)
 
 /* --- the loop -------------------------------------------------------------------------------------------------------- */
 
-/* Sees to all that happened; false: nothing did. */
+/* Handles all events; false: there were none. */
 static bool see_to_all(est_carrier *carrier)
 {
     connection *c;
@@ -212,7 +212,7 @@ static bool see_to_all(est_carrier *carrier)
     return any;
 }
 
-/* Lets UCX work: true when something moved. */
+/* Lets UCX make progress; true: it did. */
 static bool progress(est_carrier *carrier)
 {
     int n = 0;
@@ -275,7 +275,7 @@ static void keep_to_ipv4(const char *address, struct sockaddr_storage *own, sock
     *size = sizeof four;
 }
 
-/* A socket of ours finds out whether the address may be listened at, and says why not. */
+/* A plain socket tests whether the address can be listened at, for a better error. */
 static est_status ucx_listen(est_carrier *carrier, const char *address, int *port)
 {
     struct sockaddr_storage own;
@@ -373,7 +373,7 @@ static est_status open_worker(est_carrier *carrier, int *fd)
     return EST_OK;
 }
 
-/* The loop may end without ours: nothing there waits for them. */
+/* Our handles do not keep the loop alive. */
 static est_status open_handles(est_carrier *carrier, int fd)
 {
     if (EST_FAULT_POINT("net.ucx.poll") || uv_poll_init(carrier->loop, &carrier->poll, fd) != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The functions of UCX that we use, found when the transport is first chosen: UCX takes over signals and memory calls of a
- * process as soon as it is loaded, which nobody wants who does not use it. Only in builds with EST_UCX. Any thread. */
+ * process as soon as it is loaded, which must not happen to programs that do not use it. Only in builds with EST_UCX. Any thread. */
 #ifndef EST_NET_UCX_LIBRARY_H
 #define EST_NET_UCX_LIBRARY_H
 
@@ -42,7 +42,7 @@ typedef struct est_ucx_library {
 } est_ucx_library;
 #undef EST_UCX_POINTER
 
-/* Loads it once; it stays. EST_UNIMPLEMENTED: it is not installed, with what to install. */
+/* Loads the library, once. EST_UNIMPLEMENTED: it is not installed; the error says what to install. */
 EST_MUST_CHECK est_status est_ucx_load(const est_ucx_library **out);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/thread.h"
 
-#define TAKE_NS EST_NS_PER_SEC /* for a peer to take what its sender wants back */
+#define TAKE_NS EST_NS_PER_SEC /* for a peer to fetch parts that the sender wants back */
 
 /* --- under the carrier's lock ---------------------------------------------------------------------------------------- */
 
@@ -230,7 +230,7 @@ static void post(est_wire *wire, sending *s, ucp_dt_iov_t *iov, size_t n, uint8_
     if (UCS_PTR_IS_ERR(request)) est_ucx_break(wire, UCS_PTR_STATUS(request));
 }
 
-/* true: tests want this frame to go nowhere. */
+/* true: a test injected the loss of this frame. */
 static bool is_injected(est_wire *wire, uint64_t bytes)
 {
     if (wire->injection == EST_INJECT_SILENCE) return true;
@@ -284,7 +284,7 @@ est_status est_ucx_send(est_wire *wire, est_outgoing *out, bool *wake)
     return EST_OK;
 }
 
-/* UCX cannot be told to read from elsewhere; so this waits, and breaks with a peer that does not take what it was sent. */
+/* UCX cannot switch to a copy; so this waits, and breaks the link to a peer that does not fetch the data. */
 void est_ucx_forget(est_wire *wire, const void *owner, bool *wake)
 {
     est_carrier *carrier = wire->carrier;
@@ -388,7 +388,7 @@ static void break_link(est_wire *wire, ucs_status_t why)
                     wire->carrier->ucx->ucs_status_string(why));
 }
 
-/* Begins to fetch what the peer has kept. */
+/* Starts to fetch the data that the peer kept. */
 static void fetch(est_wire *wire, arrival *a, uint8_t *to)
 {
     est_carrier        *carrier = wire->carrier;
@@ -408,7 +408,7 @@ static void fetch(est_wire *wire, arrival *a, uint8_t *to)
     pthread_mutex_unlock(&carrier->lock);
 }
 
-/* What is wrong with a frame that came; EST_OK: nothing. */
+/* Checks a received frame. */
 static est_status check(const arrival *a)
 {
     est_frame frame;
@@ -416,12 +416,12 @@ static est_status check(const arrival *a)
     EST_TRY(est_frame_decode((const uint8_t *)(a + 1), a->front_bytes, &frame));
     if (a->front_bytes - EST_FRAME_BYTES > frame.body_size ||
         frame.body_size - (a->front_bytes - EST_FRAME_BYTES) != a->size) {
-        return est_fail(EST_DATA_LOSS, "a frame came that is not as long as it says");
+        return est_fail(EST_DATA_LOSS, "a frame does not have the length that its header gives");
     }
     return EST_OK;
 }
 
-/* Makes a message of the arrival that is next. */
+/* Makes a message of the next arrival. */
 static void take(est_wire *wire, arrival *a)
 {
     est_status status = check(a);
@@ -452,7 +452,7 @@ static void take(est_wire *wire, arrival *a)
     }
 }
 
-/* The arrival whose turn it is. */
+/* The next arrival in order. */
 static arrival *take_next(est_wire *wire)
 {
     arrival *before = NULL, *a;
@@ -471,7 +471,7 @@ static arrival *take_next(est_wire *wire)
     return a;
 }
 
-/* Hands over all whose turn has come; false: the wire has been ended. */
+/* Delivers all arrivals that are next in order; false: the wire has been ended. */
 static bool deliver(est_wire *wire)
 {
     while (!wire->ended && !wire->held) {
@@ -498,7 +498,7 @@ static bool deliver(est_wire *wire)
     return !wire->ended;
 }
 
-/* Sees to what happened to a wire. What came before it broke is still handed over. */
+/* Handles the events of a wire. Frames that came before it broke are still delivered. */
 void est_ucx_see_to(est_wire *wire)
 {
     est_carrier *carrier = wire->carrier;

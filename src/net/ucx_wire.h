@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ucx.c and ucx_wire.c share: the structs of a carrier and of its wires.
+ * Shared by ucx.c and ucx_wire.c: the structs of a carrier and of its wires.
  *
  * Any thread calls UCX, under the carrier's lock, which comes after links' locks: a small frame leaves from the thread that
- * sends it. Callbacks of UCX run under that lock, within ucp_worker_progress, and only note what happened; the network thread
- * sees to it afterwards, without the lock, before the loop goes to sleep. Whoever leaves UCX something to do wakes it.
+ * sends it. Callbacks of UCX run under that lock, within ucp_worker_progress, and only record events; the network thread handles
+ * them afterwards, without the lock, before the loop goes to sleep. A thread that leaves work to UCX wakes it.
  *
  *   U1  Memory of an owner is not read any more when `forget` or `end` returns: its requests are completed then. */
 #ifndef EST_NET_UCX_WIRE_H
@@ -34,7 +34,7 @@ struct est_carrier {
     pthread_mutex_t lock; /* guards what follows, all calls of UCX, and what wires say is the carrier's */
     ucp_worker_h    worker;
     est_wire       *wires; /* ended ones too, until UCX is done with them */
-    est_wire       *ready; /* those that something happened to */
+    est_wire       *ready; /* with events to handle */
     connection     *first_connection, *last_connection;
 };
 
@@ -92,7 +92,7 @@ struct connection {
 
 /* --- under the carrier's lock ---------------------------------------------------------------------------------------- */
 
-/* Something happened to the wire. */
+/* Notes an event of the wire. */
 void est_ucx_make_ready(est_wire *wire);
 void est_ucx_break(est_wire *wire, ucs_status_t why);
 
@@ -103,7 +103,7 @@ ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes,
 
 /* --- in the network thread ------------------------------------------------------------------------------------------- */
 
-/* Sees to what happened to a wire. What came before it broke is still handed over. */
+/* Handles the events of a wire. Frames that came before it broke are still delivered. */
 void est_ucx_see_to(est_wire *wire);
 
 /* Frees ended wires that UCX has done with. */

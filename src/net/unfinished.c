@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections whose peers were not let in yet: a queue for each source. */
+ * Connections whose peers wait for admission: one queue per source. */
 #include "net/unfinished.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments as bytes, and the parts that a task makes of them. The bytes are a protobuf message of our own: 1 the GraphDef, 2 what
- * is fed, 3 what is fetched, 4 what is run, as "name:output", 5 whether it writes. */
+ * Segments as bytes, and as a host keeps them. The bytes are a private protobuf message: 1 the GraphDef, 2 feeds, 3 fetches,
+ * 4 targets, as "name:output", 5 whether it writes. */
 #include "runtime/host.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 enum { GRAPH = 1, FED, FETCHED, RUN, WRITES };
 
-typedef struct part {
+typedef struct hosted {
     uint64_t   print; /* of its bytes */
     size_t     size;
     est_graph *graph;
@@ -27,12 +27,12 @@ typedef struct part {
     est_node  *nodes; /* of io, all three lists */
     est_plan  *plan;
     bool       writes;
-} part;
+} hosted;
 
 struct est_host {
     est_store *store;
     est_pool  *pool;
-    part      *parts;
+    hosted    *segments;
     int        n, max;
 };
 
@@ -78,8 +78,8 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
 
 /* --- reading them ---------------------------------------------------------------------------------------------------- */
 
-/* "name:output" as a node of the graph; what is only run may have no outputs, and is then called "name:0". */
-static est_status find_node(const part *p, const est_map *names, est_str text, bool is_run, est_node *out)
+/* "name:output" as a node of the graph; a target without outputs is called "name:0". */
+static est_status find_node(const hosted *p, const est_map *names, est_str text, bool is_run, est_node *out)
 {
     const char         *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
     const est_node_def *def   = colon != NULL ? est_map_get_bytes(names, text.data, (size_t)(colon - text.data)) : NULL;
@@ -120,7 +120,7 @@ static counts count_nodes(est_str bytes)
     return n;
 }
 
-static est_status read_nodes(part *p, est_str bytes, const est_map *names)
+static est_status read_nodes(hosted *p, est_str bytes, const est_map *names)
 {
     est_wire_reader r;
     est_wire_field  field;
@@ -144,7 +144,7 @@ static est_status read_nodes(part *p, est_str bytes, const est_map *names)
     return status == EST_OK ? est_wire_finish(&r) : status;
 }
 
-static est_status read_graph(part *p, est_str bytes)
+static est_status read_graph(hosted *p, est_str bytes)
 {
     est_arena      *arena = est_arena_create();
     est_wire_reader r;
@@ -164,7 +164,7 @@ static est_status read_graph(part *p, est_str bytes)
     return status;
 }
 
-static est_status read_part(part *p, est_str bytes)
+static est_status read_hosted(hosted *p, est_str bytes)
 {
     est_map    names = { 0 };
     est_status status;
@@ -197,7 +197,7 @@ est_status est_host_create(int threads, est_host **out)
     return EST_OK;
 }
 
-static void clear_part(part *p)
+static void clear_hosted(hosted *p)
 {
     est_plan_free(p->plan);
     est_graph_free(p->graph);
@@ -207,8 +207,8 @@ static void clear_part(part *p)
 void est_host_free(est_host *host)
 {
     if (host == NULL) return;
-    for (int i = 0; i < host->n; i++) clear_part(&host->parts[i]);
-    est_free(host->parts);
+    for (int i = 0; i < host->n; i++) clear_hosted(&host->segments[i]);
+    est_free(host->segments);
     est_store_free(host->store);
     est_pool_free(host->pool);
     est_free(host);
@@ -224,16 +224,16 @@ est_pool *est_host_pool(est_host *host)
     return host->pool;
 }
 
-static est_status reserve(est_host *host)
+static est_status host_reserve(est_host *host)
 {
-    int   max = host->max == 0 ? 16 : 2 * host->max;
-    part *more;
+    int     max = host->max == 0 ? 16 : 2 * host->max;
+    hosted *more;
 
     if (host->n < host->max) return EST_OK;
-    more = est_realloc(host->parts, sizeof *more * (size_t)max);
+    more = est_realloc(host->segments, sizeof *more * (size_t)max);
     if (more == NULL) return est_no_memory();
-    host->parts = more;
-    host->max   = max;
+    host->segments = more;
+    host->max      = max;
     return EST_OK;
 }
 
@@ -241,54 +241,54 @@ est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *o
 {
     uint64_t         print   = est_fingerprint64(bytes, size);
     est_plan_options options = { .device = &est_device_cpu, .pool = host->pool, .passes = true };
-    part             p       = { .print = print, .size = size };
+    hosted           p       = { .print = print, .size = size };
     est_status       status;
 
     for (int i = 0; i < host->n; i++) {
-        if (host->parts[i].print != print || host->parts[i].size != size) continue;
+        if (host->segments[i].print != print || host->segments[i].size != size) continue;
         *out = i;
         return EST_OK;
     }
-    EST_TRY(reserve(host));
-    status = read_part(&p, (est_str){ bytes, size });
+    EST_TRY(host_reserve(host));
+    status = read_hosted(&p, (est_str){ bytes, size });
     if (status == EST_OK) status = est_plan_create(p.graph, &p.io, host->store, &options, &p.plan);
     if (status != EST_OK) {
-        clear_part(&p);
+        clear_hosted(&p);
         return status;
     }
-    host->parts[host->n] = p;
-    *out                 = host->n++;
+    host->segments[host->n] = p;
+    *out                    = host->n++;
     return EST_OK;
 }
 
-int est_host_parts(const est_host *host)
+int est_host_segments(const est_host *host)
 {
     return host->n;
 }
 
 int est_host_inputs(const est_host *host, int at)
 {
-    return host->parts[at].io.n_feeds;
+    return host->segments[at].io.n_feeds;
 }
 
 int est_host_outputs(const est_host *host, int at)
 {
-    return host->parts[at].io.n_fetches;
+    return host->segments[at].io.n_fetches;
 }
 
 const est_graph *est_host_graph(const est_host *host, int at)
 {
-    return host->parts[at].graph;
+    return host->segments[at].graph;
 }
 
 est_node est_host_input(const est_host *host, int at, int i)
 {
-    return host->parts[at].io.feeds[i];
+    return host->segments[at].io.feeds[i];
 }
 
 bool est_host_writes(const est_host *host, int at)
 {
-    return host->parts[at].writes;
+    return host->segments[at].writes;
 }
 
 /* The variable that a node changes by its input i; NULL: none. */
@@ -300,7 +300,7 @@ static const char *changed_by(const est_graph *graph, const est_node_def *def, i
     return est_node_string(handle, "shared_name");
 }
 
-static bool changes(const est_graph *graph, const char *variable, bool by_filling)
+static bool graph_changes(const est_graph *graph, const char *variable, bool by_filling)
 {
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         const est_node_def *def = est_graph_node(graph, id);
@@ -317,12 +317,12 @@ static bool changes(const est_graph *graph, const char *variable, bool by_fillin
 
 bool est_host_counts(const est_host *host, int at, const char *variable)
 {
-    return changes(host->parts[at].graph, variable, false);
+    return graph_changes(host->segments[at].graph, variable, false);
 }
 
 bool est_host_share(const est_host *host, int a, int b)
 {
-    const est_graph *graph = host->parts[a].graph;
+    const est_graph *graph = host->segments[a].graph;
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         const est_node_def *def = est_graph_node(graph, id);
@@ -330,7 +330,7 @@ bool est_host_share(const est_host *host, int a, int b)
         for (int32_t i = 0; i < def->n_in; i++) {
             const char *changed = changed_by(graph, def, i);
 
-            if (changed != NULL && changes(host->parts[b].graph, changed, true)) return true;
+            if (changed != NULL && graph_changes(host->segments[b].graph, changed, true)) return true;
         }
     }
     return false;
@@ -338,10 +338,10 @@ bool est_host_share(const est_host *host, int a, int b)
 
 est_status est_host_run(est_host *host, int at, uint64_t run_seed, const est_tensor *const *inputs)
 {
-    return est_plan_run(host->parts[at].plan, inputs, run_seed);
+    return est_plan_run(host->segments[at].plan, inputs, run_seed);
 }
 
 const est_view *est_host_output(const est_host *host, int at, int i)
 {
-    return est_plan_fetch(host->parts[at].plan, i);
+    return est_plan_fetch(host->segments[at].plan, i);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A task's side of runtime/remote.h: the variables it has for others, and the segments that they entered.
+ * A task's side of runtime/remote.h: variables for other tasks, and the segments that those have entered.
  *
- * A segment travels as bytes (est_segment_encode): a GraphDef and the names of what is fed, fetched and run. Equal segments, as
- * the workers of one job enter them, are one part with one plan.
+ * A segment travels as bytes (est_segment_encode): a GraphDef and the names of its feeds, fetches and targets. Equal segments, as
+ * the workers of one job enter them, are one hosted segment with one plan.
  *
  * Threading: one thread at a time. */
 #ifndef EST_RUNTIME_HOST_H
@@ -25,23 +25,23 @@ est_pool  *est_host_pool(est_host *host);
 /* Appends a segment as bytes. */
 EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
 
-/* Makes a part of the bytes of a segment, or finds the one made of the same bytes; its number, from 0 up. A graph that cannot be
- * read, or variables that do not fit those that are there, are errors that leave all as it was. */
-EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *part);
+/* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph that cannot be
+ * read, or that does not fit existing variables, is an error that changes nothing. */
+EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);
 
-/* What a part takes and gives. */
-int              est_host_parts(const est_host *host);
-int              est_host_inputs(const est_host *host, int part);
-int              est_host_outputs(const est_host *host, int part);
-const est_graph *est_host_graph(const est_host *host, int part);        /* borrowed */
-est_node         est_host_input(const est_host *host, int part, int i); /* a Placeholder of it */
-bool             est_host_writes(const est_host *host, int part);
-bool             est_host_counts(const est_host *host, int part,
-                                 const char *variable);              /* whether it moves that one on from its value */
+/* The segments: inputs, outputs, effects. */
+int              est_host_segments(const est_host *host);
+int              est_host_inputs(const est_host *host, int segment);
+int              est_host_outputs(const est_host *host, int segment);
+const est_graph *est_host_graph(const est_host *host, int segment);        /* borrowed */
+est_node         est_host_input(const est_host *host, int segment, int i); /* a Placeholder of its graph */
+bool             est_host_writes(const est_host *host, int segment);
+bool             est_host_counts(const est_host *host, int segment,
+                                 const char *variable); /* whether it updates the variable from its value */
 bool             est_host_share(const est_host *host, int a, int b); /* whether both change one variable */
 
-/* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
-EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);
-const est_view           *est_host_output(const est_host *host, int part, int i);
+/* Runs a segment. Outputs (est_host_output), which may be variables, are not copied: valid until the next run of any segment. */
+EST_MUST_CHECK est_status est_host_run(est_host *host, int segment, uint64_t run_seed, const est_tensor *const *inputs);
+const est_view           *est_host_output(const est_host *host, int segment, int i);
 
 #endif

@@ -147,7 +147,7 @@ static est_status partition_graph(est_plan *plan, est_store *store, est_remote *
     if (plan->bindings == NULL) return est_no_memory();
     for (int i = 0; i < plan->n_segments; i++) {
         plan->bindings[i].ops = remote->ops;
-        EST_TRY(remote->ops->enter(remote, &plan->segments[i], &plan->bindings[i].call));
+        EST_TRY(remote->ops->enter(remote, &plan->segments[i], &plan->bindings[i].segment));
     }
     return EST_OK;
 }
@@ -166,8 +166,8 @@ static void bind_ends(est_plan *plan)
 static void leave_tasks(est_plan *plan)
 {
     for (int i = 0; i < plan->n_segments; i++) {
-        if (plan->bindings != NULL && plan->bindings[i].call != NULL) {
-            plan->bindings[i].ops->leave(plan->bindings[i].call);
+        if (plan->bindings != NULL && plan->bindings[i].segment != NULL) {
+            plan->bindings[i].ops->leave(plan->bindings[i].segment);
         }
         est_graph_free(plan->segments[i].graph);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session asks of other tasks: the contract that cluster/ keeps with sockets and tests keep with memory.
+ * The other tasks that a session uses: a contract that cluster/ implements with sockets and tests implement in memory.
  *
- * A step is cut (runtime/partition.c) into what runs here and segments, parts that other tasks run. A segment is a graph of
- * its own: it is entered at its task once, and then started with inputs and finished with outputs in every run. Tasks are
- * numbers from 0 up; variables that are elsewhere have no memory here (est_var.elsewhere).
+ * runtime/partition.c cuts a step into what runs here and segments, which other tasks run. A segment has a graph of its own. It is
+ * entered at its task once, then started with inputs and finished with outputs in every run. Tasks are numbers from 0 up;
+ * variables at other tasks have no memory here (est_var.elsewhere).
  *
- * Failures: EST_UNAVAILABLE and EST_ABORTED mean that the task went away or was started anew; a session made anew may do
- * better (train/loop.h). Threading: one thread at a time. */
+ * Failures: EST_UNAVAILABLE and EST_ABORTED mean that the task was lost or restarted; a new session may succeed (train/loop.h).
+ * Threading: one thread at a time. */
 #ifndef EST_RUNTIME_REMOTE_H
 #define EST_RUNTIME_REMOTE_H
 
@@ -16,10 +16,10 @@
 #include "runtime/pass.h"
 #include "runtime/store_files.h"
 
-typedef struct est_remote      est_remote;
-typedef struct est_remote_call est_remote_call; /* a segment that was entered at its task */
+typedef struct est_remote         est_remote;
+typedef struct est_remote_segment est_remote_segment; /* a segment after it was entered at its task */
 
-/* A part of a step that another task runs. */
+/* The part of a step that another task runs. */
 typedef struct est_segment {
     int        task;
     int        phase;   /* which exchange of messages with that task, from 1 up */
@@ -32,14 +32,13 @@ typedef struct est_segment {
     est_io     io; /* of that graph */
 } est_segment;
 
-/* What a task has of a variable that is elsewhere: all of it, or a shard, and what that is called in a checkpoint. */
+/* A variable at another task, or a shard of it, with its key in a checkpoint. */
 typedef struct est_remote_entry {
     int             task;
     est_store_entry entry;
 } est_remote_entry;
 
-/* A checkpoint that the other tasks write their variables to or read them from, each its own, in a file system that all of
- * them see. */
+/* A checkpoint of which each task writes or reads the part with its variables, in a file system that all tasks share. */
 typedef struct est_remote_files {
     const char             *prefix;  /* save: each task writes its part of it, est_part_prefix(prefix, task) */
     const est_remote_entry *entries; /* [n] */
@@ -47,35 +46,35 @@ typedef struct est_remote_files {
 } est_remote_files;
 
 typedef struct est_remote_ops {
-    /* Called when a session is made: finds the tasks (again), waits for those that are not there with a deadline and says in
-     * the log for whom, and learns which variables are where. */
+    /* Called when a session is made: connects to the tasks (again), waits with a deadline for those that are missing, logs the
+     * wait, and lists the variables of each. */
     EST_MUST_CHECK est_status (*connect)(est_remote *remote);
 
     /* "ps:0"; borrowed. */
     const char *(*name)(const est_remote *remote, int task);
 
-    /* The task of a device's job and index; -1: it is none of the remote's. */
+    /* The task of a device's job and index; -1: it does not belong to the remote. */
     int (*find)(const est_remote *remote, const char *job, int index);
 
     /* Whether this process itself is that task. */
     bool (*is_here)(const est_remote *remote, const char *job, int index);
 
-    /* Where a variable is already; -1: nowhere. And the next variables: those of `bytes` together go to the task that is
-     * returned and that counts them, none of taken[n_keepers], which are not all. taken NULL: any of them. */
+    /* located: the task that has the variable; -1: none. place: chooses the task for new variables of `bytes` in all, and adds
+     * them to its load; never one of taken[n_keepers], which are not all. taken NULL: any of them. */
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
-    EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
-    void (*leave)(est_remote_call *call); /* NULL is fine */
+    EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
+    void (*leave)(est_remote_segment *segment); /* NULL is fine */
 
-    /* Sends the inputs, which stay as they are until finish; does not wait, but until the step was made if the segment is late.
-     * Several may be under way at one task, which runs them in the order of their starts. */
-    EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
+    /* Sends the inputs, which must not change until finish. Does not wait, except that a late segment waits until the step was
+     * made. Several may be under way at one task, which runs them in the order of their starts. */
+    EST_MUST_CHECK est_status (*start)(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in);
 
-    /* Waits for the outputs, which are borrowed until the next start, and are read from where they lie. */
-    EST_MUST_CHECK est_status (*finish)(est_remote_call *call, const est_view **out);
+    /* Waits for the outputs, which are borrowed until the next start and not copied. */
+    EST_MUST_CHECK est_status (*finish)(est_remote_segment *segment, const est_view **out);
 
-    /* Waits for, or gives up, whatever was started and not finished: its inputs are the caller's again. */
+    /* Waits for, or gives up, all segments that were started and not finished: their inputs are the caller's again. */
     void (*abandon)(est_remote *remote);
 
     /* Fills initialized[i] for variables that are elsewhere. */
@@ -86,17 +85,17 @@ typedef struct est_remote_ops {
     /* The first of the entries whose variable has a NaN; -1: none. */
     EST_MUST_CHECK est_status (*find_nan)(est_remote *remote, const est_remote_entry *entries, int n, int *out);
 
-    /* Every task that has some of the variables takes a snapshot of them (est_store_snapshot), writes it while training goes on,
-     * and answers when it is on disk; parts[n_tasks] says who has written one. A variable with a NaN is
-     * EST_INVALID_ARGUMENT that names it. Parts that are left when another task failed, the caller removes. */
+    /* Every task with entries takes a snapshot of its variables (est_store_snapshot), writes it while training goes on, and
+     * answers when it is on disk; parts[n_tasks]: which tasks wrote one. EST_INVALID_ARGUMENT: a variable has a NaN; the error
+     * names it. After a failure the caller removes the parts of the other tasks. */
     EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_files *files, bool *parts);
 
-    /* verify: every task reads and checks what it has entries for, nothing changes (est_store_verify). restore: it reads them
-     * into its variables, which have values then (est_store_restore). */
+    /* verify: every task reads and checks its entries and changes nothing (est_store_verify). restore: it reads them into its
+     * variables, which are initialized then (est_store_restore). */
     EST_MUST_CHECK est_status (*verify)(est_remote *remote, const est_remote_files *files);
     EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_files *files);
 
-    /* Asks to begin a training step and waits until it may; *finished: there is none left to begin. NULL: ask nobody. */
+    /* Waits for the turn to make a training step; *finished: no step is left. NULL: no turns are needed. */
     EST_MUST_CHECK est_status (*turn)(est_remote *remote, bool *finished);
 } est_remote_ops;
 
@@ -104,8 +103,8 @@ struct est_remote {
     const est_remote_ops  *ops;
     int                    n_tasks;
     int                    n_keepers;     /* the first of them, which get the variables that no device places */
-    bool                   sync_replicas; /* training steps are made of what several workers push */
-    bool                   in_turn;       /* `place` goes round: variables come as they were made, not by size */
+    bool                   sync_replicas; /* a training step is the mean of what several workers push */
+    bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };
 
@@ -124,12 +123,12 @@ EST_MUST_CHECK est_status est_pass_partition(est_graph *graph, est_io *io, const
                                              const est_remote *remote, est_arena *arena, est_segment **segments,
                                              int *n_segments);
 
-/* The ops that the cut leaves behind; call.state is the segment's est_remote_binding. */
+/* The ops that the cut leaves behind; est_call.state is the segment's est_remote_binding. */
 extern const est_op est_op_start, est_op_finish;
 
 typedef struct est_remote_binding {
     const est_remote_ops *ops;
-    est_remote_call      *call;
+    est_remote_segment   *segment;
     bool                  finished; /* in this run */
     const est_view       *got;      /* what finish gave then; NULL when there is nothing */
 } est_remote_binding;

@@ -21,7 +21,7 @@ static est_status start_run(est_call *c)
     est_remote_binding *b = c->state;
 
     b->finished = false;
-    return b->ops->start(b->call, *c->run_seed, c->in, c->n_in);
+    return b->ops->start(b->segment, *c->run_seed, c->in, c->n_in);
 }
 
 static est_status wait_for(est_call *c)
@@ -29,7 +29,7 @@ static est_status wait_for(est_call *c)
     est_remote_binding *b = c->state;
 
     if (b->finished) return EST_OK;
-    EST_TRY(b->ops->finish(b->call, &b->got));
+    EST_TRY(b->ops->finish(b->segment, &b->got));
     b->finished = true;
     return EST_OK;
 }

@@ -158,7 +158,7 @@ TEST(table)
     tool_run run;
 
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0,
-                       ": the chief has not given its variables their values\n");
+                       ": the chief has not initialized its variables\n");
     tool_expect_part(run.out, "Task      Incarnation ", "standard output");
     tool_expect_part(run.out, "\nps:0      ", "standard output");
     tool_expect_part(run.out, "\nworker:0  ", "standard output");
@@ -339,8 +339,9 @@ TEST(job)
     run = TOOL(1, "status", "--transport", "tcp", "--job", "ads", j.ps); /* the worker is not there */
     tool_expect_part(run.out, "\nps:0      ", "standard output");
     tool_run_free(&run);
-    TOOL_OUT(1, "", "is of job clicks, this is of job ads", "status", "--transport", "tcp", "--job", "clicks", j.ps);
-    TOOL_OUT(1, "", "is of no job (set ESTOC_JOB), this is of job ads", "status", "--transport", "tcp", j.ps);
+    TOOL_OUT(1, "", "belongs to job clicks, this task to job ads", "status", "--transport", "tcp", "--job", "clicks",
+             j.ps);
+    TOOL_OUT(1, "", "belongs to no job (set ESTOC_JOB), this task to job ads", "status", "--transport", "tcp", j.ps);
     stop_task(ps);
     free_job(&j);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "ops/array.h"
@@ -198,19 +198,20 @@ TEST(late_push)
 /* A committer that was lost is replaced; it must not do its work while variables are copied. */
 TEST(late_commit)
 {
-    job             j;
-    est_packing     packing = { 0 };
-    const est_peer *peers;
+    job                    j;
+    est_packing            packing = { 0 };
+    const est_remote_task *peers;
 
     begin(&j);
-    peers = est_tasks_of(j.worker.remote)->peers;
+    peers = est_tasks_of(j.worker.remote)->tasks;
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, 0);
     assert_ok(est_remote_hold(j.chief.remote));
     for (int i = 0; i < N_PS; i++) {
-        assert_int_equal(est_peer_tell(&peers[i], EST_METHOD_COMMIT, &packing, EST_ASK_SECS), EST_ABORTED);
+        assert_int_equal(est_remote_task_tell(&peers[i], EST_METHOD_COMMIT, &packing, EST_ASK_SECS), EST_ABORTED);
     }
     assert_ok(est_remote_release(j.chief.remote));
-    for (int i = 0; i < N_PS; i++) assert_ok(est_peer_tell(&peers[i], EST_METHOD_COMMIT, &packing, EST_ASK_SECS));
+    for (int i = 0; i < N_PS; i++)
+        assert_ok(est_remote_task_tell(&peers[i], EST_METHOD_COMMIT, &packing, EST_ASK_SECS));
     est_packing_clear(&packing);
     end(&j);
 }
@@ -268,14 +269,14 @@ TEST(turn_left_over)
  * nevertheless. */
 TEST(release_without_clock)
 {
-    job       j;
-    est_peer *clock;
+    job              j;
+    est_remote_task *clock;
 
     begin(&j);
-    clock = &est_tasks_of(j.chief.remote)->peers[CLOCK];
+    clock = &est_tasks_of(j.chief.remote)->tasks[CLOCK];
     assert_ok(est_remote_hold(j.chief.remote));
     est_link_close(clock->link, "the link breaks");
-    assert_int_equal(est_peer_list_variables(clock), EST_UNAVAILABLE);
+    assert_int_equal(est_remote_task_list_variables(clock), EST_UNAVAILABLE);
     assert_int_equal(est_remote_release(j.chief.remote), EST_UNAVAILABLE);
     assert_false(is_held(j.servers.ps[PUSHES]));
     make_step(&j.worker);

@@ -264,7 +264,7 @@ TEST(ready)
     assert_ok(est_remote_create(second, EST_REMOTE(.connect_secs = 60), &f.remote));
     assert_int_equal(est_remote_declare_ready(f.remote), EST_FAILED_PRECONDITION);
     assert_int_equal(est_remote_end_job(f.remote), EST_FAILED_PRECONDITION);
-    assert_string_equal(est_error_message(), "only the chief ends the job: make its remote with .is_chief = true");
+    assert_string_equal(est_error_message(), "only the chief ends the job: create its remote with .is_chief = true");
     assert_int_equal(pthread_create(&joins, NULL, join, s.ps[0]), 0);
     assert_int_equal(pthread_create(&follows, NULL, follow, &f), 0);
     for (bool waits = false; !waits;) {

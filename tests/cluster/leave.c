@@ -172,7 +172,7 @@ TEST(twins)
     cluster_wait_step(&c, 40, 20);
     cluster_start(&c, new);
     cluster_wait_code(&c, old, 1, 20);
-    cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);
+    cluster_wait_log(&c, old, "a newer process has replaced worker:0", 1);
     old->status = 0;
     cluster_wait_all(&c, 30);
     end(&c, 500);

@@ -153,7 +153,7 @@ TEST(other_chief)
     cluster_wait_log(&c, worker, "max_steps is 1000000 at worker:0 and 2000000 at chief:0: all workers need the same\n",
                      1);
     cluster_start(&c, worker);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was started anew", 30);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was restarted", 30);
     cluster_free(&c);
 }
 

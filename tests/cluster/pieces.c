@@ -6,9 +6,9 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/sync.h"
-#include "cluster/tasks.h"
+#include "cluster/sync_replicas.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "runtime/session.h"
@@ -244,10 +244,10 @@ static void fail_commit(servers *s, est_session *session, const model *m, est_re
     await_parked(s->ps[0]);
     pthread_mutex_lock(&s->ps[0]->host_lock);
     var->initialized = false;
-    assert_int_equal(est_sync_commit(s->ps[0], s->ps[0]->version), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_sync_replicas_commit(s->ps[0], s->ps[0]->version), EST_FAILED_PRECONDITION);
     var->initialized = true;
     pthread_mutex_unlock(&s->ps[0]->host_lock);
-    est_link_close(est_tasks_of(remote)->peers[0].link, "it dies");
+    est_link_close(est_tasks_of(remote)->tasks[0].link, "it dies");
     pthread_join(thread, &result);
     assert_null(result);
     hold(s->ps[0], false);
@@ -396,27 +396,27 @@ TEST(links_break)
 
 /* --- between two pieces -------------------------------------------------------------------------------------------------- */
 
-/* The call that the step entered last. */
-static est_remote_call *enter(est_session *session, est_remote *remote, est_node update)
+/* The segment that the step entered last. */
+static est_remote_segment *enter(est_session *session, est_remote *remote, est_node update)
 {
     est_step *step = NULL;
 
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NO_NODES, EST_NODES(update), &step));
-    return est_tasks_of(remote)->calls;
+    return est_tasks_of(remote)->segments;
 }
 
 /* The first is lost with its link, before or after it was sent, and a new link is there when the second is to go out, since a wait
  * for another task looks for all that are missing: the second goes after the first nevertheless. */
 static void start_over_a_new_link(bool sent)
 {
-    servers          s       = servers_start(1, 1, "tcp");
-    est_remote      *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
-    est_peer        *ps      = &est_tasks_of(remote)->peers[0];
-    est_session     *session = NULL;
-    est_graph       *graph;
-    est_remote_call *doubles, *adds;
-    const est_view  *out;
-    est_node         a, twice, more;
+    servers             s       = servers_start(1, 1, "tcp");
+    est_remote         *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
+    est_remote_task    *ps      = &est_tasks_of(remote)->tasks[0];
+    est_session        *session = NULL;
+    est_graph          *graph;
+    est_remote_segment *doubles, *adds;
+    const est_view     *out;
+    est_node            a, twice, more;
 
     assert_ok(est_graph_create(5, &graph));
     a     = est_weight(graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
@@ -433,7 +433,7 @@ static void start_over_a_new_link(bool sent)
     assert_ok(remote->ops->start(doubles, 0, NULL, 0));
     if (sent) est_link_close(ps->link, "cut");
     assert_ok(est_net_inject(est_server_net(s.worker[0]), "ps:0", EST_INJECT_NOTHING, 0));
-    assert_ok(est_peer_reach(est_tasks_of(remote), ps, 60));
+    assert_ok(est_remote_task_reach(est_tasks_of(remote), ps, 60));
     assert_ok(remote->ops->start(adds, 0, NULL, 0));
     assert_ok(remote->ops->finish(doubles, &out));
     assert_ok(remote->ops->finish(adds, &out));

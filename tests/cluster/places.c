@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "net/link.h"
@@ -108,9 +108,9 @@ static bool is_free(est_server *ps)
     return !est_gate_is_held(ps->gate);
 }
 
-static est_peer *peer_of(const trainer *t)
+static est_remote_task *peer_of(const trainer *t)
 {
-    return &est_tasks_of(t->remote)->peers[0];
+    return &est_tasks_of(t->remote)->tasks[0];
 }
 
 static est_link *connect_again(const trainer *t)
@@ -334,13 +334,13 @@ static void free_twins(twins *w)
 /* Asks again for the last run, as after an answer that did not arrive. */
 static est_status repeat(const trainer *t, est_link *link)
 {
-    est_remote_call *last   = NULL;
-    est_message     *answer = NULL;
-    est_payload      payload;
-    est_ask         *ask;
+    est_remote_segment *last   = NULL;
+    est_message        *answer = NULL;
+    est_payload         payload;
+    est_ask            *ask;
 
-    for (est_remote_call *call = est_tasks_of(t->remote)->calls; call != NULL; call = call->next) {
-        if (last == NULL || call->sequence > last->sequence) last = call;
+    for (est_remote_segment *segment = est_tasks_of(t->remote)->segments; segment != NULL; segment = segment->next) {
+        if (last == NULL || segment->sequence > last->sequence) last = segment;
     }
     assert_ok(est_packing_payload(&last->in, &payload));
     EST_TRY(est_link_ask(link, EST_METHOD_RUN, "again", payload, DEADLINE_SECS, NULL, NULL, &ask));
@@ -426,7 +426,7 @@ TEST(clock_went_back)
 
     make_step(&w.newer);
     assert_int_equal(repeat_over_new_link(&w.older), EST_FAILED_PRECONDITION);
-    assert_non_null(strstr(est_error_message(), "another process has taken the place of worker:0"));
+    assert_non_null(strstr(est_error_message(), "a newer process has replaced worker:0"));
     assert_ok(est_net_inject(est_server_net(w.newer.server), "ps:0", EST_INJECT_SILENCE, 0)); /* its host is gone */
     pass_most_of_silence(ps);
     assert_int_equal(repeat_over_new_link(&w.older), EST_UNAVAILABLE);
@@ -538,11 +538,11 @@ TEST(new_process_of_a_task)
     est_server_free(s.ps[0]);
     assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.ps[0]));
     while (!est_link_is_lost(peer_of(&t)->link) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
-    assert_ok(est_peer_reach(est_tasks_of(t.remote), peer_of(&t), DEADLINE_SECS));
-    assert_ok(est_peer_list_variables(peer_of(&t)));
+    assert_ok(est_remote_task_reach(est_tasks_of(t.remote), peer_of(&t), DEADLINE_SECS));
+    assert_ok(est_remote_task_list_variables(peer_of(&t)));
     assert_true(est_remote_has_begun(t.remote)); /* the new process knows nothing of it, but the chief does */
     assert_int_equal(est_step_run(t.run, NULL), EST_UNAVAILABLE);
-    assert_non_null(strstr(est_error_message(), "was started anew"));
+    assert_non_null(strstr(est_error_message(), "was restarted"));
     close_trainer(&t);
     servers_stop(&s);
 }

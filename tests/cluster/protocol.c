@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "base/fault.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 #include "support/message_test.h"
 #include "support/nn_test.h"
 
@@ -98,14 +98,14 @@ TEST(round_trip)
         est_message *message;
 
         est_packing_reset(&packing);
-        est_wire_put_u64(&packing.head, EST_FIELD_PART, 7);
+        est_wire_put_u64(&packing.head, EST_FIELD_SEGMENT, 7);
         est_wire_put_string(&packing.head, EST_FIELD_NAME, "w");
         for (int i = 0; i < VIEWS; i++) est_pack_view(&packing, &views[(i + round) % VIEWS]);
         message = pack(blocks, &packing);
         assert_ok(est_unpack_tensors(message, &unpacked));
         assert_int_equal(unpacked.n, VIEWS);
         for (int i = 0; i < VIEWS; i++) assert_same_view(&unpacked.views[i], &views[(i + round) % VIEWS]);
-        assert_int_equal(est_head_u64(message, EST_FIELD_PART, 0), 7);
+        assert_int_equal(est_head_u64(message, EST_FIELD_SEGMENT, 0), 7);
         assert_int_equal(est_head_u64(message, EST_FIELD_STEP, 99), 99);
         assert_int_equal(est_head_bytes(message, EST_FIELD_NAME).size, 1);
         assert_null(est_head_bytes(message, EST_FIELD_PREFIX).data);
@@ -322,9 +322,9 @@ TEST(long_text)
 
 TEST(methods)
 {
-    assert_string_equal(est_method_text(EST_METHOD_TURN), "begin a step");
-    assert_string_equal(est_method_text(0), "do something unknown");
-    assert_string_equal(est_method_text(1 << 20), "do something unknown");
+    assert_string_equal(est_method_text(EST_METHOD_TURN), "a turn");
+    assert_string_equal(est_method_text(0), "an unknown request");
+    assert_string_equal(est_method_text(1 << 20), "an unknown request");
 }
 
 /* --- entries of checkpoints ---------------------------------------------------------------------------------------------- */
@@ -388,7 +388,7 @@ static est_status read_entries(est_blocks *blocks, est_payload payload, est_aren
     est_message *message = NULL;
     est_status   status  = message_make(blocks, payload, &message);
 
-    if (status == EST_OK) status = est_entries_unpack(message, arena, out, n);
+    if (status == EST_OK) status = est_checkpoint_entries_unpack(message, arena, out, n);
     est_message_free(message);
     return status;
 }
@@ -406,7 +406,7 @@ TEST(entries)
     for (int round = 0; round < 2; round++) {
         est_packing_reset(&packing);
         est_wire_put_string(&packing.head, EST_FIELD_PREFIX, "model.ckpt-1");
-        for (int i = 0; i < ENTRIES * round; i++) est_entry_pack(&packing, &entries[i]);
+        for (int i = 0; i < ENTRIES * round; i++) est_checkpoint_entry_pack(&packing, &entries[i]);
         assert_ok(est_packing_payload(&packing, &payload));
         assert_ok(read_entries(blocks, payload, arena, &got, &n));
         assert_int_equal(n, ENTRIES * round);
@@ -427,7 +427,7 @@ TEST(damaged_entries)
     uint8_t          head[1024];
     int              n, bad = 0;
 
-    for (int i = 0; i < ENTRIES; i++) est_entry_pack(&packing, &entries[i]);
+    for (int i = 0; i < ENTRIES; i++) est_checkpoint_entry_pack(&packing, &entries[i]);
     assert_ok(est_packing_payload(&packing, &payload));
     assert_true(payload.head_size <= sizeof head);
     memcpy(head, payload.head, payload.head_size);
@@ -475,7 +475,7 @@ TEST(entries_out_of_memory)
 
         assert_non_null(arena);
         est_fault_arm_alloc(n);
-        for (int i = 0; i < ENTRIES; i++) est_entry_pack(&packing, &entries[i]);
+        for (int i = 0; i < ENTRIES; i++) est_checkpoint_entry_pack(&packing, &entries[i]);
         status = est_packing_payload(&packing, &payload);
         if (status == EST_OK) status = read_entries(blocks, payload, arena, &got, &count);
         fired = est_fault_fired();

@@ -388,7 +388,7 @@ TEST(memory)
     expect_at_most(ps, before, BUFFER_BYTES + REST_BYTES, "more rows change than are kept");
     expect_saved(&s, then);
     cluster_wait_log(&c, ps,
-                     "s for its part of a checkpoint to be written: more changed meanwhile than the 19 MB that are", 1);
+                     "s until its part of a checkpoint was written: updates touched more than the 19 MB that are", 1);
     assert_int_equal(cluster_count_log(ps, "waited"), 1);
 
     assert_ok(est_remote_end_job(chief.remote));

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/clients.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "runtime/session.h"
 #include "support/nn_test.h"
@@ -144,19 +145,19 @@ TEST(turns)
 /* Asks for the last run of the step again, the one that counted it; whether the answer brings a turn along. */
 static bool repeat_brings_turn(const fixture *f, uint64_t want_step)
 {
-    const est_tasks       *r    = est_tasks_of(f->remote);
-    const est_remote_call *last = r->calls;
-    est_unpacked           out  = { 0 };
-    est_payload            payload;
-    est_message           *answer;
-    est_ask               *ask;
-    bool                   turn;
+    const est_tasks          *r    = est_tasks_of(f->remote);
+    const est_remote_segment *last = r->segments;
+    est_unpacked              out  = { 0 };
+    est_payload               payload;
+    est_message              *answer;
+    est_ask                  *ask;
+    bool                      turn;
 
-    for (const est_remote_call *call = r->calls; call != NULL; call = call->next) {
-        if (call->sequence > last->sequence) last = call;
+    for (const est_remote_segment *segment = r->segments; segment != NULL; segment = segment->next) {
+        if (segment->sequence > last->sequence) last = segment;
     }
     assert_ok(est_packing_payload(&last->in, &payload));
-    assert_ok(est_link_ask(r->peers[last->task].link, EST_METHOD_RUN, "again", payload, 20, NULL, NULL, &ask));
+    assert_ok(est_link_ask(r->tasks[last->task].link, EST_METHOD_RUN, "again", payload, 20, NULL, NULL, &ask));
     assert_ok(est_ask_wait(ask, &answer));
     turn = est_head_u64(answer, EST_FIELD_TURN, 0) != 0;
     assert_ok(est_unpack_tensors(answer, &out));
@@ -170,14 +171,14 @@ static bool repeat_brings_turn(const fixture *f, uint64_t want_step)
 /* An answer that comes again brings the turn of the first along only as long as nobody else may have got it. */
 TEST(turn_comes_again)
 {
-    fixture      f        = set_up(5);
-    model        m        = make_model();
-    est_session *session  = NULL;
-    est_packing  nothing  = { 0 };
-    bool         finished = false;
-    est_peer    *clock;
-    est_step    *step;
-    est_tensor  *x = batch();
+    fixture          f        = set_up(5);
+    model            m        = make_model();
+    est_session     *session  = NULL;
+    est_packing      nothing  = { 0 };
+    bool             finished = false;
+    est_remote_task *clock;
+    est_step        *step;
+    est_tensor      *x = batch();
 
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
@@ -186,7 +187,7 @@ TEST(turn_comes_again)
     assert_ok(est_step_run(step, (const est_tensor *[]){ x }));
     assert_true(repeat_brings_turn(&f, 1));
     assert_ok(est_tasks_clock(est_tasks_of(f.remote), &clock));
-    assert_ok(est_peer_tell(clock, EST_METHOD_LEAVE, &nothing, 20));
+    assert_ok(est_remote_task_tell(clock, EST_METHOD_LEAVE, &nothing, 20));
     assert_false(repeat_brings_turn(&f, 1));
     est_tensor_free(x);
     est_session_free(session);
@@ -377,24 +378,24 @@ static void read_sync_replicas(void *user, est_status status, const char *error,
 /* Requests of a client that does not fetch the answers wait in the executor, in their order, and nobody waits for them. */
 TEST(stuck_client)
 {
-    fixture      f       = set_up(0);
-    est_session *session = NULL;
-    est_graph   *graph   = NULL;
-    est_packing  nothing = { 0 };
-    est_payload  payload;
-    est_link    *link = NULL, *served;
-    est_server  *client;
-    est_peer    *peer;
-    stuck        c  = { 0 };
-    int          ps = 0;
-    int64_t      until;
+    fixture          f       = set_up(0);
+    est_session     *session = NULL;
+    est_graph       *graph   = NULL;
+    est_packing      nothing = { 0 };
+    est_payload      payload;
+    est_link        *link = NULL, *served;
+    est_server      *client;
+    est_remote_task *peer;
+    stuck            c  = { 0 };
+    int              ps = 0;
+    int64_t          until;
 
     assert_ok(est_graph_create(1, &graph));
     (void)est_weight(graph, "large", EST_SHAPE(READ_MB << 18), EST_WEIGHT(.initializer = est_init_ones()));
     assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
     assert_ok(est_session_init(session));
     while (est_store_find(est_host_store(f.ps[ps]->host), "large") == NULL) ps++;
-    peer = &est_tasks_of(f.remote)->peers[ps];
+    peer = &est_tasks_of(f.remote)->tasks[ps];
     assert_ok(est_lock_init(&c.lock));
     assert_ok(est_cond_init(&c.changed));
     assert_ok(est_server_create(f.cluster, NULL, 0, EST_SERVER(.transport = "tcp"), &client));
@@ -406,7 +407,7 @@ TEST(stuck_client)
     served = NULL;
     until  = est_now_ns() + 60 * EST_NS_PER_SEC;
     while (served == NULL && est_now_ns() < until) {
-        assert_ok(est_peer_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
+        assert_ok(est_remote_task_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
         pthread_mutex_lock(&f.ps[ps]->lock);
         for (int i = 0; i < f.ps[ps]->n_clients; i++) {
             est_link *one = f.ps[ps]->clients[i]->link;
@@ -415,7 +416,7 @@ TEST(stuck_client)
         pthread_mutex_unlock(&f.ps[ps]->lock);
     }
     assert_non_null(served);
-    assert_ok(est_peer_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
+    assert_ok(est_remote_task_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
     assert_true(est_link_count(served).bytes_out < (uint64_t)(READS / 2 * READ_MB) << 20);
     pthread_mutex_lock(&c.lock);
     c.free = true;

@@ -74,15 +74,15 @@ TEST(no_chief)
     cluster_start(&c, ps);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 30);
-    assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
-    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 5 s\n",
+    assert_true(cluster_count_log(worker, "the chief has not initialized its variables") > 1);
+    snprintf(where, sizeof where, "initialized its variables; chief:0 (%s); gives up after 5 s\n",
              cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 has waited ") > 0);
     cluster_wait_code(&c, ps, 1, 30);
     snprintf(where, sizeof where, ": it has not come; %s; ", cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(ps, where) > 0);
-    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 5 s"), 1);
+    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was connected for 5 s"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
@@ -103,8 +103,8 @@ TEST(worker)
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
     assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came from worker:0 for 1 s") >
                 0);
-    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
-                0);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0),
+                                  "worker:0 did not come back; its turn goes to another worker") > 0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 60);
@@ -119,7 +119,7 @@ TEST(worker_returns)
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 did not come back; its turn goes to another worker", 20);
     cluster_signal(worker, SIGCONT);
     cluster_wait_log(&c, worker, "Making a new session", 20);
     cluster_wait_all(&c, 40);
@@ -178,8 +178,8 @@ TEST(worker_in_save)
     cluster_wait_log(&c, chief, "steps are under way, and a checkpoint waits for them", 20);
     cluster_wait_code(&c, chief, 0, 20);
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
-    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
-                0);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0),
+                                  "worker:0 did not come back; its turn goes to another worker") > 0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 300);
@@ -199,9 +199,9 @@ TEST(worker_of_many)
     cluster_signal(worker, SIGSTOP);
     cluster_wait_log(&c, chief, "other workers have not pushed yet", 20);
     cluster_wait_step(&c, cluster_saved_step(&c) + 20, 20);
-    assert_true(cluster_count_log(clock, "steps are made of what 1 workers push") > 0);
+    assert_true(cluster_count_log(clock, "a step is the mean of what 1 workers push") > 0);
     cluster_signal(worker, SIGCONT);
-    cluster_wait_log(&c, clock, "steps are made of what 2 workers push", 20);
+    cluster_wait_log(&c, clock, "a step is the mean of what 2 workers push", 20);
     cluster_wait_all(&c, 40);
     end(&c, 400);
 }
@@ -216,7 +216,7 @@ TEST(chief)
     cluster_wait_step(&c, 20, 20);
     cluster_signal(chief, SIGSTOP);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, cluster_find(&c, "worker", i), 0, 20);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and has to save the last steps", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and must come back to save the last steps", 20);
     cluster_signal(chief, SIGCONT);
     cluster_wait_all(&c, 20);
     end(&c, 200);
@@ -233,11 +233,11 @@ TEST(place_taken)
     cluster_signal(old, SIGSTOP);
     cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 is gone", 20);
     cluster_start(&c, new);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was started anew", 20);
-    cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was started anew", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was restarted", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was restarted", 20);
     cluster_signal(old, SIGCONT);
     cluster_wait_code(&c, old, 1, 20);
-    cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);
+    cluster_wait_log(&c, old, "a newer process has replaced worker:0", 1);
     old->status = 0; /* as it was meant to */
     cluster_wait_all(&c, 40);
     end(&c, 800);

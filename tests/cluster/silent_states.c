@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "ops/array.h"
@@ -320,16 +320,16 @@ static const row rows[] = {
     /* clang-format off */
     { "hello", strangers, do_connect_briefly, "ps:0", false, "worker:0", "ps:0", "it is not there",
       EST_DEADLINE_EXCEEDED, " s for ps:0 (it is not there)", CONNECT_SECS },
-    { "list variables", open_chief, do_connect, "ps:1", false, "worker:0", "ps:1", "list variables",
+    { "list variables", open_chief, do_connect, "ps:1", false, "worker:0", "ps:1", "the list of its variables",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
     { "await ready", strangers, do_connect_worker, "ps:0", true, "worker:1", "ps:0",
-      "the chief has not given its variables their values", EST_UNAVAILABLE, "ps:0", SILENCE_SECS },
+      "the chief has not initialized its variables", EST_UNAVAILABLE, "ps:0", SILENCE_SECS },
     { "no chief", strangers, do_connect_worker_briefly, "", false, "worker:1", "ps:0",
-      "the chief has not given its variables their values", EST_DEADLINE_EXCEEDED,
-      " s for ps:0 (the chief has not given its variables their values)", CONNECT_SECS },
+      "the chief has not initialized its variables", EST_DEADLINE_EXCEEDED,
+      " s for ps:0 (the chief has not initialized its variables)", CONNECT_SECS },
     { "declare ready", open_chief, do_declare_ready, "ps:1", false, "worker:0", "ps:1",
-      "say that variables have values", EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
-    { "register", open_chief, do_prepare, "ps:1", false, "worker:0", "ps:1", "enter a segment",
+      "the declaration that variables are ready", EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
+    { "register", open_chief, do_prepare, "ps:1", false, "worker:0", "ps:1", "the entry of a segment",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
     { "run, phase 1", ready_to_run, do_step, "ps:0", false, "worker:0", "ps:0", "phase 1 of a step",
       EST_UNAVAILABLE, "ps:0 is lost", RUN_SECS },
@@ -344,16 +344,16 @@ static const row rows[] = {
     { "hold", other_has_turn, do_hold, "ps:2", true, "worker:0", "ps:2",
       "steps are under way, and a checkpoint waits for them", EST_UNAVAILABLE, "ps:2", SILENCE_SECS },
     { "release", chief_holds, do_release, "ps:2", false, "worker:0", "ps:2",
-      "hold steps for a consistent checkpoint", EST_UNAVAILABLE, LOST_2, SILENCE_SECS },
-    { "save", open_chief, do_save, "ps:1", false, "worker:0", "ps:1", "save variables",
+      "the hold for a checkpoint", EST_UNAVAILABLE, LOST_2, SILENCE_SECS },
+    { "save", open_chief, do_save, "ps:1", false, "worker:0", "ps:1", "the save of its variables",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
-    { "verify", open_chief, do_verify, "ps:1", false, "worker:0", "ps:1", "check a checkpoint",
+    { "verify", open_chief, do_verify, "ps:1", false, "worker:0", "ps:1", "the check of a checkpoint",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
-    { "restore", open_chief, do_restore, "ps:1", false, "worker:0", "ps:1", "restore variables",
+    { "restore", open_chief, do_restore, "ps:1", false, "worker:0", "ps:1", "the restore of its variables",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
-    { "find NaN", open_chief, do_find_nan, "ps:1", false, "worker:0", "ps:1", "look for NaN",
+    { "find NaN", open_chief, do_find_nan, "ps:1", false, "worker:0", "ps:1", "the search for NaN",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
-    { "read", open_chief, do_read, "ps:1", false, "worker:0", "ps:1", "read a variable",
+    { "read", open_chief, do_read, "ps:1", false, "worker:0", "ps:1", "the value of a variable",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
     { "collect", both_in_step, do_step, "ps:1", false, "worker:0", "ps:1", "phase 3 of a step",
       EST_UNAVAILABLE, "ps:1 is lost", RUN_SECS },
@@ -365,9 +365,9 @@ static const row rows[] = {
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS, .lets_commit = true },
     { "await others", other_has_turn, do_await_others, "ps:2", true, "worker:0", "ps:2", "other tasks still train",
       EST_UNAVAILABLE, "ps:2", SILENCE_SECS },
-    { "end the job", open_chief, do_end_job, "ps:0", false, "worker:0", "ps:0", "end the job",
+    { "end the job", open_chief, do_end_job, "ps:0", false, "worker:0", "ps:0", "the end of the job",
       EST_OK, NULL, SILENCE_SECS, .is_end = true },
-    { "leave", open_chief, do_leave, "ps:0", false, "worker:0", "ps:0", "leave",
+    { "leave", open_chief, do_leave, "ps:0", false, "worker:0", "ps:0", "the goodbye",
       EST_OK, NULL, EST_LEAVE_SECS, .is_end = true },
     /* clang-format on */
 };
@@ -506,7 +506,7 @@ static void chief_has_turn(fixture *f)
 static const row anew_rows[] = {
     /* clang-format off */
     { "ps anew, await ready", without_chief, do_reconnect_worker, "ps:0", .who = "worker:1", .for_whom = "ps:0",
-      .why = "the chief has not given its variables their values" },
+      .why = "the chief has not initialized its variables" },
     { "ps anew, turn", chief_has_turn, do_turn_worker, "ps:0", .who = "worker:1", .for_whom = "ps:2",
       .why = "steps of others are under way" },
     { "clock anew, turn", chief_has_turn, do_turn_worker, "ps:2", .who = "worker:1", .for_whom = "ps:2",
@@ -529,7 +529,7 @@ static void test_anew(void **state)
     assert_int_equal(pthread_create(&thread, NULL, run_act, &a), 0);
     await_wait(r, r->for_whom, r->why);
     for (int i = 0; f.trainers[0].remote != NULL && i < N_PS; i++) {
-        est_link_close(est_tasks_of(f.trainers[0].remote)->peers[i].link, "it dies");
+        est_link_close(est_tasks_of(f.trainers[0].remote)->tasks[i].link, "it dies");
     }
     est_server_free(f.servers.ps[which]);
     assert_ok(est_server_create(f.servers.cluster, "ps", which, EST_SERVER(.transport = "tcp", .threads = 1),
@@ -539,8 +539,7 @@ static void test_anew(void **state)
     assert_non_null(strstr(a.error, r->silent));
     est_tasks_of(f.trainers[1].remote)->options.connect_secs = CONNECT_SECS;
     assert_int_equal(do_reconnect_worker(&f), EST_DEADLINE_EXCEEDED);
-    snprintf(text, sizeof text, " s for %s (the chief has not given its variables their values): worker:0 (",
-             r->silent);
+    snprintf(text, sizeof text, " s for %s (the chief has not initialized its variables): worker:0 (", r->silent);
     if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" does not say \"%s\"", est_error_message(), text);
     for (int i = 0; i < 2; i++) close_trainer(&f.trainers[i]);
     servers_stop(&f.servers);

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/remote_internal.h"
 #include "cluster/service_files.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
 #include "support/nn_test.h"
@@ -119,8 +119,8 @@ static void note(void *user, est_log_level level, int64_t wall_ns, const char *l
     (void)wall_ns;
     if (level != EST_LOG_WARN || strstr(line, "part0 for worker:0, which began ") == NULL) return;
     pthread_mutex_lock(&told.lock);
-    told.still += strstr(line, "ps:0: is to end, and still writes /") != NULL;
-    told.given_up += strstr(line, "ps:0: ends, and has not written /") != NULL;
+    told.still += strstr(line, "ps:0: is stopping and still writes /") != NULL;
+    told.given_up += strstr(line, "ps:0: ends without having written /") != NULL;
     pthread_mutex_unlock(&told.lock);
 }
 
@@ -323,7 +323,7 @@ TEST(chief_is_lost)
 
     begin_job(&j, BIG_ROWS, AT_WRITE);
     begin_update(&j);
-    est_link_close(est_tasks_of(j.chief.remote)->peers[0].link, "it dies");
+    est_link_close(est_tasks_of(j.chief.remote)->tasks[0].link, "it dies");
     pthread_join(j.chief.thread, NULL);
     assert_int_equal(j.chief.status, EST_UNAVAILABLE);
     pthread_join(j.worker.thread, NULL); /* while the disk hangs */

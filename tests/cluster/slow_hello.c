@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/nn_test.h"
 #include "support/port_test.h"

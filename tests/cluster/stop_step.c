@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/signals.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
 #include "ops/ops.h"
@@ -214,7 +214,7 @@ static void leave(job *j)
         est_server *ps   = j->servers.ps[i];
         bool        gone = false;
 
-        est_link_close(est_tasks_of(j->remote)->peers[i].link, "it ends");
+        est_link_close(est_tasks_of(j->remote)->tasks[i].link, "it ends");
         while (!gone && est_now_ns() < until) {
             pthread_mutex_lock(&ps->lock);
             gone = ps->clients[0]->link == NULL;
@@ -239,12 +239,13 @@ TEST(save)
 
     est_signals_catch();
     block(&j, true);
-    assert_int_equal(pthread_create(&thread, NULL, stop_when_waiting, (void *)(uintptr_t) "save variables"), 0);
+    assert_int_equal(pthread_create(&thread, NULL, stop_when_waiting, (void *)(uintptr_t) "the save of its variables"),
+                     0);
     start_ns = est_now_ns();
     status   = j.remote->ops->save(j.remote, &files, parts);
     assert_true((double)(est_now_ns() - start_ns) < BOUND_SECS * (double)EST_NS_PER_SEC);
     assert_int_equal(status, EST_CANCELLED);
-    assert_non_null(strstr(est_error_message(), "ps:0 was asked for save variables: SIGTERM"));
+    assert_non_null(strstr(est_error_message(), "ps:0 was asked for the save of its variables: SIGTERM"));
     pthread_join(thread, NULL);
     leave(&j);
     block(&j, false);
@@ -331,7 +332,7 @@ TEST(hold)
 /* The clock asks for the commit when the pushes have come; the task that is to make it does not get to it. */
 static void *block_commit(void *arg)
 {
-    static const char commit[] = "do what was collected";
+    static const char commit[] = "the commit of a step";
     job              *j        = arg;
     int64_t           until    = deadline();
 
@@ -367,7 +368,7 @@ TEST(commit)
     status   = j.remote->ops->turn(j.remote, &finished); /* which completes the step before */
     assert_true((double)(est_now_ns() - start_ns) < BOUND_SECS * (double)EST_NS_PER_SEC);
     assert_int_equal(status, EST_CANCELLED);
-    assert_non_null(strstr(est_error_message(), "ps:1 was asked for do what was collected: SIGTERM"));
+    assert_non_null(strstr(est_error_message(), "ps:1 was asked for the commit of a step: SIGTERM"));
     pthread_join(thread, NULL);
     est_signals_release(status);
     free_job(&j);

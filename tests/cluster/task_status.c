@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/json.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "kernels/row_table.h"
 #include "ops/ops.h"
@@ -382,10 +382,10 @@ TEST(wait_for_the_chief)
     est_json_free(await_wait(f.worker[1], "worker:1", true));
     est_manual_clock_advance(&manual, 4 * SEC);
     root = status_of(f.ps);
-    expect_wait(root, "worker:1", "worker:0", "it has not given the variables here their values", 4);
+    expect_wait(root, "worker:1", "worker:0", "it has not initialized the variables here", 4);
     est_json_free(root);
     root = status_of(f.worker[1]);
-    expect_wait(root, "worker:1", "ps:0", "the chief has not given its variables their values", 4);
+    expect_wait(root, "worker:1", "ps:0", "the chief has not initialized its variables", 4);
     est_json_free(root);
     root = status_of(f.worker[0]); /* the same process, and another task */
     assert_int_equal(json_array_size(json_object_get(root, "waits")), 0);
@@ -526,7 +526,7 @@ static est_ask *ask_ps(const fixture *f, int worker, est_method method, const es
     est_payload payload;
 
     assert_ok(est_packing_payload(packing, &payload));
-    assert_ok(est_link_ask(est_tasks_of(f->remote[worker])->peers[0].link, (uint16_t)method, est_method_text(method),
+    assert_ok(est_link_ask(est_tasks_of(f->remote[worker])->tasks[0].link, (uint16_t)method, est_method_text(method),
                            payload, DEADLINE_SECS, NULL, NULL, &ask));
     return ask;
 }
@@ -570,12 +570,12 @@ TEST(wait_for_a_step)
     for (int i = 0; i < WORKERS; i++) est_tasks_of(f.remote[i])->options.sync_replicas = WORKERS;
     assert_ok(f.remote[0]->ops->turn(f.remote[0], &finished));
     est_wire_put_i64(&step.head, EST_FIELD_STEP, 0);
-    est_wire_put_u64(&step.head, EST_FIELD_ERA, est_tasks_of(f.remote[0])->era);
+    est_wire_put_u64(&step.head, EST_FIELD_TIMELINE, est_tasks_of(f.remote[0])->timeline);
     est_wire_put_i64(&step.head, EST_FIELD_SYNC_REPLICAS, WORKERS);
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
 
     chief = ask_ps(&f, 0, EST_METHOD_FINISH_STEP, &step);
-    await_reason(&f, "a step is made of what they push, too", "worker:0", "workers that have not come yet");
+    await_reason(&f, "a step needs their pushes", "worker:0", "workers that have not come yet");
     assert_ok(f.remote[1]->ops->turn(f.remote[1], &finished));
     await_reason(&f, "they have not pushed all of the step yet", "worker:0", "worker:1");
     hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held); /* nothing is under way */
@@ -585,11 +585,11 @@ TEST(wait_for_a_step)
     expect_answer(ask_ps(&f, 0, EST_METHOD_HOLD, &held), false);
     worker = ask_ps(&f, 1, EST_METHOD_FINISH_STEP, &step);
     expect_answer(worker, true);
-    await_reason(&f, "it makes the step of what was pushed", "worker:0", "worker:1");
+    await_reason(&f, "it commits the step", "worker:0", "worker:1");
     est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
     hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held);
     await_reason(&f, "their steps are under way, and a checkpoint waits for them", "worker:0", "worker:1");
-    assert_ok(est_peer_tell(&est_tasks_of(f.remote[1])->peers[0], EST_METHOD_COMMIT, &step, DEADLINE_SECS));
+    assert_ok(est_remote_task_tell(&est_tasks_of(f.remote[1])->tasks[0], EST_METHOD_COMMIT, &step, DEADLINE_SECS));
     expect_answer(hold, false); /* it was made */
     assert_ok(est_remote_end_job(f.remote[0]));
     expect_answer(chief, false);
@@ -725,8 +725,8 @@ TEST(wait_for_an_answer)
 
     pthread_mutex_lock(&f.ps->host_lock);
     assert_ok(est_thread_start(&thread, "chief", connect_remote, f.remote[0]));
-    root = await_wait_of(f.worker[0], "worker:0", "list variables");
-    expect_wait(root, "worker:0", "ps:0", "list variables", 0);
+    root = await_wait_of(f.worker[0], "worker:0", "the list of its variables");
+    expect_wait(root, "worker:0", "ps:0", "the list of its variables", 0);
     est_json_free(root);
     pthread_mutex_unlock(&f.ps->host_lock);
     est_thread_join(&thread);

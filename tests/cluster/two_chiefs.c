@@ -42,15 +42,14 @@ TEST(other_address)
     cluster_start(&c, new);
     describe(&c, new, second, sizeof second);
 
-    snprintf(text, sizeof text,
-             "ps:0: chief:0 was started anew, %s, and takes the place of one that is still there, %s\n", second, first);
+    snprintf(text, sizeof text, "ps:0: chief:0 was restarted, %s, and replaces a process that is still connected, %s\n",
+             second, first);
     cluster_wait_log(&c, ps, text, 30);
     cluster_wait_code(&c, old, 1, 30);
-    snprintf(text, sizeof text, "another process has taken the place of chief:0: %s\n", second);
+    snprintf(text, sizeof text, "a newer process has replaced chief:0: %s\n", second);
     cluster_wait_log(&c, old, text, 1);
     old->status = 0; /* as it was meant to */
-    snprintf(text, sizeof text, "chief:0 has taken the place of another process at ps:0, which was still there: %s\n",
-             first);
+    snprintf(text, sizeof text, "chief:0 has replaced another process at ps:0 that was still connected: %s\n", first);
     cluster_wait_log(&c, new, text, 30);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), 1500);
@@ -72,15 +71,15 @@ TEST(other_directory)
     describe(&c, new, second, sizeof second);
     cluster_wait_code(&c, new, 1, 30);
     new->status = 0; /* as it was meant to */
-    snprintf(text, sizeof text,
-             "chief:0 has model_dir %s, and ps:0 keeps checkpoints in %s: give all tasks of a job one", c.model, model);
+    snprintf(text, sizeof text, "chief:0 has model_dir %s, but ps:0 keeps checkpoints in %s: give all tasks of one job",
+             c.model, model);
     cluster_wait_log(&c, new, text, 1);
     snprintf(text, sizeof text, "ps:0: %s is refused: chief:0 has model_dir %s", second, c.model);
     cluster_wait_log(&c, ps, text, 1);
     memcpy(c.model, model, sizeof model);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), 1500);
-    assert_int_equal(cluster_count_log(ps, "was started anew"), 0);
+    assert_int_equal(cluster_count_log(ps, "was restarted"), 0);
     (void)cluster_check_ledgers(&c);
     cluster_free(&c);
 }

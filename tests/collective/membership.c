@@ -16,7 +16,7 @@
 #include "base/fingerprint.h"
 #include "base/signals.h"
 #include "base/thread.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/membership_internal.h"
 #include "estoc/log.h"
 #include "net/inject.h"

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "collective/work.h"
 #include "support/collective_test.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "../support/message_test.h"
-#include "cluster/entries.h"
+#include "cluster/checkpoint_entries.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -59,7 +59,7 @@ static est_payload pack_entries(est_packing *packing, const est_store_entry *ent
 {
     est_payload payload;
 
-    for (int i = 0; i < n; i++) est_entry_pack(packing, &entries[i]);
+    for (int i = 0; i < n; i++) est_checkpoint_entry_pack(packing, &entries[i]);
     require(est_packing_payload(packing, &payload) == EST_OK);
     return payload;
 }
@@ -74,10 +74,10 @@ static void fuzz_entries(const est_message *message)
     int              n, m;
 
     require(arena != NULL);
-    if (est_entries_unpack(message, arena, &entries, &n) == EST_OK) {
+    if (est_checkpoint_entries_unpack(message, arena, &entries, &n) == EST_OK) {
         first = pack_entries(&once, entries, n);
         require(message_make(blocks, first, &again) == EST_OK);
-        require(est_entries_unpack(again, arena, &entries, &m) == EST_OK && m == n);
+        require(est_checkpoint_entries_unpack(again, arena, &entries, &m) == EST_OK && m == n);
         second = pack_entries(&twice, entries, n);
         require(first.head_size == second.head_size);
         require(first.head_size == 0 || memcmp(first.head, second.head, first.head_size) == 0);
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(message_make(blocks, (est_payload){ data + at, size - at, parts, (int)n }, &message) == EST_OK);
     fuzz_tensors(message);
     fuzz_entries(message);
-    (void)est_head_u64(message, EST_FIELD_PART, 0);
+    (void)est_head_u64(message, EST_FIELD_SEGMENT, 0);
     (void)est_head_bytes(message, EST_FIELD_NAME);
     est_message_free(message);
     return 0;

@@ -17,25 +17,25 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
 
-static void look_at(const est_host *host, int part)
+static void look_at(const est_host *host, int segment)
 {
-    for (int i = 0; i < est_host_inputs(host, part); i++) (void)est_node_name(est_host_input(host, part, i));
-    (void)est_host_outputs(host, part);
-    (void)est_host_writes(host, part);
-    (void)est_host_counts(host, part, "global_step");
+    for (int i = 0; i < est_host_inputs(host, segment); i++) (void)est_node_name(est_host_input(host, segment, i));
+    (void)est_host_outputs(host, segment);
+    (void)est_host_writes(host, segment);
+    (void)est_host_counts(host, segment, "global_step");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     est_host  *host;
     est_status status;
-    int        part = -1, again = -1;
+    int        segment = -1, again = -1;
 
     if (est_host_create(1, &host) != EST_OK) return 0;
-    status = est_host_enter(host, data, size, &part);
-    if ((status == EST_OK) != (est_host_parts(host) == 1)) abort();
-    if (status == EST_OK) look_at(host, part);
-    if (status == EST_OK && (est_host_enter(host, data, size, &again) != EST_OK || again != part)) abort();
+    status = est_host_enter(host, data, size, &segment);
+    if ((status == EST_OK) != (est_host_segments(host) == 1)) abort();
+    if (status == EST_OK) look_at(host, segment);
+    if (status == EST_OK && (est_host_enter(host, data, size, &again) != EST_OK || again != segment)) abort();
     est_host_free(host);
     return 0;
 }

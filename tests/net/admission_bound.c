@@ -16,7 +16,7 @@ static void note_drop(void *user, est_log_level level, int64_t wall_ns, const ch
 
     (void)level;
     (void)wall_ns;
-    if (strstr(line, "too many connections were not let in yet") == NULL) return;
+    if (strstr(line, "too many connections wait for admission") == NULL) return;
     pthread_mutex_lock(&d->lock);
     d->dropped = true;
     pthread_cond_broadcast(&d->changed);

@@ -255,7 +255,7 @@ TEST(stopped_while_held)
         net_test_wait(&server, &server.n_lost, 1);
         secs = (double)(est_machine_ns() - start) / 1e9;
         if (secs > 5) fail_msg("it took %g s to find a peer silent", secs);
-        assert_string_equal(server.why, "worker:0 took nothing of what it was sent for 0.5 s");
+        assert_string_equal(server.why, "worker:0 read nothing of what was sent to it for 0.5 s");
         net_test_release(&server);
         net_test_stop(&server);
         kill_child((child){ .pid = pid });

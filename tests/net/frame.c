@@ -106,7 +106,7 @@ TEST(short)
         assert_int_equal(est_frame_decode(part, size, &read), EST_DATA_LOSS);
         part[0] ^= 1;
         assert_int_equal(est_frame_decode(part, size, &read), EST_DATA_LOSS);
-        assert_non_null(strstr(est_error_message(), "no frame of estoc"));
+        assert_non_null(strstr(est_error_message(), "not a frame of estoc"));
         free(part);
     }
 }

@@ -520,7 +520,7 @@ TEST(answers_before_end)
             est_message_free(answer);
         }
         net_test_wait(&p.client, &p.client.n_lost, 1);
-        assert_non_null(strstr(p.client.why, "closed by ps:0: ps:0 ends its network"));
+        assert_non_null(strstr(p.client.why, "closed by ps:0: ps:0 closes its network"));
         net_test_release(&p.server);
         stop_pair(&p);
     }
@@ -758,15 +758,15 @@ TEST(options)
     net_check(est_net_create(&(est_net_options){ .transport = "tcp", .self.task = "worker:0" }, &net));
     assert_int_equal(est_net_port(net), 0);
     net_expect(est_net_listen(net, t.address), EST_UNAVAILABLE, "the port is in use");
-    net_expect(est_net_listen(net, "127.0.0.1"), EST_INVALID_ARGUMENT, "\"127.0.0.1\" is no address");
-    net_expect(est_net_listen(net, "::1:5"), EST_INVALID_ARGUMENT, "is no address");
-    net_expect(est_net_listen(net, "127.0.0.1:70000"), EST_INVALID_ARGUMENT, "is no address");
+    net_expect(est_net_listen(net, "127.0.0.1"), EST_INVALID_ARGUMENT, "\"127.0.0.1\" is not an address");
+    net_expect(est_net_listen(net, "::1:5"), EST_INVALID_ARGUMENT, "is not an address");
+    net_expect(est_net_listen(net, "127.0.0.1:70000"), EST_INVALID_ARGUMENT, "is not an address");
     net_expect(est_net_connect(net, ":5", NULL, 1, &link), EST_INVALID_ARGUMENT, "names no host");
     net_check(est_net_listen(net, ":0"));
     /* Nobody answers requests where nobody serves; a name is looked up; its addresses are tried one after the other. */
     snprintf(text, sizeof text, "localhost:%d", est_net_port(net));
     net_expect(est_net_connect(t.net, text, "worker:0", NET_TEST_SECS, &link), EST_PERMISSION_DENIED,
-               "refused by worker:0: ps:0 is of job job, this is of no job (set ESTOC_JOB)");
+               "refused by worker:0: ps:0 belongs to job job, this task to no job (set ESTOC_JOB)");
     net_expect(est_net_connect(t.net, "127.0.0.1:1", "ps:1", 1, &link), EST_UNAVAILABLE,
                "connecting to ps:1 at 127.0.0.1:1: not reached within 1 s: Connection refused");
     est_net_free(net);

@@ -195,7 +195,7 @@ TEST(garbage)
         fd = call(&server);
         put(fd, noise, sizeof noise);
         expect_closed(fd);
-        expect_logged("no frame of estoc");
+        expect_logged("not a frame of estoc");
     }
     assert_int_equal(lines.n_warnings, before + 1); /* once for all of them */
     /* Less than a frame, then the end. */
@@ -207,7 +207,7 @@ TEST(garbage)
     fd = call(&server); /* that it is none shows before */
     put(fd, noise, 4);
     expect_closed(fd);
-    expect_logged("no frame of estoc");
+    expect_logged("not a frame of estoc");
     /* Somebody looks whether the port is open: not worth a word. */
     fd = call(&server);
     shutdown(fd, SHUT_WR);
@@ -245,7 +245,7 @@ TEST(identity)
     fd = call(&server);
     put_hello(fd, 0, "another", "");
     assert_int_equal(get_frame(fd, head).kind, EST_FRAME_FAILURE);
-    assert_string_equal(head + 4, "refused by ps:0: stranger is of job another, this is of job job");
+    assert_string_equal(head + 4, "refused by ps:0: stranger belongs to job another, this task to job job");
     expect_closed(fd);
     fd = call(&server);
     put_hello(fd, 0, "job", "ps:1");
@@ -255,12 +255,12 @@ TEST(identity)
 
     net_test_start(&client, "tcp", "worker:0", &(est_net_options){ .self.job = "mine" });
     net_expect(est_net_connect(client.net, server.address, NULL, NET_TEST_SECS, &link), EST_PERMISSION_DENIED,
-               "refused by ps:0: worker:0 is of job mine, this is of job job");
+               "refused by ps:0: worker:0 belongs to job mine, this task to job job");
     net_test_stop(&client);
     fd = call(&server);
     put_hello(fd, 0, "", "");
     assert_int_equal(get_frame(fd, head).kind, EST_FRAME_FAILURE);
-    assert_string_equal(head + 4, "refused by ps:0: stranger is of no job (set ESTOC_JOB), this is of job job");
+    assert_string_equal(head + 4, "refused by ps:0: stranger belongs to no job (set ESTOC_JOB), this task to job job");
     expect_closed(fd);
     net_test_start(&client, "tcp", "worker:0", NULL);
     net_expect(est_net_connect(client.net, server.address, "ps:1", NET_TEST_SECS, &link), EST_FAILED_PRECONDITION,
@@ -282,11 +282,11 @@ TEST(order)
     fd = call(&server); /* a request before hello */
     put_frame(fd, (est_frame){ .kind = EST_FRAME_REQUEST }, NULL);
     expect_closed(fd);
-    expect_logged("it sends before it has said who it is");
+    expect_logged("it sent data before its hello");
     fd = call(&server); /* a hello that is too large */
     put_frame(fd, (est_frame){ .kind = EST_FRAME_HELLO, .head_size = sizeof big }, big);
     expect_closed(fd);
-    expect_logged("it sends before it has said who it is");
+    expect_logged("it sent data before its hello");
     fd = call(&server); /* a hello that is none */
     put_frame(fd, (est_frame){ .kind = EST_FRAME_HELLO, .head_size = 10 }, big);
     expect_closed(fd);
@@ -294,11 +294,11 @@ TEST(order)
     fd = call(&server); /* a failure, which only who was called may send */
     put_frame(fd, (est_frame){ .kind = EST_FRAME_FAILURE, .head_size = 10 }, big);
     expect_closed(fd);
-    expect_logged("it sends before it has said who it is");
+    expect_logged("it sent data before its hello");
 
     for (int i = 0; i < 3; i++) {
         static const char *const why[] = { "frame 0 came where 1 was due", "frame 2 came where 1 was due",
-                                           "it says hello again" };
+                                           "it sent a second hello" };
 
         fd = call(&server);
         put_hello(fd, 0, "job", "");
@@ -516,7 +516,7 @@ TEST(certificates)
     trust_both(both, net_test_certificates(), expired);
     start(&server, "tls", &(est_net_options){ .certificates = both });
     shake_hands(&server, NULL, TLS1_3_VERSION);
-    expect_logged("it shows no certificate");
+    expect_logged("it presented no certificate");
     shake_hands(&server, other, TLS1_3_VERSION);
     expect_logged("(made by another `estoc certificates`? All tasks need the same folder)");
     shake_hands(&server, expired, TLS1_3_VERSION);

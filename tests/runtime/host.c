@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments as a task gets them: equal ones are one part; what is no segment, or does not fit the variables that are there, is
+ * Segments as a task gets them: equal ones are one segment; what is no segment, or does not fit the variables that are there, is
  * refused and changes nothing. */
 #include "runtime/host.h"
 #include "base/alloc.h"
@@ -40,13 +40,13 @@ TEST(equal_segments)
 {
     est_host       *host  = make_host();
     est_wire_writer bytes = make_segment(3), other = make_segment(2);
-    int             part = -1, again = -1;
+    int             segment = -1, again = -1;
 
-    assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &segment));
     assert_ok(est_host_enter(host, bytes.data, bytes.size, &again));
-    assert_int_equal(part, 0);
+    assert_int_equal(segment, 0);
     assert_int_equal(again, 0);
-    assert_int_equal(est_host_parts(host), 1);
+    assert_int_equal(est_host_segments(host), 1);
     assert_int_equal(est_host_inputs(host, 0), 1);
     assert_string_equal(est_node_name(est_host_input(host, 0, 0)), "x");
     assert_int_equal(est_host_outputs(host, 0), 1);
@@ -55,7 +55,7 @@ TEST(equal_segments)
     assert_false(est_host_counts(host, 0, "global_step"));
     assert_int_not_equal(est_host_enter(host, other.data, other.size, &again), EST_OK); /* another shape of w */
     assert_non_null(strstr(est_error_message(), "'w'"));
-    assert_int_equal(est_host_parts(host), 1);
+    assert_int_equal(est_host_segments(host), 1);
     est_wire_writer_clear(&bytes);
     est_wire_writer_clear(&other);
     est_host_free(host);
@@ -68,17 +68,17 @@ TEST(run)
     est_wire_writer bytes = make_segment(2);
     est_tensor     *x     = NULL;
     est_var        *w;
-    int             part;
+    int             segment;
 
-    assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &segment));
     assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &x));
-    assert_int_equal(est_host_run(host, part, 0, (const est_tensor *[]){ x }), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_host_run(host, segment, 0, (const est_tensor *[]){ x }), EST_FAILED_PRECONDITION);
     assert_ok(est_store_get(est_host_store(host), "w", EST_F32, EST_SHAPE(2), &w));
     memset(w->value.data, 0, 8);
     w->initialized = true;
     for (int i = 1; i <= 2; i++) {
-        assert_ok(est_host_run(host, part, 0, (const est_tensor *[]){ x }));
-        assert_true(((const float *)est_host_output(host, part, 0)->data)[1] == (float)(2 * i));
+        assert_ok(est_host_run(host, segment, 0, (const est_tensor *[]){ x }));
+        assert_true(((const float *)est_host_output(host, segment, 0)->data)[1] == (float)(2 * i));
         assert_true(((const float *)w->value.data)[0] == (float)i);
     }
     est_tensor_free(x);
@@ -106,12 +106,12 @@ TEST(names)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         est_host       *host  = make_host();
         est_wire_writer bytes = make_segment(2);
-        int             part;
+        int             segment;
 
         est_wire_put_string(&bytes, bad[i].field, bad[i].name);
-        assert_int_equal(est_host_enter(host, bytes.data, bytes.size, &part), EST_INVALID_ARGUMENT);
+        assert_int_equal(est_host_enter(host, bytes.data, bytes.size, &segment), EST_INVALID_ARGUMENT);
         if (strstr(est_error_message(), bad[i].says) == NULL) fail_msg("'%s': %s", bad[i].name, est_error_message());
-        assert_int_equal(est_host_parts(host), 0);
+        assert_int_equal(est_host_segments(host), 0);
         est_wire_writer_clear(&bytes);
         est_host_free(host);
     }
@@ -120,10 +120,10 @@ TEST(names)
 /* Cut at every byte, and every allocation failing: refused, and the whole is taken afterwards. */
 TEST(damage)
 {
-    est_host       *host  = make_host();
-    est_wire_writer bytes = make_segment(2);
-    bool            fired = true;
-    int             part  = -1, n_parts;
+    est_host       *host    = make_host();
+    est_wire_writer bytes   = make_segment(2);
+    bool            fired   = true;
+    int             segment = -1, n_segments;
 
     for (size_t size = 1; size < bytes.size; size++) {
         char      *copy = est_alloc(size);
@@ -131,25 +131,25 @@ TEST(damage)
 
         assert_non_null(copy);
         memcpy(copy, bytes.data, size);
-        status = est_host_enter(host, copy, size, &part);
+        status = est_host_enter(host, copy, size, &segment);
         if (status != EST_OK) assert_true(status == EST_DATA_LOSS || status == EST_INVALID_ARGUMENT);
         est_free(copy);
     }
     est_host_free(host);
-    host    = make_host();
-    n_parts = est_host_parts(host);
+    host       = make_host();
+    n_segments = est_host_segments(host);
     for (int64_t n = 1; fired; n++) {
         est_status status;
 
         est_fault_arm_alloc(n);
-        status = est_host_enter(host, bytes.data, bytes.size, &part);
+        status = est_host_enter(host, bytes.data, bytes.size, &segment);
         fired  = est_fault_fired();
         est_fault_arm_alloc(0);
         if (status != EST_OK) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
         if (status == EST_OK) break; /* one that it can do without */
-        assert_int_equal(est_host_parts(host), n_parts);
+        assert_int_equal(est_host_segments(host), n_segments);
     }
-    assert_int_equal(part, 0);
+    assert_int_equal(segment, 0);
     est_wire_writer_clear(&bytes);
     est_host_free(host);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on loopback. The
- * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync.c. */
+ * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync_replicas.c. */
 #include <pthread.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "runtime/session.h"
 #include "strategy/strategy.h"
 #include "support/servers_test.h"
@@ -370,8 +370,8 @@ TEST(hold_is_lost)
     assert_ok(est_session_init(session));
     pthread_mutex_lock(&s.ps[1]->host_lock);
     assert_int_equal(pthread_create(&thread, NULL, save_b, &save), 0);
-    await_wait("worker:0", "ps:1", "list variables"); /* until it has copied */
-    est_link_close(est_tasks_of(remote)->peers[0].link, "cut");
+    await_wait("worker:0", "ps:1", "the list of its variables"); /* until it has copied */
+    est_link_close(est_tasks_of(remote)->tasks[0].link, "cut");
     pthread_mutex_unlock(&s.ps[1]->host_lock);
     pthread_join(thread, NULL);
     assert_int_equal(save.status, EST_UNAVAILABLE);

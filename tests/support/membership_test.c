@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "cluster/waits.h"
+#include "cluster/wait_table.h"
 #include "support/nn_test.h"
 #include "support/port_test.h"
 

@@ -22,9 +22,9 @@ typedef struct memory_remote {
     size_t     bytes;
 } memory_remote;
 
-struct est_remote_call {
+struct est_remote_segment {
     memory_remote *remote;
-    int            task, part, n_out;
+    int            task, number, n_out;
     bool           started;
     uint64_t       seed;
     est_tensor    *in[VALUES_MAX], *out[VALUES_MAX];
@@ -91,25 +91,26 @@ static int place(est_remote *remote, uint64_t bytes, const bool *taken)
     return best;
 }
 
-static est_status enter(est_remote *remote, const est_segment *segment, est_remote_call **out)
+static est_status enter(est_remote *remote, const est_segment *cut, est_remote_segment **out)
 {
-    est_wire_writer  bytes = { 0 };
-    est_remote_call *call  = calloc(1, sizeof *call);
-    est_status       status;
+    est_wire_writer     bytes   = { 0 };
+    est_remote_segment *segment = calloc(1, sizeof *segment);
+    est_status          status;
 
-    assert_non_null(call);
-    call->remote = of(remote);
-    call->task   = segment->task;
-    status       = est_segment_encode(segment, &bytes);
-    if (status == EST_OK) status = est_host_enter(call->remote->hosts[call->task], bytes.data, bytes.size, &call->part);
+    assert_non_null(segment);
+    segment->remote = of(remote);
+    segment->task   = cut->task;
+    status          = est_segment_encode(cut, &bytes);
+    if (status == EST_OK)
+        status = est_host_enter(segment->remote->hosts[segment->task], bytes.data, bytes.size, &segment->number);
     est_wire_writer_clear(&bytes);
     if (status != EST_OK) {
-        free(call);
+        free(segment);
         return status;
     }
-    call->n_out = est_host_outputs(call->remote->hosts[call->task], call->part);
-    assert_int_equal(est_host_inputs(call->remote->hosts[call->task], call->part), segment->io.n_feeds);
-    *out = call;
+    segment->n_out = est_host_outputs(segment->remote->hosts[segment->task], segment->number);
+    assert_int_equal(est_host_inputs(segment->remote->hosts[segment->task], segment->number), cut->io.n_feeds);
+    *out = segment;
     return EST_OK;
 }
 
@@ -121,63 +122,63 @@ static void drop(est_tensor **values, int n)
     }
 }
 
-static void leave(est_remote_call *call)
+static void leave(est_remote_segment *segment)
 {
-    drop(call->in, call->n_in);
-    drop(call->out, call->n_out);
-    free(call);
+    drop(segment->in, segment->n_in);
+    drop(segment->out, segment->n_out);
+    free(segment);
 }
 
-static est_status start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in)
+static est_status start(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in)
 {
-    assert_false(call->started);
+    assert_false(segment->started);
     assert_true(n_in <= VALUES_MAX);
-    call->started = true;
-    call->seed    = run_seed;
-    call->n_in    = n_in;
-    call->remote->starts[call->task]++;
+    segment->started = true;
+    segment->seed    = run_seed;
+    segment->n_in    = n_in;
+    segment->remote->starts[segment->task]++;
     for (int i = 0; i < n_in; i++) {
-        EST_TRY(est_tensor_create_from(in[i]->dtype, in[i]->shape, in[i]->data, &call->in[i]));
-        call->sent[i] = in[i]->data;
-        call->remote->bytes += est_tensor_bytes(call->in[i]);
+        EST_TRY(est_tensor_create_from(in[i]->dtype, in[i]->shape, in[i]->data, &segment->in[i]));
+        segment->sent[i] = in[i]->data;
+        segment->remote->bytes += est_tensor_bytes(segment->in[i]);
     }
     return EST_OK;
 }
 
 /* A network may still be sending them: nobody else may have written there. */
-static void check_untouched(const est_remote_call *call)
+static void check_untouched(const est_remote_segment *segment)
 {
-    for (int i = 0; i < call->n_in; i++) {
-        if (est_tensor_bytes(call->in[i]) == 0 || est_tensor_dtype(call->in[i]) == EST_STRING) continue;
-        if (memcmp(est_tensor_data(call->in[i]), call->sent[i], est_tensor_bytes(call->in[i])) != 0) {
+    for (int i = 0; i < segment->n_in; i++) {
+        if (est_tensor_bytes(segment->in[i]) == 0 || est_tensor_dtype(segment->in[i]) == EST_STRING) continue;
+        if (memcmp(est_tensor_data(segment->in[i]), segment->sent[i], est_tensor_bytes(segment->in[i])) != 0) {
             fail_msg("input %d of a segment was overwritten before its end", i);
         }
     }
 }
 
 /* Runs it only now: what is done between start and finish must not depend on when the other task gets to it. */
-static est_status finish(est_remote_call *call, const est_view **out)
+static est_status finish(est_remote_segment *segment, const est_view **out)
 {
-    est_host         *host = call->remote->hosts[call->task];
+    est_host         *host = segment->remote->hosts[segment->task];
     const est_tensor *in[VALUES_MAX];
     est_status        status;
 
-    assert_true(call->started);
-    call->started = false;
-    check_untouched(call);
-    for (int i = 0; i < call->n_in; i++) in[i] = call->in[i];
-    status = est_host_run(host, call->part, call->seed, in);
-    drop(call->in, call->n_in);
+    assert_true(segment->started);
+    segment->started = false;
+    check_untouched(segment);
+    for (int i = 0; i < segment->n_in; i++) in[i] = segment->in[i];
+    status = est_host_run(host, segment->number, segment->seed, in);
+    drop(segment->in, segment->n_in);
     EST_TRY(status);
-    drop(call->out, call->n_out);
-    for (int i = 0; i < call->n_out; i++) {
-        const est_view *view = est_host_output(host, call->part, i);
+    drop(segment->out, segment->n_out);
+    for (int i = 0; i < segment->n_out; i++) {
+        const est_view *view = est_host_output(host, segment->number, i);
 
-        EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &call->out[i]));
-        call->views[i] = (est_view){ est_tensor_data(call->out[i]), view->dtype, view->shape, view->count };
-        call->remote->bytes += est_tensor_bytes(call->out[i]);
+        EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &segment->out[i]));
+        segment->views[i] = (est_view){ est_tensor_data(segment->out[i]), view->dtype, view->shape, view->count };
+        segment->remote->bytes += est_tensor_bytes(segment->out[i]);
     }
-    *out = call->n_out > 0 ? call->views : NULL; /* as a message without tensors has it */
+    *out = segment->n_out > 0 ? segment->views : NULL; /* as a message without tensors has it */
     return EST_OK;
 }
 

@@ -4,7 +4,7 @@
 #ifndef EST_TESTS_SERVERS_TEST_H
 #define EST_TESTS_SERVERS_TEST_H
 
-#include "cluster/server.h"
+#include "cluster/clients.h"
 
 #define SERVERS_MAX 8
 

@@ -8,9 +8,10 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "cluster/remote_internal.h"
 #include "cluster/remote_tasks.h"
-#include "cluster/tasks.h"
-#include "cluster/waits.h"
+#include "cluster/sync_replicas.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "ops/array.h"
@@ -349,8 +350,8 @@ static void await_collected(est_server *server, int n)
     while (most != n && est_now_ns() < deadline) {
         most = 0;
         pthread_mutex_lock(&server->host_lock);
-        for (int i = 0; i < est_host_parts(server->host); i++) {
-            if (server->parts[i].n_came > most) most = server->parts[i].n_came;
+        for (int i = 0; i < est_host_segments(server->host); i++) {
+            if (server->segments[i].n_came > most) most = server->segments[i].n_came;
         }
         pthread_mutex_unlock(&server->host_lock);
         if (most != n) est_sleep_ns(EST_NS_PER_SEC / 1000);
@@ -530,7 +531,7 @@ static void committer_dies(death how)
     }
     await_collected(s.ps[OTHER], 2);
     lock = let_commit(&s, how);
-    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->tasks[i].link, "it dies");
     pthread_join(thread[1], &result);
     assert_null(result);
     if (lock != NULL) pthread_mutex_unlock(lock);
@@ -632,7 +633,7 @@ static void hold_without_committer(death how)
     lock = let_commit(&s, how);
     assert_int_equal(pthread_create(&hold, NULL, hold_for_copies, p[0].remote), 0);
     await_parked(s.ps[CLOCK], 2); /* the other worker, and the hold */
-    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->tasks[i].link, "it dies");
     pthread_join(thread[1], &result);
     assert_null(result);
     if (lock != NULL) pthread_mutex_unlock(lock);
@@ -670,9 +671,9 @@ TEST(one_wait_a_worker)
 
     assert_int_equal(pthread_create(&thread, NULL, push_one, &p[0]), 0);
     await_parked(s.ps[CLOCK], 1);
-    assert_ok(est_net_connect(est_server_net(s.worker[0]), r->peers[CLOCK].address, "ps:0", 20, &again));
-    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
-    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
+    assert_ok(est_net_connect(est_server_net(s.worker[0]), r->tasks[CLOCK].address, "ps:0", 20, &again));
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->step);
+    est_wire_put_u64(&packing.head, EST_FIELD_TIMELINE, r->timeline);
     est_wire_put_i64(&packing.head, EST_FIELD_SYNC_REPLICAS, 2);
     assert_ok(est_packing_payload(&packing, &payload));
     assert_ok(est_link_ask(again, EST_METHOD_FINISH_STEP, "the same", payload, 60, NULL, NULL, &ask));
@@ -831,7 +832,7 @@ TEST(update_differently)
     update_differently(2);
 }
 
-/* The clock was started again where the time is behind: its era is the lesser one. The other task refuses what is pushed
+/* The clock was started again where the time is behind: its timeline is the lesser one. The other task refuses what is pushed
  * for that, until the chief has said that it is the one that counts. */
 TEST(clock_is_behind)
 {
@@ -845,8 +846,8 @@ TEST(clock_is_behind)
     expect_values(&s, -2.5f, 1);
     pthread_mutex_lock(&s.ps[CLOCK]->host_lock);
     pthread_mutex_lock(&s.ps[CLOCK]->lock);
-    s.ps[CLOCK]->era -= UINT64_C(5000) << 20; /* five seconds */
-    s.ps[CLOCK]->version = (est_tag){ 0, 0 };
+    s.ps[CLOCK]->timeline -= UINT64_C(5000) << 20; /* five seconds */
+    s.ps[CLOCK]->version = (est_step_id){ 0, 0 };
     pthread_mutex_unlock(&s.ps[CLOCK]->lock);
     pthread_mutex_unlock(&s.ps[CLOCK]->host_lock);
     for (int i = 0; i < 2; i++) {
@@ -931,7 +932,7 @@ TEST(committer_is_put_out)
     est_link_free(link);
     pthread_join(thread[0], &result); /* it is the only one now */
     assert_non_null(result);
-    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->tasks[i].link, "it dies");
     pthread_join(thread[1], NULL);
     for (int i = 0; i < 2; i++) close_pusher(&p[i]);
     servers_stop(&later);

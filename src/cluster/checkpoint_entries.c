@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of checkpoints as messages within messages. */
-#include "cluster/entries.h"
+ * Checkpoint entries as nested messages. */
+#include "cluster/checkpoint_entries.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void put_spec(est_wire_writer *w, const est_row_spec *spec)
     est_wire_end(w, mark);
 }
 
-void est_entry_pack(est_packing *packing, const est_store_entry *entry)
+void est_checkpoint_entry_pack(est_packing *packing, const est_store_entry *entry)
 {
     est_wire_writer *w    = &packing->head;
     size_t           mark = est_wire_begin(w, EST_FIELD_ENTRY);
@@ -68,7 +68,7 @@ typedef struct reading {
     est_status      status;
 } reading;
 
-/* A text, which must not have a zero byte in it. */
+/* A text without zero bytes. */
 static const char *get_text(reading *in, const est_wire_field *field)
 {
     est_str text = est_wire_bytes(&in->r, field);
@@ -80,7 +80,7 @@ static const char *get_text(reading *in, const est_wire_field *field)
         return "";
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
-        in->status = est_fail(EST_DATA_LOSS, "a name with a zero byte");
+        in->status = est_fail(EST_DATA_LOSS, "a checkpoint entry has a name with a zero byte");
         return "";
     }
     if (text.size > 0) memcpy(copy, text.data, text.size);
@@ -96,7 +96,9 @@ static void get_shape(reading *in, const est_wire_field *field, est_shape *out)
     est_wire_list_init(&in->r, field, EST_WIRE_VARINT, &list);
     while (est_wire_list_next(&list, &dim)) {
         if (out->rank == EST_RANK_MAX || dim > INT64_MAX) {
-            in->status = est_fail(EST_DATA_LOSS, "a shape that is none");
+            in->status = est_fail(EST_DATA_LOSS,
+                                  "a checkpoint entry has an invalid shape (at most %d dimensions, none negative)",
+                                  EST_RANK_MAX);
             return;
         }
         out->dim[out->rank++] = (int64_t)dim;
@@ -155,7 +157,7 @@ static est_status get_entry(est_wire_reader *outer, const est_wire_field *messag
     return end_reading(&in);
 }
 
-est_status est_entries_unpack(const est_message *message, est_arena *arena, est_store_entry **out, int *n)
+est_status est_checkpoint_entries_unpack(const est_message *message, est_arena *arena, est_store_entry **out, int *n)
 {
     est_wire_reader  r;
     est_wire_field   field;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of waits: the first free place is taken, and there is nearly always one at its start. */
-#include "cluster/waits.h"
+ * The table of waits. A wait takes the first free place, nearly always one at the start of the table. */
+#include "cluster/wait_table.h"
 
 #include <assert.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `table` */
 static est_wait        table[EST_WAITS_MAX];             /* since_ns 0: free */
 
-static void put(char *to, size_t max, const char *text)
+static void wait_copy(char *to, size_t max, const char *text)
 {
     size_t size = strnlen(text, max - 1);
 
@@ -46,9 +46,9 @@ est_waiting est_wait_begin(const char *who, const char *for_whom, const char *wh
     pthread_mutex_lock(&lock);
     while (i < EST_WAITS_MAX && table[i].since_ns != 0) i++;
     if (i < EST_WAITS_MAX) {
-        put(table[i].who, sizeof table[i].who, who);
-        put(table[i].for_whom, sizeof table[i].for_whom, for_whom);
-        put(table[i].why, sizeof table[i].why, why);
+        wait_copy(table[i].who, sizeof table[i].who, who);
+        wait_copy(table[i].for_whom, sizeof table[i].for_whom, for_whom);
+        wait_copy(table[i].why, sizeof table[i].why, why);
         table[i].since_ns = w.since_ns != 0 ? w.since_ns : 1;
         w.place           = i;
     }
@@ -61,7 +61,7 @@ void est_wait_set_why(est_waiting *w, const char *why)
     w->why = why;
     if (w->place < 0) return;
     pthread_mutex_lock(&lock);
-    put(table[w->place].why, sizeof table[w->place].why, why);
+    wait_copy(table[w->place].why, sizeof table[w->place].why, why);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments: entered once, run many times, and those that change variables once for every number that their sender gives them. */
-#include "cluster/service_runs.h"
+ * Segments: entered once and run many times. A run that changes variables is made once per sequence number of its sender. */
+#include "cluster/service_segments.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,22 +10,22 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/sync.h"
+#include "cluster/sync_replicas.h"
 #include "cluster/task_status.h"
 
 #define PHASE_MAX 1000   /* of a step; a graph has a few */
 #define SHORT_NS  200000 /* for the network thread */
 
-static est_status reserve_parts(est_server *s)
+static est_status reserve_segments(est_server *s)
 {
-    int             max = s->max_parts == 0 ? 16 : 2 * s->max_parts;
-    est_part_state *more;
+    int                max = s->max_segments == 0 ? 16 : 2 * s->max_segments;
+    est_segment_state *more;
 
-    if (est_host_parts(s->host) < s->max_parts) return EST_OK;
-    more = est_realloc(s->parts, sizeof *more * (size_t)max);
+    if (est_host_segments(s->host) < s->max_segments) return EST_OK;
+    more = est_realloc(s->segments, sizeof *more * (size_t)max);
     if (more == NULL) return est_no_memory();
-    s->parts     = more;
-    s->max_parts = max;
+    s->segments     = more;
+    s->max_segments = max;
     return EST_OK;
 }
 
@@ -33,37 +33,40 @@ est_status est_service_enter(est_server *s, est_request *request, est_packing *o
 {
     uint64_t phase = est_head_u64(est_request_message(request), EST_FIELD_PHASE, 0);
     est_str  bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
-    int      part, before = est_host_parts(s->host);
+    int      segment, before = est_host_segments(s->host);
 
-    if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a segment without bytes");
-    if (phase > PHASE_MAX) return est_fail(EST_INVALID_ARGUMENT, "a segment of phase %" PRIu64, phase);
-    EST_TRY(reserve_parts(s));
-    EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &part));
-    if (part == before) { /* its first run lays out memory: not in the network thread */
-        s->parts[part] = (est_part_state){ .ns     = SHORT_NS + 1,
-                                           .counts = est_host_counts(s->host, part, "global_step"),
-                                           .phase  = (int)est_head_u64(est_request_message(request), EST_FIELD_PHASE,
-                                                                       0) };
+    if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "the request to enter a segment has none");
+    if (phase > PHASE_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "a segment has phase %" PRIu64 "; at most %d is allowed", phase,
+                        PHASE_MAX);
     }
-    est_wire_put_i64(&out->head, EST_FIELD_PART, part);
-    est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, part));
-    est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, part));
+    EST_TRY(reserve_segments(s));
+    EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &segment));
+    if (segment == before) { /* the network thread must not make the first run, which lays out memory */
+        s->segments[segment] = (est_segment_state){ .ns     = SHORT_NS + 1,
+                                                    .counts = est_host_counts(s->host, segment, "global_step"),
+                                                    .phase  = (int)est_head_u64(est_request_message(request),
+                                                                                EST_FIELD_PHASE, 0) };
+    }
+    est_wire_put_i64(&out->head, EST_FIELD_SEGMENT, segment);
+    est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, segment));
+    est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, segment));
     return EST_OK;
 }
 
-bool est_service_is_short(const est_server *s, uint64_t part)
+bool est_service_is_short(const est_server *s, uint64_t segment)
 {
-    return part < (uint64_t)est_host_parts(s->host) && s->parts[part].ns <= SHORT_NS;
+    return segment < (uint64_t)est_host_segments(s->host) && s->segments[segment].ns <= SHORT_NS;
 }
 
-/* The tensors of the message as feeds; they point into it. */
-static est_status take_inputs(est_server *s, est_request *request, int part, int *n)
+/* Feeds that point into the message. */
+static est_status take_inputs(est_server *s, est_request *request, int segment, int *n)
 {
     *n = 0;
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    if (s->inputs.n != est_host_inputs(s->host, part)) {
-        return est_fail(EST_INVALID_ARGUMENT, "segment %d takes %d tensors, got %d", part,
-                        est_host_inputs(s->host, part), s->inputs.n);
+    if (s->inputs.n != est_host_inputs(s->host, segment)) {
+        return est_fail(EST_INVALID_ARGUMENT, "segment %d takes %d tensors, got %d", segment,
+                        est_host_inputs(s->host, segment), s->inputs.n);
     }
     if (s->inputs.n > s->max_feeds) {
         est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)s->inputs.n);
@@ -84,30 +87,31 @@ static est_status take_inputs(est_server *s, est_request *request, int part, int
     return EST_OK;
 }
 
-static est_status run_part(est_server *s, est_request *request, int part)
+static est_status run_segment(est_server *s, est_request *request, int segment)
 {
     int        n;
     int64_t    start  = est_now_ns(), took;
-    est_status status = take_inputs(s, request, part, &n);
+    est_status status = take_inputs(s, request, segment, &n);
 
     if (status == EST_OK) {
-        status = est_host_run(s->host, part, est_head_u64(est_request_message(request), EST_FIELD_SEED, 0),
+        status = est_host_run(s->host, segment, est_head_u64(est_request_message(request), EST_FIELD_SEED, 0),
                               (const est_tensor *const *)s->feeds);
     }
     while (n > 0) est_tensor_free(s->feeds[--n]);
     EST_TRY(status);
     est_packing_reset(&s->outputs);
-    for (int i = 0; i < est_host_outputs(s->host, part); i++)
-        est_pack_view(&s->outputs, est_host_output(s->host, part, i));
-    took              = est_now_ns() - start;
-    s->parts[part].ns = took < s->parts[part].ns / 4 ? took
-                                                     : (3 * s->parts[part].ns + took) / 4; /* the first run is none */
+    for (int i = 0; i < est_host_outputs(s->host, segment); i++)
+        est_pack_view(&s->outputs, est_host_output(s->host, segment, i));
+    took                    = est_now_ns() - start;
+    s->segments[segment].ns = took < s->segments[segment].ns / 4
+                                  ? took
+                                  : (3 * s->segments[segment].ns + took) / 4; /* the first run does not count */
     return EST_OK;
 }
 
 /* --- runs that change variables: once -------------------------------------------------------------------------------------------- */
 
-/* Keeps the answer, in case the link breaks before it has arrived. */
+/* Keeps the answer in case the link breaks before it arrives. */
 static est_status remember(est_answered *run, const est_packing *answer)
 {
     size_t   bytes = 0;
@@ -138,7 +142,7 @@ static est_status remember(est_answered *run, const est_packing *answer)
     return EST_OK;
 }
 
-/* The turn that came with it may have been given to others since. */
+/* Without the turn that the answer included, if another worker has got it since. */
 static void answer_again(est_request *request, const est_answered *run, bool has_turn)
 {
     size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
@@ -165,90 +169,80 @@ void est_service_look_at_step(est_server *s, const char *who)
 
     if (var == NULL || !var->initialized || var->value.dtype != EST_I64 || var->value.count != 1) return;
     step = *(const int64_t *)var->value.data;
-    if (step < s->step) s->era++;
+    if (step < s->step) s->timeline++;
     s->step = step;
     est_gate_count(s->gate, who, s->step);
     est_server_wake(s);
 }
 
-/* A task that confirmed a hold lets nobody change variables until the release: whoever has a turn has been waited for, so this is
- * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has its snapshots, or failed to get
- * them. */
+/* After a hold was confirmed nothing may change variables until its release. The hold waited for all turns, so this client has
+ * lost its turn or needs none. A client that holds and makes a step has its snapshots, or failed to get them. */
 static est_status check_hold(est_server *s, est_client *client, const est_request *request)
 {
     if (client->holder != NULL) {
-        est_server_end_holds(s, client);
+        est_client_end_hold(s, client);
         est_server_wake(s);
     }
-    if (!est_server_is_held(s) || est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) > 0) return EST_OK;
-    return est_fail(EST_ABORTED, "a checkpoint is being made, and no step of %s is under way: try again",
+    if (!est_server_is_held(s) || est_head_u64(est_request_message(request), EST_FIELD_SYNC_STEP, 0) > 0) return EST_OK;
+    return est_fail(EST_ABORTED, "steps are held for a checkpoint, and no step of %s is under way: try again",
                     client->who.task);
 }
 
-/* Whether the client may run it now; takes the client along. */
-static est_status admit(est_server *s, est_request *request, int part, est_client **out)
+/* Whether the client may run the segment now; returns the client. */
+static est_status admit_run(est_server *s, est_request *request, int segment, est_client **out)
 {
     const est_task_id *who = est_link_peer(est_request_link(request));
     est_client        *client;
     est_status         status = EST_OK;
     bool               in_turn;
 
-    in_turn = s->parts[part].counts || est_head_u64(est_request_message(request), EST_FIELD_COUNTED, 0) != 0;
+    in_turn = s->segments[segment].counts || est_head_u64(est_request_message(request), EST_FIELD_COUNTED, 0) != 0;
     pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, est_request_link(request));
+    client = est_clients_get(s, est_request_link(request));
     if (client == NULL) {
         status = est_no_memory();
     } else if (client->who.incarnation != who->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
-                          client->who.place);
+        status = est_fail(EST_FAILED_PRECONDITION, "a newer process has replaced %s: %s", who->task, client->who.place);
     } else if (client->gated && in_turn && !est_gate_has_turn(s->gate, who->task)) {
-        status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
-                          who->task);
+        status = est_fail(EST_ABORTED, "%s was silent for too long, and its turn went to another worker", who->task);
     }
-    if (status == EST_OK && est_host_writes(s->host, part)) status = check_hold(s, client, request);
+    if (status == EST_OK && est_host_writes(s->host, segment)) status = check_hold(s, client, request);
     *out = client;
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int part)
+static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int segment)
 {
     s->applied++;
     if (s->ledger == NULL) return;
-    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d\n", who->task, who->incarnation, sequence, part);
+    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d\n", who->task, who->incarnation, sequence, segment);
     (void)fflush(s->ledger);
 }
 
-/* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
-static void count(est_server *s, est_client *client, int part)
+/* Updates step, counters and gate after a run that wrote. The answer to a run that counted a step may include the next turn,
+ * which saves a request. */
+static void count_run(est_server *s, est_client *client, int segment)
 {
     int64_t before;
 
     pthread_mutex_lock(&s->lock);
     before = s->step;
-    est_service_look_at_step(s, s->parts[part].counts ? client->who.task : NULL);
-    if (before >= 0 && s->step > before) { /* and not just its first value */
+    est_service_look_at_step(s, s->segments[segment].counts ? client->who.task : NULL);
+    if (before >= 0 && s->step > before) { /* not its initial value */
         s->steps++;
         client->steps++;
         client->step = s->step;
     }
     est_server_sample_run(s);
-    if (client->gated && s->parts[part].counts &&
+    if (client->gated && s->segments[segment].counts &&
         est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
         est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
     }
     pthread_mutex_unlock(&s->lock);
 }
 
-/* One more of something that the status view reads. */
-static void tally(est_server *s, uint64_t *counter)
-{
-    pthread_mutex_lock(&s->lock);
-    (*counter)++;
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Whether the run was done before: then it is answered, and not repeated. */
+/* Whether the run was made before; then it is answered and not repeated. */
 static bool was_done(est_server *s, est_request *request, est_client *client, uint64_t sequence)
 {
     const est_answered *run = client->answered;
@@ -264,12 +258,12 @@ static bool was_done(est_server *s, est_request *request, est_client *client, ui
         return true;
     }
     if (sequence >= client->first) return false;
-    est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
+    est_request_fail(request, EST_FAILED_PRECONDITION, "this run was answered, and its answer confirmed");
     return true;
 }
 
-/* What the client has the answers to need not be remembered. */
-static void take_first(est_client *client, const est_request *request, uint64_t sequence)
+/* Forgets the runs whose answers the client has confirmed. */
+static void take_confirmed(est_client *client, const est_request *request, uint64_t sequence)
 {
     uint64_t by    = est_link_peer(est_request_link(request))->incarnation;
     uint64_t first = est_head_u64(est_request_message(request), EST_FIELD_FIRST, sequence);
@@ -283,33 +277,34 @@ static void take_first(est_client *client, const est_request *request, uint64_t 
     est_client_forget(client, by, client->first, client->asked_before);
 }
 
-static est_status run_or_collect(est_server *s, est_request *request, int part)
+static est_status run_or_accumulate(est_server *s, est_request *request, int segment)
 {
-    uint64_t tag = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
+    uint64_t step = est_head_u64(est_request_message(request), EST_FIELD_SYNC_STEP, 0);
 
-    if (tag == 0) return run_part(s, request, part);
+    if (step == 0) return run_segment(s, request, segment);
     est_packing_reset(&s->outputs);
-    return est_sync_add(s, request, part,
-                        (est_tag){ est_head_u64(est_request_message(request), EST_FIELD_ERA, 0), (int64_t)tag - 1 });
+    return est_sync_replicas_add(
+        s, request, segment,
+        (est_step_id){ est_head_u64(est_request_message(request), EST_FIELD_TIMELINE, 0), (int64_t)step - 1 });
 }
 
-/* A run that changes variables. The place to remember it in comes first: memory may be out when it has been applied, and then
- * the answer is all that can be lost. */
-static est_status run_once(est_server *s, est_request *request, int part, uint64_t sequence, est_client *client)
+/* Makes a run that changes variables. The record of it is allocated first: if memory runs out after the run, only the kept
+ * answer is lost. */
+static est_status run_once(est_server *s, est_request *request, int segment, uint64_t sequence, est_client *client)
 {
     est_answered *run = est_zalloc(sizeof *run);
     est_status    status;
     size_t        head;
 
     if (run == NULL) return est_no_memory();
-    status = run_or_collect(s, request, part);
+    status = run_or_accumulate(s, request, segment);
     if (status != EST_OK) {
         est_free(run);
         return status;
     }
-    write_ledger(s, est_link_peer(est_request_link(request)), sequence, part);
+    write_ledger(s, est_link_peer(est_request_link(request)), sequence, segment);
     head = s->outputs.head.size;
-    if (est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) == 0) count(s, client, part);
+    if (est_head_u64(est_request_message(request), EST_FIELD_SYNC_STEP, 0) == 0) count_run(s, client, segment);
     run->by          = client->asked_by;
     run->sequence    = sequence;
     run->next        = client->answered;
@@ -324,37 +319,39 @@ static est_status run_once(est_server *s, est_request *request, int part, uint64
 
 void est_service_run_segment(est_server *s, est_request *request)
 {
-    uint64_t    part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
+    uint64_t    segment  = est_head_u64(est_request_message(request), EST_FIELD_SEGMENT, UINT64_MAX);
     uint64_t    sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
     est_client *client;
     est_status  status;
     bool        writes, known;
 
-    if (part >= (uint64_t)est_host_parts(s->host)) {
-        est_request_fail(request, EST_ABORTED, "there is no such segment here: was the task started anew?");
+    if (segment >= (uint64_t)est_host_segments(s->host)) {
+        est_request_fail(request, EST_ABORTED, "there is no such segment here: the task was restarted");
         return;
     }
-    writes = est_host_writes(s->host, (int)part);
+    writes = est_host_writes(s->host, (int)segment);
     if (writes && sequence == 0) {
-        est_request_fail(request, EST_INVALID_ARGUMENT, "a run that changes variables and has no number");
+        est_request_fail(request, EST_INVALID_ARGUMENT, "a run that changes variables needs a sequence number");
         return;
     }
     pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, est_request_link(request));
+    client = est_clients_get(s, est_request_link(request));
     known  = client != NULL && client->who.incarnation == est_link_peer(est_request_link(request))->incarnation;
     pthread_mutex_unlock(&s->lock);
     if (known && writes) {
-        take_first(client, request, sequence);
+        take_confirmed(client, request, sequence);
         if (was_done(s, request, client, sequence)) return;
     }
-    status = admit(s, request, (int)part, &client);
+    status = admit_run(s, request, (int)segment, &client);
     if (status == EST_OK) {
-        status = writes ? run_once(s, request, (int)part, sequence, client) : run_part(s, request, (int)part);
+        status = writes ? run_once(s, request, (int)segment, sequence, client) : run_segment(s, request, (int)segment);
     }
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
         return;
     }
-    tally(s, &client->runs);
+    pthread_mutex_lock(&s->lock);
+    client->runs++;
+    pthread_mutex_unlock(&s->lock);
     est_service_answer(request, &s->outputs);
 }

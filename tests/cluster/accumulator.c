@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What several workers push for one step, as one: against sums worked out here in double. */
-#include "cluster/collect.h"
+#include "cluster/accumulator.h"
 #include "base/fault.h"
 #include "ops/ops.h"
 #include "support/nn_test.h"
 
-/* --- a part that takes these inputs ------------------------------------------------------------------------------- */
+/* --- a segment that takes these inputs ------------------------------------------------------------------------------- */
 
 #define IN_MAX 5
 
 typedef struct fixture {
-    est_graph   *graph;
-    est_host    *host;
-    est_collect *collect;
-    int          part;
-    est_node     in[IN_MAX], update[2];
-    int          n_in, n_updates;
+    est_graph       *graph;
+    est_host        *host;
+    est_accumulator *accumulator;
+    int              segment;
+    est_node         in[IN_MAX], update[2];
+    int              n_in, n_updates;
 } fixture;
 
 static fixture begin(void)
@@ -52,15 +52,15 @@ static void enter(fixture *f)
 
     assert_ok(est_graph_status(f->graph));
     assert_ok(est_segment_encode(&segment, &bytes));
-    assert_ok(est_host_enter(f->host, bytes.data, bytes.size, &f->part));
-    assert_int_equal(est_host_inputs(f->host, f->part), f->n_in);
-    assert_ok(est_collect_create(f->host, f->part, &f->collect));
+    assert_ok(est_host_enter(f->host, bytes.data, bytes.size, &f->segment));
+    assert_int_equal(est_host_inputs(f->host, f->segment), f->n_in);
+    assert_ok(est_accumulator_create(f->host, f->segment, &f->accumulator));
     est_wire_writer_clear(&bytes);
 }
 
 static void end(fixture *f)
 {
-    est_collect_free(f->collect);
+    est_accumulator_free(f->accumulator);
     est_host_free(f->host);
     est_graph_free(f->graph);
 }
@@ -74,8 +74,8 @@ static est_view view_of(est_dtype dtype, est_shape shape, void *data)
 #define I64(...) ((int64_t[]){ __VA_ARGS__ })
 #define I32(...) ((int32_t[]){ __VA_ARGS__ })
 #define ADD_OF(f, who, ...)                                                                                            \
-    est_collect_add((f)->collect, who, (const est_view[]){ __VA_ARGS__ },                                              \
-                    (int)(sizeof((const est_view[]){ __VA_ARGS__ }) / sizeof(est_view)))
+    est_accumulator_add((f)->accumulator, who, (const est_view[]){ __VA_ARGS__ },                                      \
+                        (int)(sizeof((const est_view[]){ __VA_ARGS__ }) / sizeof(est_view)))
 #define ADD(f, ...) ADD_OF(f, 1, __VA_ARGS__)
 
 static void expect(const est_tensor *got, est_dtype dtype, est_shape shape, const void *data)
@@ -125,22 +125,22 @@ TEST(dense)
     const est_tensor *const *mean;
 
     for (int round = 0; round < 2; round++) { /* memory is used again */
-        assert_int_equal(est_collect_count(f.collect), 0);
+        assert_int_equal(est_accumulator_count(f.accumulator), 0);
         assert_ok(
             ADD(&f, view_of(EST_F32, EST_SHAPE_SCALAR, F32(0.5F)), view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4))));
         assert_ok(ADD(&f, view_of(EST_F32, EST_SHAPE_SCALAR, F32(0.25F)),
                       view_of(EST_F32, EST_SHAPE(2, 2), F32(3, -2, 1, 8))));
-        assert_int_equal(est_collect_count(f.collect), 2);
-        assert_ok(est_collect_mean(f.collect, &mean));
+        assert_int_equal(est_accumulator_count(f.accumulator), 2);
+        assert_ok(est_accumulator_mean(f.accumulator, &mean));
         for (int again = 0; again < 2; again++) {                   /* asked for twice it is the same */
             expect(mean[0], EST_F32, EST_SHAPE_SCALAR, F32(0.25F)); /* of whoever came last */
             expect(mean[1], EST_F32, EST_SHAPE(2, 2), F32(2, 0, 2, 6));
             assert_ok(ADD(&f, view_of(EST_F32, EST_SHAPE_SCALAR, F32(9)),
                           view_of(EST_F32, EST_SHAPE(2, 2), F32(9, 9, 9, 9)))); /* too late */
-            assert_int_equal(est_collect_count(f.collect), 2);
-            assert_ok(est_collect_mean(f.collect, &mean));
+            assert_int_equal(est_accumulator_count(f.accumulator), 2);
+            assert_ok(est_accumulator_mean(f.accumulator, &mean));
         }
-        est_collect_reset(f.collect);
+        est_accumulator_reset(f.accumulator);
     }
     end(&f);
 }
@@ -157,19 +157,19 @@ static const est_op new_update = {
 TEST(new_update)
 {
     fixture                  f     = dense();
-    const est_graph         *graph = est_host_graph(f.host, f.part);
+    const est_graph         *graph = est_host_graph(f.host, f.segment);
     const est_tensor *const *mean;
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         if (est_graph_node(graph, id)->op->writes != 0) est_graph_node(graph, id)->op = &new_update;
     }
-    est_collect_free(f.collect);
-    assert_ok(est_collect_create(f.host, f.part, &f.collect));
+    est_accumulator_free(f.accumulator);
+    assert_ok(est_accumulator_create(f.host, f.segment, &f.accumulator));
     for (int i = 1; i <= 2; i++) {
         assert_ok(ADD(&f, view_of(EST_F32, EST_SHAPE_SCALAR, F32(0.5F)),
                       view_of(EST_F32, EST_SHAPE(2, 2), F32((float)i, 2, 3, 4))));
     }
-    assert_ok(est_collect_mean(f.collect, &mean));
+    assert_ok(est_accumulator_mean(f.accumulator, &mean));
     expect(mean[1], EST_F32, EST_SHAPE(2, 2), F32(1.5F, 2, 3, 4));
     end(&f);
 }
@@ -192,7 +192,7 @@ TEST(counts)
         assert_ok(
             ADD(&f, view_of(EST_I64, EST_SHAPE_SCALAR, I64(1)), view_of(EST_F64, EST_SHAPE_SCALAR, ((double[]){ i }))));
     }
-    assert_ok(est_collect_mean(f.collect, &mean));
+    assert_ok(est_accumulator_mean(f.accumulator, &mean));
     expect(mean[0], EST_I64, EST_SHAPE_SCALAR, I64(1));
     expect(mean[1], EST_F64, EST_SHAPE_SCALAR, ((double[]){ 2 }));
     end(&f);
@@ -215,12 +215,12 @@ TEST(sparse)
                           view_of(type, EST_SHAPE(2), wide ? (void *)I64(0, 1) : (void *)I32(0, 1)),
                           view_of(EST_F32, EST_SHAPE(2, 2), F32(100, 200, 300, 400)),
                           view_of(EST_F32, EST_SHAPE(2), F32(50, 60))));
-            assert_ok(est_collect_mean(f.collect, &mean));
+            assert_ok(est_accumulator_mean(f.accumulator, &mean));
             expect(mean[0], EST_F32, EST_SHAPE_SCALAR, F32(0.2F));
             expect(mean[1], type, EST_SHAPE(4), wide ? (void *)I64(7, 1, 3, 0) : (void *)I32(7, 1, 3, 0));
             expect(mean[2], EST_F32, EST_SHAPE(4, 2), F32(3, 4, 151.5F, 202, 3.5F, 4, 50, 100));
             expect(mean[3], EST_F32, EST_SHAPE(4), F32(20, 40, 20, 25)); /* the same indices, once more */
-            est_collect_reset(f.collect);
+            est_accumulator_reset(f.accumulator);
         }
         end(&f);
     }
@@ -240,10 +240,10 @@ TEST(no_rows)
             assert_ok(ADD(&f, view_of(EST_F64, EST_SHAPE_SCALAR, &lr), view_of(EST_I64, EST_SHAPE(1), I64(5)),
                           view_of(EST_F64, EST_SHAPE(1, 2), ((double[]){ 4, 6 }))));
         }
-        assert_ok(est_collect_mean(f.collect, &mean));
+        assert_ok(est_accumulator_mean(f.accumulator, &mean));
         expect(mean[1], EST_I64, EST_SHAPE(round), I64(5));
         expect(mean[2], EST_F64, EST_SHAPE(round, 2), ((double[]){ 2, 3 }));
-        est_collect_reset(f.collect);
+        est_accumulator_reset(f.accumulator);
     }
     end(&f);
 }
@@ -271,7 +271,7 @@ TEST(many)
         assert_ok(ADD(&f, view_of(EST_F64, EST_SHAPE_SCALAR, &lr), view_of(EST_I32, EST_SHAPE(ROWS), ids),
                       view_of(EST_F64, EST_SHAPE(ROWS, 2), rows)));
     }
-    assert_ok(est_collect_mean(f.collect, &mean));
+    assert_ok(est_accumulator_mean(f.accumulator, &mean));
     assert_int_equal(est_tensor_shape(mean[1])->dim[0], TABLE);
     for (int i = 0; i < 2 * TABLE; i++) {
         int32_t id = ((const int32_t *)est_tensor_data(mean[1]))[i / 2];
@@ -293,15 +293,15 @@ TEST(mismatch)
     assert_int_equal(ADD(&f, lr), EST_INVALID_ARGUMENT);
     assert_ok(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4))));
     assert_int_equal(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(4), F32(1, 2, 3, 4))), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "float32 [4], that of another worker float32 [2,2]"));
+    assert_non_null(strstr(est_error_message(), "float32 [4], but another worker pushed float32 [2,2]"));
     assert_int_equal(ADD(&f, lr, view_of(EST_F32, EST_SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6))), EST_INVALID_ARGUMENT);
     assert_int_equal(ADD(&f, lr, view_of(EST_F64, EST_SHAPE(2, 2), ((double[]){ 1, 2, 3, 4 }))), EST_INVALID_ARGUMENT);
     assert_int_equal(ADD(&f, lr, view_of(EST_STRING, EST_SHAPE_SCALAR, &text)), EST_INVALID_ARGUMENT);
     assert_int_equal(
         ADD(&f, view_of(EST_STRING, EST_SHAPE_SCALAR, &text), view_of(EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4))),
         EST_INVALID_ARGUMENT);
-    assert_int_equal(est_collect_count(f.collect), 1);
-    assert_ok(est_collect_mean(f.collect, &mean));
+    assert_int_equal(est_accumulator_count(f.accumulator), 1);
+    assert_ok(est_accumulator_mean(f.accumulator, &mean));
     expect(mean[1], EST_F32, EST_SHAPE(2, 2), F32(1, 2, 3, 4)); /* nothing of them was added */
     end(&f);
 }
@@ -323,36 +323,36 @@ TEST(mismatch_of_rows)
     }
     assert_int_equal(ADD(&f, lr, two, view_of(EST_F32, EST_SHAPE(2, 1), F32(1, 2))), EST_INVALID_ARGUMENT);
     assert_int_equal(ADD(&f, lr, view_of(EST_I32, EST_SHAPE(2), I32(1, 2)), rows), EST_INVALID_ARGUMENT);
-    assert_int_equal(est_collect_count(f.collect), 1);
+    assert_int_equal(est_accumulator_count(f.accumulator), 1);
     end(&f);
 }
 
 /* Each allocation fails once; what failed is done again and the numbers are the same. */
 TEST(out_of_memory)
 {
-    fixture      f    = sparse(EST_F32, EST_I64, true);
-    est_collect *made = NULL;
-    bool         fired;
+    fixture          f    = sparse(EST_F32, EST_I64, true);
+    est_accumulator *made = NULL;
+    bool             fired;
 
     do {
         static int64_t n = 1;
 
         est_fault_arm_alloc(n++);
-        (void)(est_collect_create(f.host, f.part, &made) == EST_OK);
+        (void)(est_accumulator_create(f.host, f.segment, &made) == EST_OK);
         fired = est_fault_fired();
         est_fault_arm_alloc(0);
         assert_int_equal(made == NULL, fired);
     } while (fired);
-    est_collect_free(made);
-    est_collect_free(NULL);
+    est_accumulator_free(made);
+    est_accumulator_free(NULL);
     fired = true;
     for (int64_t n = 1; fired; n++) {
         const est_tensor *const *mean;
         est_status               status = EST_OK;
 
         fired = false;
-        est_collect_free(f.collect);
-        assert_ok(est_collect_create(f.host, f.part, &f.collect));
+        est_accumulator_free(f.accumulator);
+        assert_ok(est_accumulator_create(f.host, f.segment, &f.accumulator));
         est_fault_arm_alloc(n);
         for (int step = 0; step < 3;) {
             float k = (float)step + 1;
@@ -361,7 +361,7 @@ TEST(out_of_memory)
                                     view_of(EST_I64, EST_SHAPE(2), step == 0 ? I64(4, 5) : I64(5, 4)),
                                     view_of(EST_F32, EST_SHAPE(2, 2), F32(k, 2 * k, 3 * k, 4 * k)),
                                     view_of(EST_F32, EST_SHAPE(2), F32(k, 10 * k)))
-                              : est_collect_mean(f.collect, &mean);
+                              : est_accumulator_mean(f.accumulator, &mean);
             if (status == EST_OK) {
                 step++;
                 continue;
@@ -402,7 +402,7 @@ TEST(keys_in_the_order_of_workers)
                                  view_of(EST_I64, EST_SHAPE(1), I64(-2)), view_of(EST_F32, EST_SHAPE(1, 1), F32(6))));
             }
         }
-        assert_ok(est_collect_mean(f.collect, &feeds));
+        assert_ok(est_accumulator_mean(f.accumulator, &feeds));
         expect(feeds[0], EST_I64, EST_SHAPE(4), I64(-2, 7, -2, 7));
         assert_int_equal(est_tensor_count(feeds[1]), 2);
         for (int i = 0; i < 2; i++) {
@@ -410,7 +410,7 @@ TEST(keys_in_the_order_of_workers)
 
             assert_true(((const float *)est_tensor_data(feeds[2]))[i] == (seven ? 1 : 5));
         }
-        est_collect_reset(f.collect);
+        est_accumulator_reset(f.accumulator);
     }
     end(&f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Averages the updates of several workers (see collect.h). */
-#include "cluster/collect.h"
+ * Accumulates gradients pushed by several workers (see accumulator.h). */
+#include "cluster/accumulator.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,33 +12,33 @@
 #include "tensor/shape.h"
 
 typedef enum kind {
-    LAST = 0, /* of whoever came last */
+    LAST = 0, /* of the last worker */
     SUM,      /* all of the same shape */
     ROWS,     /* the values of a sparse gradient */
     INDICES,  /* and its indices */
     KEYS      /* all of them, worker by worker */
 } kind;
 
-/* What one worker has added to a list of keys. */
+/* The keys of one worker. */
 typedef struct piece {
     uint64_t who;
     size_t   begin, size;
 } piece;
 
-/* One input of the part. */
+/* One input of the segment. */
 typedef struct slot {
     kind        kind;
     int         indices; /* ROWS: the input that has its indices */
     est_dtype   dtype;
     est_shape   shape; /* ROWS, INDICES: of all so far */
-    char       *bytes; /* what was summed or put together */
+    char       *bytes; /* the sum, or the concatenated rows */
     size_t      size, capacity;
-    piece      *pieces; /* KEYS: [count of the collect] */
+    piece      *pieces; /* KEYS: [count of the accumulator] */
     int         max_pieces;
     est_tensor *mean;
 } slot;
 
-struct est_collect {
+struct est_accumulator {
     slot              *slots;
     int                n, count;
     bool               is_mean; /* sums were divided by count */
@@ -47,23 +47,23 @@ struct est_collect {
 
 /* --- what each input is ------------------------------------------------------------------------------------------- */
 
-/* The input of the part that feeds input `to` of a node; -1: none does. `to` 0, a variable, stands for none. */
-static int feed_of(const est_host *host, int part, const est_node_def *def, int to)
+/* The input of the segment that feeds input `to` of a node; -1: none does. `to` 0, a variable, stands for none. */
+static int feed_of(const est_host *host, int segment, const est_node_def *def, int to)
 {
-    for (int i = 0; i < est_host_inputs(host, part) && to != 0; i++) {
-        if (est_host_input(host, part, i).id == def->in[to].node) return i;
+    for (int i = 0; i < est_host_inputs(host, segment) && to != 0; i++) {
+        if (est_host_input(host, segment, i).id == def->in[to].node) return i;
     }
     return -1;
 }
 
-static void look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
+static void look_at_node(est_accumulator *c, const est_host *host, int segment, const est_node_def *def)
 {
     int gradient, indices, keys;
 
     if (def->op->writes == 0) return;
-    gradient = feed_of(host, part, def, def->op->update->gradient);
-    indices  = feed_of(host, part, def, def->op->update->indices);
-    keys     = feed_of(host, part, def, def->op->update->keys);
+    gradient = feed_of(host, segment, def, def->op->update->gradient);
+    indices  = feed_of(host, segment, def, def->op->update->indices);
+    keys     = feed_of(host, segment, def, def->op->update->keys);
     if (keys >= 0) c->slots[keys].kind = KEYS;
     if (gradient < 0) return;
     c->slots[gradient].kind = indices >= 0 ? ROWS : SUM;
@@ -72,29 +72,29 @@ static void look_at_node(est_collect *c, const est_host *host, int part, const e
     c->slots[indices].kind     = INDICES;
 }
 
-est_status est_collect_create(const est_host *host, int part, est_collect **out)
+est_status est_accumulator_create(const est_host *host, int segment, est_accumulator **out)
 {
-    const est_graph *graph = est_host_graph(host, part);
-    est_collect     *c     = est_zalloc(sizeof *c);
+    const est_graph *graph = est_host_graph(host, segment);
+    est_accumulator *c     = est_zalloc(sizeof *c);
     est_status       status;
 
     if (c == NULL) return est_no_memory();
-    c->n     = est_host_inputs(host, part);
+    c->n     = est_host_inputs(host, segment);
     c->slots = est_zalloc(sizeof *c->slots * ((size_t)c->n + 1));
     c->feeds = est_zalloc(sizeof(est_tensor *) * ((size_t)c->n + 1));
     status   = c->slots != NULL && c->feeds != NULL ? EST_OK : est_no_memory();
     for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
-        look_at_node(c, host, part, est_graph_node(graph, id));
+        look_at_node(c, host, segment, est_graph_node(graph, id));
     }
     if (status != EST_OK) {
-        est_collect_free(c);
+        est_accumulator_free(c);
         return status;
     }
     *out = c;
     return EST_OK;
 }
 
-void est_collect_free(est_collect *c)
+void est_accumulator_free(est_accumulator *c)
 {
     if (c == NULL) return;
     for (int i = 0; i < c->n && c->slots != NULL; i++) {
@@ -109,20 +109,22 @@ void est_collect_free(est_collect *c)
 
 /* --- adding ------------------------------------------------------------------------------------------------------- */
 
-/* Whether what workers add is put one behind the other. */
+/* Whether the inputs of workers are concatenated. */
 static bool is_list(const slot *s)
 {
     return s->kind == ROWS || s->kind == INDICES || s->kind == KEYS;
 }
 
-/* Whether it can be added at all, whatever came before. */
-static est_status check_alone(const est_collect *c, int i, const est_view *inputs)
+/* The checks that do not depend on earlier inputs. */
+static est_status check_alone(const est_accumulator *c, int i, const est_view *inputs)
 {
     const slot     *s    = &c->slots[i];
     const est_view *view = &inputs[i];
     char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
-    if (view->dtype == EST_STRING) return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
+    if (view->dtype == EST_STRING)
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "input %d of an update is a string tensor; only numbers can be accumulated", i);
     if ((s->kind == INDICES || s->kind == KEYS) &&
         (view->shape.rank != 1 || (view->dtype != EST_I32 && view->dtype != EST_I64))) {
         return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s instead of a list of integers", i,
@@ -130,15 +132,17 @@ static est_status check_alone(const est_collect *c, int i, const est_view *input
     }
     if (s->kind != ROWS) return EST_OK;
     if (view->dtype != EST_F32 && view->dtype != EST_F64) {
-        return est_fail(EST_UNIMPLEMENTED, "input %d of an update has rows of %s; only rows of reals are put together",
-                        i, est_dtype_name(view->dtype));
+        return est_fail(EST_UNIMPLEMENTED,
+                        "input %d of an update has rows of %s; only rows of floating-point numbers can be summed", i,
+                        est_dtype_name(view->dtype));
     }
     if (view->shape.rank > 0 && view->shape.dim[0] == inputs[s->indices].shape.dim[0]) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update has the rows %s for indices %s", i,
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "input %d of an update has the shape %s but indices of shape %s; expected one row per index", i,
                     est_shape_text(&view->shape, have), est_shape_text(&inputs[s->indices].shape, want));
 }
 
-static est_status check_input(const est_collect *c, int i, const est_view *inputs)
+static est_status check_input(const est_accumulator *c, int i, const est_view *inputs)
 {
     const slot     *s    = &c->slots[i];
     const est_view *view = &inputs[i];
@@ -150,9 +154,11 @@ static est_status check_input(const est_collect *c, int i, const est_view *input
     rest = s->shape;
     if (is_list(s)) rest.dim[0] = view->shape.dim[0];
     if (view->dtype == s->dtype && est_shape_equal(&rest, &view->shape)) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s, that of another worker %s %s", i,
-                    est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
-                    est_shape_text(&s->shape, want));
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "input %d of an update is %s %s, but another worker pushed %s %s: all workers must run the same program", i,
+        est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
+        est_shape_text(&s->shape, want));
 }
 
 static est_status reserve(slot *s, size_t size)
@@ -193,7 +199,7 @@ static void add_numbers(slot *s, const est_view *view)
 
         for (int64_t i = 0; i < view->count; i++) sum[i] += x[i];
     } else {
-        if (s->size > 0) memcpy(s->bytes, view->data, s->size); /* counts: what one adds all add */
+        if (s->size > 0) memcpy(s->bytes, view->data, s->size); /* counts: all workers add the same */
     }
 }
 
@@ -215,7 +221,7 @@ static void add_input(slot *s, const est_view *view, bool first)
     }
 }
 
-est_status est_collect_add(est_collect *c, uint64_t who, const est_view *inputs, int n)
+est_status est_accumulator_add(est_accumulator *c, uint64_t who, const est_view *inputs, int n)
 {
     if (n != c->n) return est_fail(EST_INVALID_ARGUMENT, "an update takes %d tensors, got %d", c->n, n);
     if (c->is_mean) return EST_OK;
@@ -237,12 +243,12 @@ est_status est_collect_add(est_collect *c, uint64_t who, const est_view *inputs,
     return EST_OK;
 }
 
-int est_collect_count(const est_collect *c)
+int est_accumulator_count(const est_accumulator *c)
 {
     return c->count;
 }
 
-void est_collect_reset(est_collect *c)
+void est_accumulator_reset(est_accumulator *c)
 {
     c->count   = 0;
     c->is_mean = false;
@@ -268,7 +274,7 @@ static void add_row(void *to, const void *from, est_dtype dtype, int64_t width)
     }
 }
 
-/* Row i to row place[i]. Places rise as they are first seen, so that a sum never lies ahead of its row. */
+/* Adds row i to row place[i]. New places are numbered in order of appearance, so a sum never overwrites a later row. */
 static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t found)
 {
     size_t  row  = n > 0 ? values->size / (size_t)n : 0;
@@ -288,8 +294,8 @@ static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t foun
     values->size         = (size_t)found * row;
 }
 
-/* Each index once, as updates of rows want them, and the sums of its rows in all inputs that have these indices. */
-static est_status sum_equal(est_collect *c, int at)
+/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these indices. */
+static est_status sum_equal(est_accumulator *c, int at)
 {
     slot    *indices = &c->slots[at];
     int64_t  n       = indices->shape.dim[0];
@@ -342,9 +348,8 @@ static est_status order_keys(slot *s, int count)
     return EST_OK;
 }
 
-/* Rows that were summed already sum to themselves, keys in order stay so, and what is divided comes last: so it can be tried
- * again. */
-static est_status take_mean(est_collect *c)
+/* Can be repeated after a failure: summing rows and ordering keys are idempotent, and the division comes last. */
+static est_status take_mean(est_accumulator *c)
 {
     for (int i = 0; i < c->n; i++) {
         if (c->slots[i].kind == INDICES) EST_TRY(sum_equal(c, i));
@@ -368,7 +373,7 @@ static est_status take_mean(est_collect *c)
     return EST_OK;
 }
 
-est_status est_collect_mean(est_collect *c, const est_tensor *const **out)
+est_status est_accumulator_mean(est_accumulator *c, const est_tensor *const **out)
 {
     if (!c->is_mean) EST_TRY(take_mean(c));
     *out = c->feeds;

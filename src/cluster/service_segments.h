@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments of steps, which a server runs for other tasks.
+ *
+ * ENTER  BYTES (a segment), PHASE                                              -> SEGMENT, INPUTS, OUTPUTS
+ * RUN    SEGMENT, SEQUENCE, FIRST, SEED, SYNC_STEP, TIMELINE, COUNTED, tensors -> tensors */
+#ifndef EST_CLUSTER_SERVICE_SEGMENTS_H
+#define EST_CLUSTER_SERVICE_SEGMENTS_H
+
+#include "cluster/clients.h"
+
+/* Under host_lock. */
+EST_MUST_CHECK est_status est_service_enter(est_server *server, est_request *request, est_packing *out);
+
+/* Runs a segment and answers. A run that changes variables and was made before is answered from memory. Under host_lock. */
+void est_service_run_segment(est_server *server, est_request *request);
+
+/* Whether a segment runs so quickly that the network thread may do it. Under host_lock. */
+bool est_service_is_short(const est_server *server, uint64_t segment);
+
+/* Reads the global step after something may have changed it; `who` (NULL: nobody) gives its turn back. Under `lock`. */
+void est_service_look_at_step(est_server *server, const char *who);
+
+#endif
