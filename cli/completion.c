@@ -19,7 +19,7 @@ static bool has_short_form(const tool_option *option)
     return option->id <= UCHAR_MAX;
 }
 
-/* Values that are paths are called so. A directory is found by completing files too. */
+/* Values that are paths are called so. A directory is also found by completing files. */
 static bool takes_file(const tool_option *option)
 {
     return option->value != NULL && (strcmp(option->value, "FILE") == 0 || strcmp(option->value, "DIR") == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc version`, which is `estoc --version` too. */
+ * `estoc version`, the same as `estoc --version`. */
 #include <stdio.h>
 
 #include "command.h"
