@@ -73,7 +73,7 @@ static tool_exit read_options(int argc, char **argv, certificates_request *reque
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit certificates_run(int argc, char **argv)
 {
     certificates_request request = { .job = "estoc", .days = DAYS_DEFAULT };
     tool_exit            code    = read_options(argc, argv, &request);
@@ -101,5 +101,5 @@ const tool_command tool_certificates = {
                 "  estoc certificates --job ads --days 30 certs\n"
                 "  kubectl create secret generic estoc-certs --from-file=certs/\n",
     .takes    = TOOL_TAKES_DIRECTORIES,
-    .run      = run,
+    .run      = certificates_run,
 };

@@ -267,7 +267,7 @@ static bool read_option(convert_job *job, int id, const char *value, int *from)
     }
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit convert_run(int argc, char **argv)
 {
     convert_job job  = { .progress = isatty(STDERR_FILENO) };
     int         from = -1, id;
@@ -319,5 +319,5 @@ const tool_command tool_convert = {
                 "  estoc convert --no-header --columns x:float,y:float,label:int64 points.csv -o points.tfrecord\n"
                 "  estoc convert a9a.libsvm -o a9a.tfrecord --skip-bad 10\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = convert_run,
 };

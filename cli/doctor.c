@@ -370,7 +370,7 @@ static est_status examine(report *r)
     return tool_write(&r->rows);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit doctor_run(int argc, char **argv)
 {
     report     r    = { 0 };
     tool_exit  code = tool_read_common(&tool_doctor, argc, argv, 0, "no arguments", &r.json);
@@ -396,5 +396,5 @@ const tool_command tool_doctor = {
     .examples =
         "  estoc doctor\n"
         "  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\"}}' estoc doctor --json\n",
-    .run = run,
+    .run = doctor_run,
 };

@@ -52,7 +52,7 @@ static tool_exit evaluate_job(job_call *call)
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_evaluate, status);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit evaluate_run(int argc, char **argv)
 {
     job_call call = { 0 };
 
@@ -72,5 +72,5 @@ const tool_command tool_evaluate = {
     .examples = "  estoc evaluate census.yaml\n"
                 "  estoc evaluate census.yaml --set data.eval=other.csv --set eval.name=other --json\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = evaluate_run,
 };

@@ -64,7 +64,7 @@ static tool_exit take_option(job_call *call, int id, const char *value)
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit export_run(int argc, char **argv)
 {
     export_call call = { 0 };
 
@@ -84,5 +84,5 @@ const tool_command tool_export = {
     .examples = "  estoc export census.yaml\n"
                 "  estoc export census.yaml -o models/census\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = export_run,
 };

@@ -373,7 +373,7 @@ static tool_exit check_options(const inspect_options *o, unsigned given, int kin
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit inspect_run(int argc, char **argv)
 {
     static est_status (*const inspectors[INSPECT_KINDS])(const inspect_options *) = {
         inspect_tfrecord, inspect_checkpoint, inspect_events, inspect_graph, inspect_meta_graph, inspect_saved_model,
@@ -423,5 +423,5 @@ const tool_command tool_inspect = {
                 "  estoc inspect runs/digits --tag 'loss*' --json\n"
                 "  estoc inspect runs/digits/export/best\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = inspect_run,
 };

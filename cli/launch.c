@@ -517,7 +517,7 @@ static void say_failure(const launch *l)
     est_strbuf_clear(&text);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit launch_command_run(int argc, char **argv)
 {
     launch     l    = { .n_workers = 1, .grace_secs = 30, .transport = "tls" };
     tool_exit  code = read_options(argc, argv, &l);
@@ -565,5 +565,5 @@ const tool_command tool_launch = {
         "  estoc launch --no-chief --workers 2 -- estoc train job.yaml --set run.strategy=multi_worker_mirrored\n"
         "  estoc launch --ps 1 --dry-run -- ./train              shows TF_CONFIG of every task\n",
     .takes = TOOL_TAKES_FILES,
-    .run   = run,
+    .run   = launch_command_run,
 };

@@ -76,7 +76,7 @@ static tool_exit run_help(int argc, char **argv)
     return command != NULL ? tool_help(command) : TOOL_USAGE;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit main_run(int argc, char **argv)
 {
     const tool_command *command;
     const char         *first = argc > 1 ? argv[1] : "";
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     fill_standard_files();
     est_descriptors_raise();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is noticed when writing, and temporary files are removed then */
-    code = run(argc, argv);
+    code = main_run(argc, argv);
     if (code == TOOL_HELPED) code = TOOL_OK;
     status = tool_flush();
     if (code == TOOL_OK && status != EST_OK) code = tool_failed(NULL, status);

@@ -400,7 +400,7 @@ static tool_exit predict_job(job_call *job)
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_predict, status);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit predict_run(int argc, char **argv)
 {
     prediction_call call = { .batch = 1024 };
 
@@ -429,5 +429,5 @@ const tool_command tool_predict = {
                 "  estoc predict census.yaml --keep customer <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = predict_run,
 };

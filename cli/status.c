@@ -216,7 +216,7 @@ static tool_exit read_options(int argc, char **argv, status_request *request)
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit status_run(int argc, char **argv)
 {
     status_request request   = { 0 };
     tool_exit      code      = read_options(argc, argv, &request);
@@ -255,5 +255,5 @@ const tool_command tool_status = {
                 "  estoc status --transport tcp --watch 2 127.0.0.1:2222\n"
                 "  estoc status --json ps-0:2222 | jq '.waits'\n",
     .takes    = TOOL_TAKES_NOTHING,
-    .run      = run,
+    .run      = status_run,
 };

@@ -285,7 +285,7 @@ static tool_exit print(const tail_standing *s, const char *dir, bool json)
     return s->is_damaged ? TOOL_FAILED : TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit tail_run(int argc, char **argv)
 {
     tail_standing s = { .done_step = -1, .latest_step = -1 };
     bool          json;
@@ -320,5 +320,5 @@ const tool_command tool_tail = {
                 "  watch -n 10 estoc tail runs/digits\n"
                 "  estoc tail runs/digits --json\n",
     .takes    = TOOL_TAKES_DIRECTORIES,
-    .run      = run,
+    .run      = tail_run,
 };

@@ -177,7 +177,7 @@ static tool_exit run_job(job_call *call)
     return code;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit train_run(int argc, char **argv)
 {
     job_call call = { 0 };
 
@@ -206,5 +206,5 @@ const tool_command tool_train = {
                 "  estoc launch --no-chief --workers 2 -- estoc train census.yaml \\\n"
                 "      --set run.strategy=multi_worker_mirrored --set run.eval_strategy=multi_worker_mirrored\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = train_run,
 };
