@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc certificates`: what the tasks of a job show each other, for jobs that `estoc launch` does not start. */
+ * `estoc certificates`: the certificates of the tasks of a job, for jobs that `estoc launch` does not start. */
 #include "net/certificates.h"
 
 #include <getopt.h>
@@ -73,7 +73,7 @@ static tool_exit read_options(int argc, char **argv, certificates_request *reque
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit certificates_run(int argc, char **argv)
 {
     certificates_request request = { .job = "estoc", .days = DAYS_DEFAULT };
     tool_exit            code    = read_options(argc, argv, &request);
@@ -87,19 +87,19 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_certificates = {
     .name      = "certificates",
-    .summary   = "make the certificates by which the tasks of a job know each other",
+    .summary   = "make the certificates by which the tasks of a job identify each other",
     .arguments = "[options] DIR",
     .description =
-        "Makes an authority for one job and writes into DIR, a new directory or an empty one: ca.pem, the\n"
-        "authority's certificate; cert.pem, which every task shows; and key.pem, its key. Every task of the job\n"
-        "needs all three, and finds them by ESTOC_CERTS=DIR. Whoever has key.pem can take part in the job: it is\n"
-        "readable by you alone, and belongs into a secret of Kubernetes or onto a file system that others cannot\n"
-        "read. The authority's own key is not kept, so nothing can be added later: make new ones for a new job.\n"
-        "`estoc launch` makes its own.\n",
+        "Makes an authority for one job and writes into DIR, a new or empty directory: ca.pem, the certificate of\n"
+        "the authority; cert.pem, which every task presents; and key.pem, its key. Every task of the job needs all\n"
+        "three and finds them by ESTOC_CERTS=DIR. A process that has key.pem can join the job, so only you can read\n"
+        "it; keep it in a secret of Kubernetes or on a file system that others cannot read. The authority's own key\n"
+        "is not kept, so no certificate can be added later: make new ones for a new job. `estoc launch` makes its\n"
+        "own.\n",
     .options  = options,
     .examples = "  estoc certificates certs\n"
                 "  estoc certificates --job ads --days 30 certs\n"
                 "  kubectl create secret generic estoc-certs --from-file=certs/\n",
     .takes    = TOOL_TAKES_DIRECTORIES,
-    .run      = run,
+    .run      = certificates_run,
 };

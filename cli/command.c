@@ -59,12 +59,12 @@ tool_exit tool_usage(const tool_command *command, const char *fmt, ...)
 
 tool_exit tool_failed(const tool_command *command, est_status status)
 {
-    if (status == EST_CANCELLED) return TOOL_OK; /* who read our output has seen enough */
+    if (status == EST_CANCELLED) return TOOL_OK; /* the reader has closed our output */
     tool_note(command, "%s", est_error_message());
     return TOOL_FAILED;
 }
 
-/* Not by opening it: to open and close a pipe would end who writes into it. */
+/* Not by opening it: to open and close a pipe would end its writer. */
 tool_exit tool_check_input(const tool_command *command, const char *path)
 {
     if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0) return TOOL_OK;
@@ -72,7 +72,7 @@ tool_exit tool_check_input(const tool_command *command, const char *path)
     return TOOL_NO_FILE;
 }
 
-/* A path that stands for a descriptor which whoever started us has opened. */
+/* A path that stands for a descriptor that our parent has opened. */
 static bool is_descriptor(const char *path)
 {
     static const char *const prefixes[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };

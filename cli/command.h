@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a command of the tool is, and what all of them share: options, help, messages, exit codes.
+ * The commands of the tool, and what they share: options, help, messages, exit codes.
  *
  * A command is one file that defines a tool_command, and one line in commands.def. It reads its options with
- * tool_next_option, writes results with output.h, says everything else through tool_note and tool_failed, and returns
- * an exit code. Help texts are made from the table of options, so the two cannot differ.
+ * tool_next_option, writes results with output.h, reports everything else through tool_note and tool_failed, and
+ * returns an exit code. Help texts are made from the table of options, so the two cannot differ.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_COMMAND_H
@@ -19,22 +19,22 @@ typedef enum tool_exit {
     TOOL_OK      = 0,
     TOOL_FAILED  = 1, /* the input is damaged, or the operation failed */
     TOOL_USAGE   = 2, /* unknown command or option, missing or contradicting arguments */
-    TOOL_NO_FILE = 3, /* a file named on the command line is not there or cannot be read */
+    TOOL_NO_FILE = 3, /* a file named on the command line does not exist or cannot be read */
 
-    TOOL_INTERRUPTED = 75 /* a signal ended a training in good order; started again, it goes on */
+    TOOL_INTERRUPTED = 75 /* a signal ended a training in good order; started again, it resumes */
 } tool_exit;
 
 #define TOOL_EXIT_TEXT                                                                                                 \
     "Exit codes:\n"                                                                                                    \
-    "  0  success; also when nobody reads the output any more (| head)\n"                                              \
+    "  0  success; also when the reader of the output has closed it (| head)\n"                                        \
     "  1  the input is damaged, or the operation failed\n"                                                             \
     "  2  wrong usage\n"                                                                                               \
-    "  3  a file named on the command line is not there or cannot be read\n"                                           \
-    "  75 interrupted; started again, it goes on\n"
+    "  3  a file named on the command line does not exist or cannot be read\n"                                         \
+    "  75 interrupted; started again, it resumes\n"
 
 typedef struct tool_option {
     const char *name;  /* long form, without the dashes */
-    int         id;    /* what tool_next_option returns; a character is the short form too */
+    int         id;    /* what tool_next_option returns; a character is also the short form */
     const char *value; /* what it takes, as the help calls it; NULL: nothing */
     const char *help;  /* lines end in \n but for the last */
 
@@ -75,19 +75,20 @@ typedef struct tool_command {
 /* All of them in that order, ending in NULL. */
 extern const tool_command *const tool_commands[];
 
-/* The id of the next option, its value in *value. TOOL_OPTION_END when only arguments are left: they begin at optind.
- * TOOL_OPTION_BAD when the option is wrong, which has been said then. */
+/* The id of the next option, its value in *value. TOOL_OPTION_END when only arguments are left: they begin at
+ * optind. TOOL_OPTION_BAD when the option is wrong, which has been reported then. */
 int tool_next_option(const tool_command *command, int argc, char **argv, const char **value);
 
-/* Reads options up to the arguments for a command that has none of its own: sets *json, and makes sure that there are
- * n_arguments, which `what` says. TOOL_OK when the command is to go on. */
+/* Reads options up to the arguments for a command that has none of its own: sets *json, and checks that there are
+ * n_arguments, which `what` describes. TOOL_OK when the command may continue. */
 tool_exit tool_read_common(const tool_command *command, int argc, char **argv, int n_arguments, const char *what,
                            bool *json);
 
 /* What a command returns for the ids that it does not know itself, TOOL_OPTION_HELP and TOOL_OPTION_BAD. */
 tool_exit tool_other_option(const tool_command *command, int id);
 
-/* Reads the value of an option as a number that is not negative; false when it is none, which has been said then. */
+/* Reads the value of an option as a number that is not negative; false when it is none, which has been reported
+ * then. */
 bool tool_count(const tool_command *command, const char *option, const char *text, int64_t *out);
 
 /* Prints the command's help. */
@@ -103,8 +104,8 @@ tool_exit tool_failed(const tool_command *command, est_status status);
 /* TOOL_OK when `path` can be read (a directory: listed); otherwise says why not and returns TOOL_NO_FILE. */
 tool_exit tool_check_input(const tool_command *command, const char *path);
 
-/* The same, and that it is a regular file, a directory or a descriptor of ours (/dev/stdin): opening a named pipe would wait for
- * whoever writes, and a device may never end. TOOL_FAILED: it is none of these. */
+/* The same, and that it is a regular file, a directory or a descriptor of ours (/dev/stdin): opening a named pipe
+ * would wait for a writer, and a device may never end. TOOL_FAILED: it is none of these. */
 tool_exit tool_check_file(const tool_command *command, const char *path);
 
 /* Puts those of n names that look most like `word` first, n_first of them at most. */
@@ -122,7 +123,7 @@ const char *const *tool_transports(void);
 /* The choices of an option; NULL: anything. */
 const char *const *tool_choices(const tool_option *option);
 
-/* The position of an option's value among its choices; -1 when it is none of them, which has been said then. */
+/* The position of an option's value among its choices; -1 when it is none of them, which has been reported then. */
 int tool_option_choice(const tool_command *command, int id, const char *value);
 
 #endif

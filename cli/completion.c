@@ -19,7 +19,7 @@ static bool has_short_form(const tool_option *option)
     return option->id <= UCHAR_MAX;
 }
 
-/* Values that are paths are called so. A directory is found by completing files too. */
+/* Values that are paths are called so. A directory is also found by completing files. */
 static bool takes_file(const tool_option *option)
 {
     return option->value != NULL && (strcmp(option->value, "FILE") == 0 || strcmp(option->value, "DIR") == 0);
@@ -229,7 +229,7 @@ static est_status print_script(int shell, bool json)
     return status;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit completion_run(int argc, char **argv)
 {
     bool       json;
     tool_exit  code = tool_read_common(&tool_completion, argc, argv, 1, "one shell, bash or zsh", &json);
@@ -257,5 +257,5 @@ const tool_command tool_completion = {
                 "  estoc completion zsh >~/.zfunc/_estoc         in a folder that fpath names\n",
     .takes    = TOOL_TAKES_WORDS,
     .words    = shells,
-    .run      = run,
+    .run      = completion_run,
 };

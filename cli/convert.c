@@ -78,7 +78,7 @@ est_status convert_bad_row(convert_job *job, est_status status)
     job->n_bad++;
     if (job->n_bad == 1) est_strbuf_append(&job->first_bad, est_error_message());
     if (job->n_bad <= job->skip_bad) return EST_OK;
-    if (job->skip_bad == 0) return est_fail_context(status, "bad row (--skip-bad N goes on without up to N)");
+    if (job->skip_bad == 0) return est_fail_context(status, "bad row (--skip-bad N skips up to N of them)");
     return est_fail_context(status, "more than %" PRId64 " bad rows, the last", job->skip_bad);
 }
 
@@ -177,7 +177,7 @@ bool convert_has_ending(const char *path, const char *ending)
     return size >= n && memcmp(path + size - n, ending, n) == 0;
 }
 
-/* The format that a name says; -1 when it says none. */
+/* The format by the extension of a name; -1: unknown. */
 static int format_of(const char *path)
 {
     static const char *const endings[] = { ".csv", ".tsv", ".libsvm", ".svm", ".svmlight" };
@@ -189,14 +189,14 @@ static int format_of(const char *path)
     return -1;
 }
 
-/* The format that all names say, where --from said none. */
+/* The format by the extension of all names, without --from. */
 static tool_exit find_format(const convert_job *job, int *from)
 {
     for (int i = 0; i < job->n_inputs; i++) {
         int format = format_of(job->inputs[i]);
 
         if (format < 0) {
-            return tool_usage(&tool_convert, "the name %s does not say a format; give --from csv or --from libsvm",
+            return tool_usage(&tool_convert, "the format of %s is unknown; give --from csv or --from libsvm",
                               job->inputs[i]);
         }
         if (i > 0 && format != *from) {
@@ -211,8 +211,8 @@ static tool_exit check_job(convert_job *job, int *from)
 {
     est_status status;
 
-    if (job->n_inputs == 0) return tool_usage(&tool_convert, "which file? An input is missing");
-    if (job->out == NULL) return tool_usage(&tool_convert, "where to? --output is missing");
+    if (job->n_inputs == 0) return tool_usage(&tool_convert, "an input file is missing");
+    if (job->out == NULL) return tool_usage(&tool_convert, "--output is missing");
     if (job->no_header && job->columns == NULL) {
         return tool_usage(&tool_convert, "--no-header needs --columns, which names the fields");
     }
@@ -242,7 +242,7 @@ static bool read_delimiter(const char *value, char *out)
     return false;
 }
 
-/* False when the value is wrong, which has been said then. */
+/* False when the value is wrong, which has been reported then. */
 static bool read_option(convert_job *job, int id, const char *value, int *from)
 {
     static const est_compression kinds[] = { EST_COMPRESSION_NONE, EST_COMPRESSION_GZIP, EST_COMPRESSION_ZLIB };
@@ -267,7 +267,7 @@ static bool read_option(convert_job *job, int id, const char *value, int *from)
     }
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit convert_run(int argc, char **argv)
 {
     convert_job job  = { .progress = isatty(STDERR_FILENO) };
     int         from = -1, id;
@@ -298,20 +298,20 @@ const tool_command tool_convert = {
     .arguments = "[options] INPUT... -o FILE",
     .description =
         "A row of CSV becomes an Example with a feature of one value for each column. The first line of a file\n"
-        "names its columns; they are taken by name, so the files may have them in different orders. Fields may\n"
-        "stand in double quotes, and then hold delimiters and line breaks; blanks around fields belong to them,\n"
-        "but with --trim only those inside quotes do. A column without a given type is\n"
-        "int64 if all its values are, else float if all are numbers, else bytes; to find out, the files are\n"
-        "read twice. Integers that do not fit int64 make a column float, which rounds them; that is warned\n"
-        "about. An empty field of a column of numbers is left out of the Example, and so is a field equal to\n"
-        "--na; an empty field of a bytes column is an empty string.\n"
+        "names its columns; columns are found by name, so their order may differ between files. Fields may be in\n"
+        "double quotes, and then contain delimiters and line breaks; blanks around fields belong to them, but with\n"
+        "--trim only those inside quotes do. A column without a given type is int64 if all its values are, else\n"
+        "float if all are numbers, else bytes; to detect types, the files are read twice. Integers that do not fit\n"
+        "int64 make a column float, which rounds them, with a warning. An empty field of a column of numbers is\n"
+        "omitted from the Example, and so is a field equal to --na; an empty field of a bytes column is an empty\n"
+        "string.\n"
         "\n"
-        "A line of LIBSVM becomes an Example with the features label (float), index (int64 list, as in the\n"
-        "file) and value (float list).\n"
+        "A line of LIBSVM becomes an Example with the features label (float), index (int64 list, as in the file)\n"
+        "and value (float list).\n"
         "\n"
-        "Inputs may be compressed with gzip or zlib. The output gets its name when it is complete: after a\n"
-        "failure or a signal there is no new file, and an old one is as it was. Only a regular file is\n"
-        "replaced, also through a symbolic link.\n",
+        "Inputs may be compressed with gzip or zlib. The output gets its name when it is complete: after a failure\n"
+        "or a signal there is no new file, and an old one is unchanged. Only a regular file is replaced, also\n"
+        "through a symbolic link.\n",
     .options  = options,
     .examples = "  estoc convert census.csv -o census.tfrecord\n"
                 "  estoc convert day*.csv.gz -o train.tfrecord --shards 10 --compression gzip\n"
@@ -319,5 +319,5 @@ const tool_command tool_convert = {
                 "  estoc convert --no-header --columns x:float,y:float,label:int64 points.csv -o points.tfrecord\n"
                 "  estoc convert a9a.libsvm -o a9a.tfrecord --skip-bad 10\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = convert_run,
 };

@@ -48,7 +48,7 @@ EST_MUST_CHECK est_status convert_libsvm(convert_job *job);
 /* Writes job->example as a record and empties it. */
 EST_MUST_CHECK est_status convert_emit(convert_job *job);
 
-/* Counts a row that failed with `status` and whose error names it. EST_OK when the job may go on without it. */
+/* Counts a row that failed with `status` and whose error names it. EST_OK when the job may continue without it. */
 EST_MUST_CHECK est_status convert_bad_row(convert_job *job, est_status status);
 
 /* Called a row: counts it and shows progress. */

@@ -142,9 +142,10 @@ static void note_number(const csv *c, est_str name)
     est_strbuf shown = { 0 };
 
     tool_append_printable(&shown, name, SHOWN_MAX);
-    tool_note(&tool_convert,
-              "%s:1: a column is called \"%s\": when this is no header but a row, give --no-header and --columns",
-              est_lines_path(c->lines), est_strbuf_text(&shown));
+    tool_note(
+        &tool_convert,
+        "%s:1: a column is called \"%s\": if the first line is a row and not a header, give --no-header and --columns",
+        est_lines_path(c->lines), est_strbuf_text(&shown));
     est_strbuf_clear(&shown);
 }
 
@@ -156,8 +157,8 @@ static est_status take_header(csv *c, const est_str *names, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         if (names[i].size == 0) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "field %zu of the header has no name; say with --columns which columns to take", i + 1);
+            return est_fail(EST_INVALID_ARGUMENT, "field %zu of the header has no name; select columns with --columns",
+                            i + 1);
         }
         if (memchr(names[i].data, 0, names[i].size) != NULL || !tool_is_utf8(names[i])) {
             return est_fail(EST_INVALID_ARGUMENT, "the name of field %zu of the header is not UTF-8", i + 1);
@@ -329,7 +330,7 @@ static est_status check_rereadable(const convert_job *job)
     for (int i = 0; i < job->n_inputs; i++) {
         if (stat(job->inputs[i], &info) == 0 && S_ISREG(info.st_mode)) continue;
         return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: is not a regular file, so types cannot be found out; give all with --columns",
+                        "%s: is not a regular file, so types cannot be detected; give all of them with --columns",
                         job->inputs[i]);
     }
     return EST_OK;
@@ -466,7 +467,7 @@ est_status convert_csv(convert_job *job)
     if (status == EST_OK) status = visit_files(&c, convert_fields, true);
     if (status == EST_OK) report(&c);
     if (status == EST_OK && job->na != NULL && job->n_records > 0 && c.n_na == 0) {
-        tool_note(&tool_convert, "no field is \"%s\", which --na names%s", job->na,
+        tool_note(&tool_convert, "--na \"%s\" matches no field%s", job->na,
                   job->trim ? "" : " (with --trim blanks around it do not matter)");
     }
     clear(&c);

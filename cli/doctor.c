@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc doctor`: what this build has, what it finds on this machine, and what is missing for what. A check is one
- * function, which adds one line. */
+ * `estoc doctor`: checks of the build, the machine and the environment. A check is one function, which adds one
+ * line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -31,7 +31,7 @@
 
 static const tool_option options[] = { TOOL_COMMON_OPTIONS };
 
-/* NOTE: works, but slower or without something. BAD: what every run needs does not work. */
+/* NOTE: works, but slower or without something. BAD: something that every run needs does not work. */
 typedef enum check_state { FINE, NOTE, BAD } check_state;
 
 static const char *const state_names[] = { "ok", "note", "BAD" }, *const json_names[] = { "ok", "note", "bad" };
@@ -204,7 +204,7 @@ static void check_memory(report *r)
     double         total, limit;
 
     if (sysinfo(&info) != 0) {
-        add(r, "memory", NOTE, "the system does not say: %s", strerror(errno));
+        add(r, "memory", NOTE, "unknown: %s", strerror(errno));
         return;
     }
     total = (double)info.totalram * info.mem_unit;
@@ -274,7 +274,7 @@ static void check_log(report *r)
     }
     is_level &= text[size] == '\0' || strcasecmp(text + size, ",json") == 0;
     add(r, "ESTOC_LOG", is_level ? FINE : NOTE,
-        is_level ? "%s" : "\"%s\" is no level; use off, error, warn, info, debug or trace, and ,json for JSON lines",
+        is_level ? "%s" : "\"%s\" is not a level; use off, error, warn, info, debug or trace, and ,json for JSON lines",
         text);
 }
 
@@ -294,7 +294,8 @@ static bool is_for_several(const est_task *task)
     return est_cluster_jobs(task->cluster) > 1 || est_cluster_tasks(task->cluster, task->type) > 1;
 }
 
-/* Some strategies allow a cluster without a chief, so both rules are tried; the second time without the same log lines. */
+/* Some strategies allow a cluster without a chief, so both rules are tried; the second time without the same log
+ * lines. */
 static void check_tf_config(report *r)
 {
     const char     *text     = getenv("TF_CONFIG");
@@ -305,7 +306,7 @@ static void check_tf_config(report *r)
     const est_task *task;
 
     if (text == NULL || text[strspn(text, " \t\r\n")] == '\0') {
-        add(r, "TF_CONFIG", FINE, "not set: a program on its own");
+        add(r, "TF_CONFIG", FINE, "not set: a single process");
         return;
     }
     status = est_resolve_tf_config(text, NULL, &resolver);
@@ -325,8 +326,8 @@ static void check_tf_config(report *r)
     append_jobs(&jobs, task->cluster);
     add(r, "TF_CONFIG", is_for_several(task) ? NOTE : FINE, "this is %s %d%s%s%s%s", task->type, task->index,
         task->is_chief ? ", the chief" : "", jobs.size > 0 ? ", in a cluster of " : "", est_strbuf_text(&jobs),
-        is_for_several(task)     ? "; it has no ps tasks: to train together they need multi_worker_mirrored"
-        : error.status != EST_OK ? "; it has no chief: only for multi_worker_mirrored, which needs none"
+        is_for_several(task)     ? "; no ps tasks: training needs the strategy multi_worker_mirrored"
+        : error.status != EST_OK ? "; no chief: only multi_worker_mirrored allows that"
                                  : "");
     est_strbuf_clear(&jobs);
     est_resolver_free(resolver);
@@ -342,8 +343,7 @@ static void check_training(report *r)
     if (status != EST_OK) {
         add(r, "self test", BAD, "%s", est_error_message());
     } else if (loss != expected) {
-        add(r, "self test", BAD, "after a short training the loss is %.9g and should be %.9g", (double)loss,
-            (double)expected);
+        add(r, "self test", BAD, "the loss of a short training is %.9g; expected %.9g", (double)loss, (double)expected);
     } else {
         add(r, "self test", FINE, "a short training gave the expected loss");
     }
@@ -370,7 +370,7 @@ static est_status examine(report *r)
     return tool_write(&r->rows);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit doctor_run(int argc, char **argv)
 {
     report     r    = { 0 };
     tool_exit  code = tool_read_common(&tool_doctor, argc, argv, 0, "no arguments", &r.json);
@@ -386,16 +386,15 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_doctor = {
     .name      = "doctor",
-    .summary   = "say what was found on this machine, and what is missing for what",
+    .summary   = "check the build, the machine and the environment",
     .arguments = "[options]",
     .description =
-        "Prints a line for each part of the build, the machine and the environment that matters to training:\n"
-        "ok, or a note (it works, but slower or without something), or BAD (what every run needs does not\n"
-        "work). The last line is of a short training whose result is known. The exit code is 1 when anything\n"
-        "is BAD.\n",
+        "Prints a line for each part of the build, the machine and the environment that matters to training: ok,\n"
+        "note (it works, but slower or without some feature) or BAD (something that every run needs does not work).\n"
+        "The last line is a short training whose result is known. The exit code is 1 if any line is BAD.\n",
     .options = options,
     .examples =
         "  estoc doctor\n"
         "  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\"}}' estoc doctor --json\n",
-    .run = run,
+    .run = doctor_run,
 };

@@ -52,7 +52,7 @@ static tool_exit evaluate_job(job_call *call)
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_evaluate, status);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit evaluate_run(int argc, char **argv)
 {
     job_call call = { 0 };
 
@@ -65,12 +65,12 @@ const tool_command tool_evaluate = {
     .arguments = "[options] JOB.yaml",
     .description =
         "Runs the latest checkpoint of run.model_dir over the files of data.eval and prints the metrics. They are\n"
-        "also written to the event files of the directory eval, or eval_<name> with eval.name; where that cannot be\n"
-        "written to, a warning says so. A classifier of two classes has one more, exact_auc: auc looks at 200\n"
-        "thresholds only, this one at every row.\n",
+        "also written to the event files of the directory eval, or eval_<name> with eval.name; a warning says if\n"
+        "that directory cannot be written. A classifier of two classes has one more metric, exact_auc: auc uses\n"
+        "200 thresholds only, exact_auc every row.\n",
     .options  = options,
     .examples = "  estoc evaluate census.yaml\n"
                 "  estoc evaluate census.yaml --set data.eval=other.csv --set eval.name=other --json\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = evaluate_run,
 };

@@ -63,7 +63,7 @@ static est_status make_room(exact_auc *auc, size_t more)
     return EST_OK;
 }
 
-/* Whether label i is of the second class; words have been seen to be of the vocabulary, ends that do not count taken off. */
+/* Whether label i is of the second class; words are known to be in the vocabulary; stripped ends do not count. */
 static bool is_positive(const exact_auc *auc, est_loop *loop, size_t i)
 {
     const void *labels = est_loop_data(loop, auc->fetches[LABEL]);

@@ -25,7 +25,7 @@ bool exact_auc_applies(const job_model *model);
 /* Adds itself to the next evaluations of the estimator; the hook must be among theirs. */
 EST_MUST_CHECK est_status exact_auc_init(exact_auc *auc, const job_spec *job, est_estimator *estimator);
 
-/* Of what was seen since; NaN: no rows of one kind, or too many to keep. */
+/* Of the rows since then; NaN: no rows of one kind, or too many to keep. */
 double exact_auc_value(exact_auc *auc);
 void   exact_auc_clear(exact_auc *auc);
 

@@ -64,7 +64,7 @@ static tool_exit take_option(job_call *call, int id, const char *value)
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit export_run(int argc, char **argv)
 {
     export_call call = { 0 };
 
@@ -78,11 +78,11 @@ const tool_command tool_export = {
     .arguments = "[options] JOB.yaml",
     .description =
         "Makes a SavedModel of the latest checkpoint of run.model_dir and prints its path. The model takes\n"
-        "serialized tf.train.Examples with the features of the job, as TensorFlow Serving hands them over. It is\n"
-        "checked before it gets its name: the exported graph is run and must answer as the model does.\n",
+        "serialized tf.train.Examples with the features of the job, as TensorFlow Serving sends them. The export\n"
+        "gets its name after a check: the exported graph runs and must give the predictions of the model.\n",
     .options  = options,
     .examples = "  estoc export census.yaml\n"
                 "  estoc export census.yaml -o models/census\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = export_run,
 };

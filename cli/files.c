@@ -34,7 +34,7 @@ static void stop(int signal_number)
     for (int i = 0; i < n_temporaries; i++) {
         if (temporaries[i].temp != NULL) unlink(temporaries[i].temp);
     }
-    if (n_temporaries > 0) (void)!write(STDERR_FILENO, stop_text, strlen(stop_text)); /* who cannot hear it does not */
+    if (n_temporaries > 0) (void)!write(STDERR_FILENO, stop_text, strlen(stop_text)); /* best effort */
     raise(signal_number); /* its old action is back; it comes when this function returns */
 }
 
@@ -117,18 +117,18 @@ static est_status check_output(char **path, char *const *inputs, int n_inputs)
                         *path);
     }
     if (!S_ISREG(target.st_mode)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: is there and is not a regular file; the output replaces what is there", *path);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: exists and is not a regular file; name another output", *path);
     }
     for (int i = 0; i < n_inputs; i++) {
         if (is_same_file(&target, inputs[i])) {
-            return est_fail(EST_INVALID_ARGUMENT, "%s is input and output", *path);
+            return est_fail(EST_INVALID_ARGUMENT, "%s is both input and output; name another output", *path);
         }
     }
     if (!S_ISLNK(info.st_mode)) return EST_OK;
     real = realpath(*path, NULL);
     if (real == NULL) {
-        return est_fail(est_status_from_errno(errno), "%s: cannot be followed: %s", *path, strerror(errno));
+        return est_fail(est_status_from_errno(errno), "%s: cannot resolve the symbolic link: %s", *path,
+                        strerror(errno));
     }
     est_free(*path);
     *path = est_strdup(real);
@@ -143,7 +143,7 @@ est_status tool_files_name(tool_files *files, const char *path, int64_t n_shards
     files->list = est_zalloc((size_t)n * sizeof *files->list);
     if (files->list == NULL) return est_no_memory();
     while (files->n < n) {
-        tool_file *file = &files->list[files->n++]; /* counted first: what it has is given back */
+        tool_file *file = &files->list[files->n++]; /* counted first, so that it is freed on failure */
 
         EST_TRY(shard_path(path, files->n - 1, n_shards, &file->path));
         EST_TRY(check_output(&file->path, inputs, n_inputs));

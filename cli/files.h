@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that a command makes, one or several shards. They are written under temporary names and get their own only
- * when all are complete, so that a failure or a signal leaves what was there before. Who writes into them is the
- * command's matter: it finishes its writers before tool_files_commit, and gives them up before tool_files_close.
+ * The files that a command makes, one or several shards. They are written under temporary names and get their own
+ * only when all are complete, so that a failure or a signal leaves what was there before. The command writes them:
+ * it finishes its writers before tool_files_commit, and gives them up before tool_files_close.
  *
  * Threading: one thread at a time, and one set of files a process, because of signals. */
 #ifndef EST_CLI_FILES_H
@@ -29,7 +29,7 @@ typedef struct tool_files {
     int        n;
 } tool_files;
 
-/* Reads the value of --shards; false when it is wrong, which has been said then. */
+/* Reads the value of --shards; false when it is wrong, which has been reported then. */
 bool tool_shards(const tool_command *command, const char *value, int64_t *out);
 
 /* Names the files: `path` itself, or n_shards of them when that is not 0. EST_INVALID_ARGUMENT when one cannot be

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc inspect`: finds out what a path is and prints what is in it. The formats are in inspect_<format>.c. */
+ * `estoc inspect`: detects the format of a file and prints its contents. The formats are in inspect_<format>.c. */
 #include "inspect.h"
 
 #include <dirent.h>
@@ -279,8 +279,8 @@ static bool is_checkpoint_prefix(const char *path)
     return is;
 }
 
-/* Sets *kind, or says why there is none. Of a directory of exports it is the newest that counts: it is put into `newest`,
- * and o->path is changed to it. */
+/* Sets *kind, or reports why it is unknown. Of a directory of exports the newest counts: its path goes into `newest`
+ * and o->path. */
 static tool_exit find_kind(inspect_options *o, unsigned given, est_strbuf *newest, int *kind)
 {
     const char *path = o->path, *slash = strrchr(path, '/');
@@ -308,7 +308,7 @@ static tool_exit find_kind(inspect_options *o, unsigned given, est_strbuf *newes
     if (*kind >= 0) return TOOL_OK;
     if (strlen(path) > 6 && strcmp(path + strlen(path) - 6, ".pbtxt") == 0) {
         tool_note(&tool_inspect,
-                  "%s is a graph in text form, to be read as it is; a checkpoint's .meta holds it in bytes", path);
+                  "%s is a graph as text, which any editor shows; a checkpoint's .meta holds it in bytes", path);
         return TOOL_FAILED;
     }
     tool_note(&tool_inspect, "cannot tell what %s is: neither its name nor its first bytes say; use --as", path);
@@ -348,7 +348,7 @@ static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigne
         default: return tool_other_option(&tool_inspect, id);
         }
     }
-    if (optind == argc) return tool_usage(&tool_inspect, "which file? A path is missing");
+    if (optind == argc) return tool_usage(&tool_inspect, "a path is missing");
     if (optind + 1 < argc) return tool_usage(&tool_inspect, "one path at a time, not %d", argc - optind);
     o->path = argv[optind];
     return TOOL_OK;
@@ -363,17 +363,17 @@ static tool_exit check_options(const inspect_options *o, unsigned given, int kin
         return tool_usage(&tool_inspect, "--%s is not for %s, which %s is", wrong->name, kind_texts[kind], o->path);
     }
     if (kind == INSPECT_CHECKPOINT && o->limit != INT64_MAX && o->value == NULL) {
-        return tool_usage(&tool_inspect, "--limit of a checkpoint goes with --value");
+        return tool_usage(&tool_inspect, "--limit of a checkpoint needs --value");
     }
     if (o->value != NULL && (o->stats || o->verify)) {
-        return tool_usage(&tool_inspect, "--value prints one tensor; it goes without --stats and --verify");
+        return tool_usage(&tool_inspect, "--value excludes --stats and --verify");
     }
     if (o->ops && o->text) return tool_usage(&tool_inspect, "--ops and --text exclude each other");
     if (o->text && o->json) return tool_usage(&tool_inspect, "--text and --json exclude each other");
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit inspect_run(int argc, char **argv)
 {
     static est_status (*const inspectors[INSPECT_KINDS])(const inspect_options *) = {
         inspect_tfrecord, inspect_checkpoint, inspect_events, inspect_graph, inspect_meta_graph, inspect_saved_model,
@@ -401,22 +401,20 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_inspect = {
     .name      = "inspect",
-    .summary   = "show what is in a file of TensorFlow or Estoc",
+    .summary   = "show the contents of a file of TensorFlow or Estoc",
     .arguments = "[options] PATH",
     .description =
-        "PATH is a TFRecord file, a checkpoint (its prefix, a file of it, or a model directory), an event\n"
-        "file or a directory of such, a GraphDef (.pb), a MetaGraphDef (.meta) or a SavedModel\n"
-        "(its directory, a directory of exports, whose newest is shown, or saved_model.pb). What it is, is\n"
-        "found out; a directory with checkpoints and event files counts as the first, and --tag or --as events\n"
-        "shows the others.\n"
+        "PATH is a TFRecord file, a checkpoint (its prefix, one of its files, or a model directory), an event file\n"
+        "or a directory of event files, a GraphDef (.pb), a MetaGraphDef (.meta) or a SavedModel (its directory, a\n"
+        "directory of exports, of which the newest is shown, or saved_model.pb). The kind is detected; a directory\n"
+        "with both checkpoints and event files counts as a checkpoint, and --tag or --as events shows the events.\n"
         "\n"
-        "The records of a TFRecord file are printed one JSON line each: an Example as {\"name\": [values]},\n"
-        "a SequenceExample as {\"context\": ..., \"feature_lists\": ...}, anything else as its bytes. Bytes that\n"
-        "are not UTF-8 text appear as {\"b64\": \"...\"}. The other formats are printed as tables for reading,\n"
-        "or with --json.\n"
+        "The records of a TFRecord file are printed as one JSON line each: an Example as {\"name\": [values]}, a\n"
+        "SequenceExample as {\"context\": ..., \"feature_lists\": ...}, anything else as its bytes. Bytes that are\n"
+        "not UTF-8 text appear as {\"b64\": \"...\"}. The other formats are printed as tables, or as JSON with --json.\n"
         "\n"
-        "What comes before a damage is printed; then the damage is reported with its place, and the exit\n"
-        "code is 1. Half an event at the end of an event file is no damage: it is still being written.\n",
+        "A damaged file is printed up to the damage, which is reported with its place; the exit code is 1. An\n"
+        "incomplete event at the end of an event file is not damage: it is still being written.\n",
     .options  = options,
     .examples = "  estoc inspect train-00000-of-00010.tfrecord --limit 3 --feature label,age\n"
                 "  estoc inspect runs/digits                    which checkpoints there are; the latest one\n"
@@ -425,5 +423,5 @@ const tool_command tool_inspect = {
                 "  estoc inspect runs/digits --tag 'loss*' --json\n"
                 "  estoc inspect runs/digits/export/best\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = inspect_run,
 };

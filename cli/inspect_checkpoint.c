@@ -185,7 +185,8 @@ static est_status read_stats(view *v, const est_checkpoint_variable *variable, b
     return EST_OK;
 }
 
-/* Adds to the totals. Where inputs are is as large as what they have read ahead, and differs between equal trainings. */
+/* Adds to the totals. Where inputs are is as large as what they have read ahead, and differs between equal
+ * trainings. */
 static void count_variable(view *v, const est_checkpoint_variable *variable)
 {
     int64_t count = est_shape_count(&variable->shape);

@@ -2,7 +2,8 @@
  *
  * `estoc inspect` of event files: a line for every value of a summary and for every other event.
  *
- * A process that writes events leaves half of one at the end of the file now and then: that is a note, and no damage. */
+ * A process that writes events leaves half of one at the end of the file now and then: that is a note, and no
+ * damage. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
@@ -321,7 +322,8 @@ static est_status show_entries(view *v, est_events *events)
         if (status == EST_OUT_OF_RANGE) {
             if (est_events_is_cut(events, &record, &offset)) {
                 tool_note(&tool_inspect,
-                          "note: %s ends within event %" PRIu64 " at byte %" PRIu64 "; it is still written, or was cut",
+                          "note: %s ends within event %" PRIu64 " at byte %" PRIu64
+                          "; it is still being written, or was truncated",
                           v->path, record, offset);
             }
             return EST_OK;

@@ -389,7 +389,7 @@ static est_status read_value(reader *r, const job_field *field, const job_node *
     return EST_OK;
 }
 
-/* A value that stands in the file, or the default. */
+/* The value in the file, or the default. */
 static est_status read_field(reader *r, const job_record *record, const job_field *field, const job_node *node,
                              const char *name, void *to)
 {
@@ -503,8 +503,7 @@ est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, 
 
 /* --- --set -------------------------------------------------------------------------------------------------------- */
 
-/* Puts `value` at the end of a dotted path that is `size` long, making mappings on the way; null takes out what is
- * there. */
+/* Puts `value` at the end of a dotted path that is `size` long, making mappings on the way; null removes the key. */
 static est_status put_at(est_arena *arena, job_node *root, const char *path, size_t size, job_node *value,
                          job_errors *errors)
 {
@@ -523,7 +522,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
         }
         if (part == size && job_is_null(value) && job_map_remove(root, key->text)) return EST_OK;
         if (part == size && job_is_null(value) && named) {
-            job_error(errors, value, "there is no feature \"%s\" to take out", key->text);
+            job_error(errors, value, "there is no feature \"%s\" to remove", key->text);
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
         }
         if (part == size) return job_map_set(arena, root, key, value);
@@ -620,7 +619,7 @@ static void print_records(const job_field *field, const job_node *list, int dept
     }
 }
 
-/* The field that says all of a record: its bare key, if its type has no others. NULL: there are more. */
+/* The only field of a record: its bare key, if its type has no others. NULL: there are more. */
 static const job_field *only_field(const job_record *record, const job_node *node)
 {
     const job_field *bare = NULL;

@@ -353,8 +353,7 @@ EST_MUST_CHECK est_status job_multi_worker_mirrored(const job_strategy *options,
 /* Puts "key.key=value" into a tree; the value is YAML. The text is borrowed as long as the tree is used. */
 EST_MUST_CHECK est_status job_set(est_arena *arena, job_node *root, const char *text, job_errors *errors);
 
-/* Makes a job of a tree; both are in the arena. EST_INVALID_ARGUMENT: `errors` say what is wrong, all that was
- * found. */
+/* Makes a job of a tree; both are in the arena. EST_INVALID_ARGUMENT: `errors` has all errors that were found. */
 EST_MUST_CHECK est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, job_spec *out);
 
 /* All keys with their values, as YAML that reads as the same job. */
@@ -383,8 +382,8 @@ bool job_is_baseline(const job_model *model);
 /* The number of classes of labels; 0: labels are numbers, or there are several. */
 int64_t job_n_classes(const job_model *model);
 
-/* "; did you mean \"x\"?" for the one of n names that TensorFlow calls so, or the nearest, or ""; good until the next
- * call. Before it stands why TensorFlow's word is not here. */
+/* "; did you mean \"x\"?" for the one of n names that TensorFlow calls so, or the nearest, or ""; good until the
+ * next call. It begins with the reason why TensorFlow's word does not exist here. */
 const char *job_suggestion(const char *word, const char *const *names, size_t n);
 
 /* --- using it ----------------------------------------------------------------------------------------------------- */
@@ -411,7 +410,7 @@ typedef struct job_runner {
     est_head           *head;          /* NULL: the model's own */
     est_estimator      *estimator;
 
-    est_parse_spec *features; /* what a row is read for that is asked about */
+    est_parse_spec *features; /* the features of a row to predict */
     est_parse_spec *rows;     /* the same with label and weight; NULL: baselines, which read nothing else, and libsvm */
     const est_feature_spec *specs; /* [n_specs]: of `rows`; of labels and weights for baselines */
     est_csv_columns         csv;   /* the same for CSV */
@@ -425,8 +424,8 @@ typedef struct job_runner {
 } job_runner;
 
 /* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line;
- * no_signals: SIGINT and SIGTERM end the process as they do without us; alone: no other task evaluates with it,
- * whatever the job says. */
+ * no_signals: SIGINT and SIGTERM keep their default action; alone: this process evaluates alone, without
+ * eval_strategy. */
 EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals,
                                           bool alone);
 void                      job_runner_clear(job_runner *runner);
@@ -440,8 +439,8 @@ EST_MUST_CHECK est_status job_blame(est_status status, const job_node *record, c
 bool                      job_is_blamed(const job_node *record);
 EST_MUST_CHECK est_status job_blame_feature(est_status status, const job_feature *feature);
 
-/* Whether the tables of a checkpoint are as wide as the features say; where one is not, a variable's name and shapes
- * would be all that anybody says. One that cannot be opened is for others to complain about. */
+/* Whether the tables of a checkpoint are as wide as the features say; without this check the error would only name a
+ * variable and two shapes. A checkpoint that cannot be opened is ignored here. */
 EST_MUST_CHECK est_status job_check_tables(const job_runner *runner, const char *checkpoint);
 
 /* What a field weighs; NULL: it is no weight. */

@@ -15,7 +15,7 @@ typedef struct checker {
     job_errors     *errors;
 } checker;
 
-/* Where a key stands; the record itself when it is not given. */
+/* The place of a key; that of the record when it is not given. */
 static const job_node *at_key(const job_node *node, const char *key)
 {
     const job_node *value = job_map_get(node, key);
@@ -152,7 +152,7 @@ static void check_rate(checker *c, const job_rate *rate)
     }
 }
 
-/* Whether the file has no option of an optimizer; false is none. */
+/* Whether the file has no option of an optimizer; an option that is false does not count. */
 static bool is_plain(const job_node *node)
 {
     for (int i = 0; node->kind == JOB_MAP && i < node->n; i++) {

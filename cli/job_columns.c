@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job's features as feature columns. Only what the model refers to is made. */
+ * A job's features as feature columns. Only columns that the model refers to are made. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static est_status make_feature(job_runner *r, const job_feature *f);
 
 static const est_column *being_made[1]; /* in place of the columns of a feature whose sources are made first */
 
-/* The columns of a feature, ending in NULL, made when they are first asked for. */
+/* The columns of a feature, ending in NULL, made on first use. */
 static est_status columns_of(job_runner *r, const char *name, const est_column ***out)
 {
     const job_feature *f = job_find_feature(r->job, name);
@@ -115,7 +115,7 @@ static est_status make_categorical(job_runner *r, const job_feature *f, const es
     return EST_OK;
 }
 
-/* A name that is no feature is a field of the data; so is what is hashed, for it is hashed by the cross. */
+/* A name that is not a feature is a field of the data; so is a hash feature, since the cross hashes its values. */
 static est_status cross_source(job_runner *r, const char *name, const est_column **out)
 {
     const job_feature *f = job_find_feature(r->job, name);
@@ -236,7 +236,7 @@ est_status job_blame_feature(est_status status, const job_feature *f)
     return job_blame(status, f->node, what);
 }
 
-/* A failure of a column says for which feature of the file. */
+/* A failure of a column names the feature of the file. */
 static est_status make_feature(job_runner *r, const job_feature *f)
 {
     int                n    = job_type(f) == JOB_SHARED ? f->sources.n : 1;

@@ -71,7 +71,7 @@ static tool_exit print_text(job_call *call, est_strbuf *text)
     return status == EST_OK ? TOOL_HELPED : tool_failed(call->command, status);
 }
 
-/* Whether there is a checkpoint yet to go on with. */
+/* Whether there is a checkpoint to resume from. */
 static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
 {
     if (call->checkpoint == NULL && call->job.run.config.model_dir == NULL) return false;

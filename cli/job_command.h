@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that take a job file share: their options, reading the file, complaints about it, metrics as text.
+ * What the commands that take a job file share: options, reading the file and its errors, metrics as text.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_COMMAND_H
@@ -14,12 +14,12 @@ enum { JOB_OPTION_SET = 1000, JOB_OPTION_PRINT, JOB_OPTION_HELP, JOB_OPTION_CHEC
 /* The first lines of their tables of options. */
 #define JOB_OPTIONS                                                                                                    \
     { "set", JOB_OPTION_SET, "KEY=VALUE",                                                                              \
-      "put a value into the job, as run.model_dir=/tmp/x or\n"                                                         \
-      "data.batch=64; null takes a key out. May be repeated" },                                                        \
-        { "print-config", JOB_OPTION_PRINT, NULL, "print the job with all its keys, and do nothing else" },            \
-        { "help-job", JOB_OPTION_HELP, NULL, "print all keys that a job file may have" },                              \
+      "set a key of the job, as run.model_dir=/tmp/x or\n"                                                             \
+      "data.batch=64; null removes a key. May be repeated" },                                                          \
+        { "print-config", JOB_OPTION_PRINT, NULL, "print the job with all its keys, and exit" },                       \
+        { "help-job", JOB_OPTION_HELP, NULL, "print all keys of job files" },                                          \
     {                                                                                                                  \
-        "quiet", 'q', NULL, "no log but warnings, no progress line"                                                    \
+        "quiet", 'q', NULL, "only warnings in the log, no progress line"                                               \
     }
 
 #define JOB_CHECKPOINT_OPTION                                                                                          \
@@ -47,8 +47,9 @@ typedef enum job_needs {
     JOB_READS_ROWS      = 16 /* from standard input */
 } job_needs;
 
-/* Runs a command: reads its options and the job that the arguments name, makes the estimator and calls `work`. `option`
- * takes the options that the command has besides JOB_OPTIONS; NULL: it has none. `call` is zeroed, and may be part of a larger struct. */
+/* Runs a command: reads its options and the job that the arguments name, makes the estimator and calls `work`.
+ * `option` takes the options that the command has besides JOB_OPTIONS; NULL: it has none. `call` is zeroed, and may
+ * be part of a larger struct. */
 tool_exit job_call_run(job_call *call, const tool_command *command, int argc, char **argv, unsigned needs,
                        tool_exit (*option)(job_call *call, int id, const char *value),
                        tool_exit (*work)(job_call *call));

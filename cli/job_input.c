@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files of a job as datasets. Whatever the format, a model sees what parsed Examples would be: a CSV field that
- * may be missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when
- * it is asked by `estoc predict` or served, crosses and missing values included. */
+ * The files of a job as datasets. In every format a model sees the rows as parsed Examples: a CSV field that may be
+ * missing is a ragged feature of one value or none. So a model that was trained on CSV predicts the same in `estoc
+ * predict` and when it is served, with crosses and missing values. */
 #include <glob.h>
 #include <inttypes.h>
 #include <math.h>
@@ -37,9 +37,9 @@ static int64_t count_files(job_texts patterns)
     return n;
 }
 
-/* How rows are dealt to tasks. Trainers that go each their own way get rows: with files of different lengths the job
- * would end when the chief has read its own. Those that train in step wait for each other, and reading only what is
- * one's own is faster. */
+/* How rows are divided between tasks. Asynchronous workers get rows: with files of different lengths the job would
+ * end when the chief has read its own. Synchronous workers wait for each other, and reading only their own files is
+ * faster. */
 static est_auto_shard_policy shard_policy(const job_data *data, const est_input_context *context, job_texts files)
 {
     if (data->autoshard != EST_AUTO_SHARD_AUTO) return data->autoshard;
@@ -53,20 +53,20 @@ static est_status share(const job_data *data, const est_input_context *context, 
     est_auto_shard_policy policy = shard_policy(data, context, files);
     int64_t               n      = policy == EST_AUTO_SHARD_FILE ? count_files(files) : context->n_pipelines;
 
-    if (n > 0 && n < context->n_pipelines) { /* that there is none is said when they are opened */
+    if (n > 0 && n < context->n_pipelines) { /* opening them reports that there is none */
         est_dataset_free(*rows);
         return est_fail(EST_INVALID_ARGUMENT,
                         "data.autoshard is file, and there are %" PRId64
                         " files for %d workers, as %s; make more files, or "
-                        "deal out the rows (data)",
+                        "set data.autoshard to data",
                         n, context->n_pipelines, files.data[0]);
     }
     *rows = est_dataset_autoshard(*rows, context->n_pipelines, context->pipeline, policy);
     return EST_OK;
 }
 
-/* Lines of a file of records would fail somewhere in the middle of its bytes; the first file tells. Only a plain file
- * can be read twice. */
+/* A TFRecord file read as lines would fail somewhere in the middle of its bytes; the first file shows it. Only a
+ * regular file can be read twice. */
 static est_status refuse_records(const char *pattern)
 {
     est_tfrecord_reader *reader  = NULL;
@@ -78,7 +78,7 @@ static est_status refuse_records(const char *pattern)
     if (glob(pattern, GLOB_BRACE, NULL, &matches) == 0 && stat(matches.gl_pathv[0], &info) == 0 &&
         S_ISREG(info.st_mode) && est_tfrecord_open(matches.gl_pathv[0], NULL, &reader) == EST_OK &&
         est_tfrecord_next(reader, &record) == EST_OK) {
-        status = est_fail(EST_INVALID_ARGUMENT, "%s looks like a TFRecord; data.format: tfrecord?",
+        status = est_fail(EST_INVALID_ARGUMENT, "%s is a TFRecord file; set data.format to tfrecord",
                           matches.gl_pathv[0]);
     }
     est_tfrecord_close(reader);
@@ -130,7 +130,7 @@ static int component_of(const job_runner *r, const char *name)
     return -1;
 }
 
-/* Whether row i has none of what a weight is for. */
+/* Whether row i lacks a category that the weight belongs to. */
 static bool is_unweighed(const job_weight *weight, const est_field *in, int64_t i)
 {
     for (int k = 0; k < weight->fields.n; k++) {
@@ -139,7 +139,7 @@ static bool is_unweighed(const job_weight *weight, const est_field *in, int64_t 
     return false;
 }
 
-/* The same without the missing ones, and without weights of what is missing. */
+/* The same without missing values, and without their weights. */
 static est_status to_ragged(const job_runner *r, const est_field *in, int component, const est_tensor *field,
                             est_field *out)
 {
@@ -220,7 +220,7 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
 
 static est_status refuse_class(const job_runner *r, double label)
 {
-    return est_fail(EST_INVALID_ARGUMENT, "the label %g is none of %lld classes", label,
+    return est_fail(EST_INVALID_ARGUMENT, "the label is %g; expected one of %lld classes, from 0", label,
                     (long long)job_n_classes(&r->job->model));
 }
 
@@ -252,7 +252,7 @@ static est_status check_labels(const job_runner *r, const est_tensor *labels)
     return EST_OK;
 }
 
-/* The graph would find it, too, but not in which row. */
+/* The graph would also find it, but not in which row. */
 static est_status check_ids(const job_feature *f, const est_tensor *values)
 {
     const int64_t *ids = est_tensor_data(values);
@@ -270,7 +270,7 @@ static est_status check_rows(void *user, const est_field *rows)
 {
     const job_runner *r = user;
 
-    if (r->job->data.label.name != NULL) { /* the graph sees to those of several heads */
+    if (r->job->data.label.name != NULL) { /* the graph checks those of several heads */
         EST_TRY(check_labels(r, rows[component_of(r, r->job->data.label.name)].values));
     }
     for (int i = 0; i < r->n_looked_up; i++) {
@@ -284,7 +284,7 @@ static est_status check_rows(void *user, const est_field *rows)
         for (int64_t i = 0; i < est_tensor_count(values); i++) {
             if (!isnan(numbers[i]) || is_unweighed(weight, rows, i)) continue;
             return est_fail(EST_INVALID_ARGUMENT,
-                            "\"%s\" has no weight: \"%s\" is empty or NaN; write one there, or leave both out",
+                            "\"%s\" has no weight: \"%s\" is empty or NaN; write a weight there, or remove both",
                             weight->fields.data[0], weight->name);
         }
     }

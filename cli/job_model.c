@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job as an estimator: options from its model, a run from its run, and what rows are to be read for. */
+ * A job as an estimator: its options, its run configuration, and the features to read of rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -94,7 +94,7 @@ static est_status make_options(job_runner *r)
 
 /* --- run ---------------------------------------------------------------------------------------------------------- */
 
-/* The task of TF_CONFIG. What there is to say about it the estimator says. */
+/* The task of TF_CONFIG. The estimator logs it. */
 static est_status find_task(bool no_chief_ok, est_resolver **out)
 {
     est_log_level level = est_log_get_level();
@@ -282,7 +282,7 @@ static est_status add_weight(job_runner *r, const job_feature *f)
         r->weights[r->n_weights++] = (job_weight){ .name = f->weight, .fields = fields };
     } else if (!are_same(known->fields, fields)) {
         return job_blame_feature(est_fail(EST_INVALID_ARGUMENT,
-                                          "the field \"%s\" has the weights of other fields already; it needs its own",
+                                          "the field \"%s\" already has the weights of other fields; use another field",
                                           f->weight),
                                  f);
     }
@@ -301,7 +301,7 @@ static est_status make_weights(job_runner *r)
     return EST_OK;
 }
 
-/* Finds the identity features below one that look rows of a table up; a cross hashes, and takes any id. */
+/* Finds the identity features below one that index rows of a table; a cross hashes, and takes any id. */
 static void add_looked_up(job_runner *r, const char *name)
 {
     const job_feature *f = job_find_feature(r->job, name);
@@ -343,7 +343,7 @@ static est_status find_components(job_runner *r, job_weight *weight)
     return EST_OK;
 }
 
-/* The columns of CSV files, where a weight that is missing can be told from every number. */
+/* The columns of CSV files; the default of a weight is NaN, so that a missing one differs from every number. */
 static est_status make_csv(job_runner *r)
 {
     est_csv_columns of      = est_parse_spec_csv(r->rows);
@@ -367,7 +367,7 @@ static est_status make_labels(job_runner *r)
     return EST_OK;
 }
 
-/* A baseline looks at no feature, but asks how many rows there are: one that nobody gives tells it. */
+/* A baseline uses no feature, but needs the number of rows: a feature that is always missing gives it. */
 static est_status make_baseline_features(job_runner *r)
 {
     const float       zero    = 0;
@@ -431,7 +431,8 @@ static est_status check_apart(const job_runner *r, const job_node *at, const cha
         if (strcmp(specs[i].name, name) != 0) continue;
         return job_blame(
             est_fail(EST_INVALID_ARGUMENT,
-                     "\"%s\" is also read for a feature of the model; leave that out, or name another field", name),
+                     "\"%s\" is also read for a feature of the model; remove that feature, or name another field",
+                     name),
             at, what);
     }
     return EST_OK;
@@ -499,8 +500,8 @@ static est_status check_table(const job_feature *f, const char *column, const es
         if (!is_table_of(v->name, column) || v->shape.rank != 2 || v->shape.dim[1] == f->dimension) continue;
         return job_blame_feature(
             est_fail(EST_FAILED_PRECONDITION,
-                     "its dimension is %lld, and %lld in %s, which was trained before; set it back, or "
-                     "name another run.model_dir",
+                     "its dimension is %lld, but %lld in %s, an earlier training; restore it, or name another "
+                     "run.model_dir",
                      (long long)f->dimension, (long long)v->shape.dim[1], est_checkpoint_path(checkpoint)),
             f);
     }

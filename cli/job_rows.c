@@ -30,19 +30,19 @@ static int64_t count_of(const est_feature_spec *spec)
 static est_status miss(const est_feature_spec *spec)
 {
     if (spec->rows != EST_ROWS_FIXED || spec->default_value != NULL) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "there is no \"%s\", which has no default", spec->name);
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is missing and has no default", spec->name);
 }
 
 static est_status refuse(const est_feature_spec *spec, const char *text, size_t size)
 {
-    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is \"%.*s%s\", which is no %s", spec->name,
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is \"%.*s%s\"; expected a %s", spec->name,
                     (int)(size < SHOWN_MAX ? size : SHOWN_MAX), text, size > SHOWN_MAX ? "..." : "",
                     spec->dtype == EST_I64 ? "whole number" : "number");
 }
 
 static est_status no_weight(const job_weight *weight)
 {
-    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has no weight: give it one in \"%s\", or leave both out",
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has no weight; write one in \"%s\", or remove both",
                     weight->fields.data[0], weight->name);
 }
 
@@ -93,7 +93,7 @@ static est_status copy_names(job_rows *r, const est_str *names, size_t n)
     return EST_OK;
 }
 
-/* Finds the features among the fields; what is read for no feature is passed over. */
+/* Finds the features among the fields; fields without a feature are ignored. */
 static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
 {
     for (int i = 0; i < r->n; i++) {
@@ -108,7 +108,7 @@ static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
             r->field_of[i] = (int)k;
         }
         if (r->field_of[i] < 0 && !r->baseline) {
-            return est_fail(EST_INVALID_ARGUMENT, "no field \"%s\"", spec->name);
+            return est_fail(EST_INVALID_ARGUMENT, "the field \"%s\" is missing", spec->name);
         }
         if (spec->rows == EST_ROWS_FIXED && count_of(spec) != 1) {
             return est_fail(EST_INVALID_ARGUMENT,
@@ -126,7 +126,7 @@ static est_status read_header(job_rows *r)
     est_status status = est_lines_next(r->lines, &line);
 
     if (status == EST_OUT_OF_RANGE)
-        return est_fail(EST_INVALID_ARGUMENT, "there is no header with the names of the fields");
+        return est_fail(EST_INVALID_ARGUMENT, "the header with the names of the fields is missing");
     EST_TRY(status);
     EST_TRY(split(r, line, &n));
     status = bind_fields(r, r->fields, n);
@@ -152,7 +152,7 @@ static bool is_empty(const job_rows *r, est_str field)
     return field.size == 0 || is_text(field, r->job->data.csv.options.na_value);
 }
 
-/* Whether the row has none of what a weight is for. */
+/* Whether the row lacks a category that the weight belongs to. */
 static bool is_unweighed(const job_rows *r, const job_weight *weight)
 {
     for (int i = 0; i < r->n; i++) {
@@ -212,13 +212,12 @@ static est_status read_csv(job_rows *r, est_str line)
 
     EST_TRY(split(r, line, &n));
     if (n != r->n_names) {
-        return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and %s has %zu", n,
+        return est_fail(EST_INVALID_ARGUMENT, "%zu fields; %s has %zu", n,
                         r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", r->n_names);
     }
     if (r->n_rows == 0 && is_header(r)) {
-        return est_fail(EST_FAILED_PRECONDITION,
-                        "a header, and data.csv.fields says that there is none; take it off, or "
-                        "--set data.csv.fields=null");
+        return est_fail(EST_FAILED_PRECONDITION, "found a header, but data.csv.fields is given; remove the header, or "
+                                                 "--set data.csv.fields=null");
     }
     for (int i = 0; i < r->n; i++) {
         EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));
@@ -228,8 +227,8 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-/* null of any number of values stands for none; so do "" and -1 where they do in the files of the job, but not beside
- * Examples, where they are values like others. */
+/* null stands for no value; so do "" and -1 with CSV and libsvm files, but not with Examples, where they are values
+ * like others. */
 static bool stands_for_none(const job_rows *r, const est_json *value)
 {
     if (value == NULL || json_is_null(value)) return true;
@@ -295,7 +294,7 @@ static bool has_value(const job_rows *r, const est_json *values)
     return false;
 }
 
-/* Weights of what is there. How many combinations a cross has is for the graph to say. */
+/* Weights of present values. The graph checks the number of combinations of a cross. */
 static est_status add_weights(job_rows *r, const est_feature_spec *spec, const job_weight *weight, const est_json *row)
 {
     const est_json *of      = json_object_get(row, weight->fields.data[0]);
@@ -338,7 +337,7 @@ static est_status set_values(job_rows *r, const est_feature_spec *spec, const es
     EST_TRY(est_strbuf_status(&r->values));
     n = r->values.size / size;
     if (spec->rows == EST_ROWS_FIXED && n != (size_t)count_of(spec)) {
-        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %zu values, and %" PRId64 " are needed", spec->name, n,
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %zu values; expected %" PRId64, spec->name, n,
                         count_of(spec));
     }
     if (n == 0) return EST_OK;
@@ -357,7 +356,7 @@ static est_status refuse_json(est_str line)
     const char       *why     = strstr(est_error_message(), place);
 
     if (memmem(line.data, line.size, "\\u0000", 6) != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, "\\u0000 is not allowed in a text; take it out");
+        return est_fail(EST_INVALID_ARGUMENT, "\\u0000 is not allowed in a text; remove it");
     }
     if (why == NULL) return EST_INVALID_ARGUMENT;
     return est_fail(EST_INVALID_ARGUMENT, "not JSON: %s", why + sizeof place - 1);
@@ -370,7 +369,7 @@ static est_status read_json(job_rows *r, est_str line)
 
     if (status == EST_INVALID_ARGUMENT) return refuse_json(line);
     EST_TRY(status);
-    if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
+    if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "expected a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
         r->seen[i] = r->seen[i] || json_object_get(object, r->specs[i].name) != NULL;
     }
@@ -513,7 +512,7 @@ static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
     return EST_OK;
 }
 
-/* Hands out the next rows, *n of them; none at the end. One that failed in a batch is alone. */
+/* Yields the next rows, *n of them; none at the end. One that failed in a batch is alone. */
 static est_status gather(job_rows *r, size_t *n)
 {
     *n = 0;
@@ -560,7 +559,7 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     *again        = false;
     rows->n_given = 0;
     if (status == EST_OK) return EST_OK;
-    /* What has nothing to do with rows: nothing was handed out, or it was not for them to decide. */
+    /* Whether a failure is not caused by rows: none was handed out, or its code says so. */
     if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
     *again = true;
     for (size_t i = 0; i < n_given; i++) {

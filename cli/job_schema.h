@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the files of the schema of job files: how a row says where its value goes. */
+ * For the files of the schema of job files: how a row names the member that its value goes to. */
 #ifndef EST_CLI_JOB_SCHEMA_H
 #define EST_CLI_JOB_SCHEMA_H
 

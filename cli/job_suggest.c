@@ -90,7 +90,7 @@ static const alias aliases[] = {
 };
 /* clang-format on */
 
-/* Which of n names TensorFlow has that word for; NULL: none. */
+/* The alias of a word of TensorFlow whose name is among n names; NULL: none. */
 static const alias *suggest_translate(const char *word, const char *const *names, size_t n)
 {
     for (const alias *a = aliases; a->theirs != NULL; a++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * YAML to a tree: libyaml says what comes next, this file puts it together. */
+ * Makes a tree of the events of libyaml. */
 #include "job_yaml.h"
 
 #include <stdarg.h>
@@ -152,7 +152,7 @@ static const struct {
       "single quotes" },
     { "did not find expected '-' indicator",
       "an entry of the list%s has no dash, or is indented otherwise than the others" },
-    { "did not find expected key", "this is no key of the mapping%s; is it indented as the others are?" },
+    { "did not find expected key", "not a key of the mapping%s; check its indentation" },
     { "could not find expected ':'", "the key%s has no \": \" after it" },
     { "did not find expected node content", "a value is missing" },
     { "did not find expected alphabetic or numeric",
@@ -182,7 +182,7 @@ static void refuse_bytes(composer *c)
         at.column = c->text.data[i] == '\n' ? 1 : at.column + 1;
         at.line += c->text.data[i] == '\n';
     }
-    job_error(c->errors, &at, "a byte that is no text in UTF-8, or a character that YAML does not allow");
+    job_error(c->errors, &at, "a byte that is not UTF-8, or a character that YAML does not allow");
 }
 
 static void refuse_text(composer *c)
@@ -196,7 +196,7 @@ static void refuse_text(composer *c)
         char byte = byte_at(c, p->problem_mark);
 
         if (byte == '\t') {
-            job_error(c->errors, &at, "a tab; lines are indented with blanks");
+            job_error(c->errors, &at, "a tab; indent with blanks");
         } else {
             job_error(c->errors, &at, "a value cannot begin with %c; put it in quotes", byte);
         }
@@ -213,7 +213,7 @@ static void refuse_text(composer *c)
         }
         return;
     }
-    job_error(c->errors, &at, "this is no YAML: %s", p->problem);
+    job_error(c->errors, &at, "invalid YAML: %s", p->problem);
 }
 
 static est_status next_event(composer *c, yaml_event_t *event)
@@ -254,7 +254,7 @@ static est_status compose_list(composer *c, job_node *list, int depth)
     }
 }
 
-/* A key that cannot be one is complained about, and its value passed over. */
+/* An invalid key is an error, and its value is ignored. */
 static est_status add_pair(composer *c, job_node *map, job_node *key, job_node *value)
 {
     const job_node *first;
@@ -312,7 +312,7 @@ static est_status find_anchor(composer *c, const yaml_event_t *event, job_node *
     return invalid();
 }
 
-/* A tag would say what a value is; here the key says so. */
+/* A tag would give the type of a value; here the key does. */
 static est_status refuse_tag(composer *c, const job_node *node, const yaml_char_t *tag)
 {
     if (tag == NULL) return EST_OK;
@@ -351,7 +351,7 @@ static est_status compose(composer *c, yaml_event_t *event, int depth, job_node 
         EST_TRY(compose_scalar(c, event, node));
     }
     if (node->weight > WEIGHT_MAX) {
-        job_error(c->errors, node, "too much: more than %d values, aliases counted each time", WEIGHT_MAX);
+        job_error(c->errors, node, "more than %d values, aliases counted each time", WEIGHT_MAX);
         return invalid();
     }
     if (anchor != NULL) EST_TRY(est_map_put(&c->anchors, (const char *)anchor, node));
@@ -371,7 +371,7 @@ static est_status compose_stream(composer *c, job_node **out)
         if (event.type == YAML_DOCUMENT_START_EVENT && ++n > 1) {
             job_node at = place(c, event.start_mark);
 
-            job_error(c->errors, &at, "a second document; a job is one");
+            job_error(c->errors, &at, "a second document; a job file has one");
             status = invalid();
         } else if (event.type == YAML_DOCUMENT_START_EVENT) {
             status = compose_next(c, YAML_NO_EVENT, 0, out);
@@ -420,7 +420,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* Controls, what YAML takes for a line break, and what it does not allow as it is. */
+/* Control characters, line breaks of YAML, and characters that YAML does not allow unescaped. */
 static bool must_escape(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * YAML as a tree whose nodes know where they stand, over the events of libyaml, and a list of complaints about them.
+ * YAML as a tree whose nodes have their place in the file, made of the events of libyaml, and a list of errors.
  *
- * What a job file needs, and no more: one document; scalars are text until someone asks for a number; plain aliases
- * work (the node is shared, so the tree is none any more, but it has no cycles); merge keys, tags and keys that are
- * not scalars are errors. Bounded: depth, size of the text, and how much aliases may repeat.
+ * Only what job files need: one document; scalars are text until a number is read; plain aliases work (the node is
+ * shared, so the tree is a graph without cycles); merge keys, tags and keys that are not scalars are errors.
+ * Bounded: depth, size of the text, and how much aliases may repeat.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_YAML_H
@@ -22,9 +22,9 @@ typedef enum job_node_kind { JOB_SCALAR, JOB_LIST, JOB_MAP } job_node_kind;
 typedef struct job_node job_node;
 struct job_node {
     job_node_kind kind;
-    bool          quoted; /* a scalar that is text whatever it looks like */
+    bool          quoted; /* a scalar that is text, even if it looks like a number */
     const char   *source; /* the file, or --set "key=value"; borrowed */
-    int           line;   /* from 1; 0: the source says enough */
+    int           line;   /* from 1; 0: the source is enough */
     int           column;
     const char   *text;  /* of a scalar; without a 0 inside */
     job_node    **items; /* [n] of a list; [2 n] of a map: key, value, key, ... */
@@ -33,7 +33,7 @@ struct job_node {
     int64_t       weight; /* nodes below it, aliases counted each time */
 };
 
-/* Complaints, a line each: "file:line:column: text". A zeroed struct has none. */
+/* Errors, a line each: "file:line:column: text". A zeroed struct has none. */
 typedef struct job_errors {
     est_strbuf text;
     int        n;
@@ -57,7 +57,7 @@ EST_MUST_CHECK est_status job_map_set(est_arena *arena, job_node *map, job_node 
 /* Takes a key out of a map; false: it is not there. */
 bool job_map_remove(job_node *map, const char *key);
 
-/* The value of a key; NULL: there is none, or the node is no map. */
+/* The value of a key; NULL: there is none, or the node is not a map. */
 job_node *job_map_get(const job_node *map, const char *key);
 
 /* Absent, empty, ~ or null. */

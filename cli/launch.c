@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc launch`: a cluster on this machine. This file makes the tasks of the cluster and their variables, shows them or
- * has them run, and says how it ended. */
+ * `estoc launch`: a cluster on this machine. This file makes the tasks of the cluster and their variables, prints or
+ * runs them, and reports the result. */
 #include "launch.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define TASKS_MAX      512
 #define HOST           "127.0.0.1"
 #define PORT_MAX       65535
-#define DRY_RUN_FOLDER "certs" /* where a dry run says to make certificates */
+#define DRY_RUN_FOLDER "certs" /* the directory of certificates that a dry run names */
 #define SECS_MAX       1000000000
 #define SIGNAL_EXIT    128 /* a shell's exit code for a signal, less its number */
 
@@ -46,14 +46,14 @@ static const tool_option options[] = {
     { "workers", OPTION_WORKERS, "N", "workers besides the chief (1)" },
     { "no-chief", OPTION_NO_CHIEF, NULL, "no chief: worker 0 acts as one, as in MultiWorkerMirroredStrategy" },
     { "evaluator", OPTION_EVALUATOR, NULL, "an evaluator, which is not part of the cluster" },
-    { "restart", OPTION_RESTART, "N|always", "start a task that failed again, at most N times each (0)" },
-    { "grace", OPTION_GRACE, "SECS", "from the request to end until tasks are killed (30)" },
+    { "restart", OPTION_RESTART, "N|always", "restart a failed task, at most N times each (0)" },
+    { "grace", OPTION_GRACE, "SECS", "time between SIGTERM and SIGKILL (30)" },
     { "transport", OPTION_TRANSPORT, "NAME",
-      "what tasks talk over: tls (encrypted, the default), tcp (in the\n"
-      "clear), or ucx (shared memory and RDMA, for trusted machines)",
+      "between tasks: tls (encrypted, the default), tcp (not\n"
+      "encrypted), or ucx (shared memory and RDMA, for trusted machines)",
       .choices_of = tool_transports },
     { "port", OPTION_PORT, "BASE", "ports BASE, BASE+1, ... instead of free ones" },
-    { "log-dir", OPTION_LOG_DIR, "DIR", "write all output of a task into DIR/<type>-<index>.log too" },
+    { "log-dir", OPTION_LOG_DIR, "DIR", "also write the output of a task to DIR/<type>-<index>.log" },
     { "dry-run", OPTION_DRY_RUN, NULL, "print the command line of every task, start nothing" },
     TOOL_COMMON_OPTIONS,
 };
@@ -78,7 +78,7 @@ static bool read_restart(const char *value, int64_t *out)
     return true;
 }
 
-/* One option; false when its value is wrong, which has been said then. */
+/* One option; false when its value is wrong, which has been reported then. */
 static bool read_option(launch *l, int id, const char *value)
 {
     switch (id) {
@@ -110,7 +110,7 @@ static tool_exit read_options(int argc, char **argv, launch *l)
         return tool_usage(&tool_launch, "write the program and its arguments after --");
     }
     if (l->no_chief && l->n_workers == 0) {
-        return tool_usage(&tool_launch, "--no-chief with --workers 0 leaves nobody who trains");
+        return tool_usage(&tool_launch, "--no-chief with --workers 0 leaves no task that trains");
     }
     n_in_cluster = l->n_ps + l->n_workers + !l->no_chief;
     if (n_in_cluster > TASKS_MAX) {
@@ -125,7 +125,7 @@ static tool_exit read_options(int argc, char **argv, launch *l)
     return TOOL_OK;
 }
 
-/* As execvp would find it; TOOL_OK when it does. Better said once here than by every task. */
+/* As execvp would find it; TOOL_OK when it does. One error here replaces one of every task. */
 static tool_exit check_program(const char *name)
 {
     const char *at = getenv("PATH");
@@ -193,8 +193,8 @@ static est_status make_tasks(launch *l)
     return EST_OK;
 }
 
-/* A socket that is bound but does not listen keeps a port from everybody, but for those who ask for this very port with
- * SO_REUSEADDR, as servers do. So it is held to the end, and a task that was started again finds its port free. */
+/* A socket that is bound but does not listen reserves a port, except for processes that bind this port with
+ * SO_REUSEADDR, as servers do. So it is held to the end, and a restarted task finds its port free. */
 static est_status hold_port(launch_task *task, int64_t wanted)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wanted) };
@@ -405,8 +405,8 @@ static est_status make_folder(launch *l)
     return est_fail(est_status_from_errno(errno), "cannot make a folder %s: %s", l->certificates, strerror(errno));
 }
 
-/* Says how `estoc status` finds this run: by the last task of the cluster, which is a ps where there are some, and these are the
- * last to leave. A lone chief does not listen. */
+/* Says how `estoc status` finds this run: by the last task of the cluster, which is a ps where there are some, and
+ * these are the last to leave. A lone chief does not listen. */
 static void say_how_to_look(const launch *l)
 {
     const launch_task *task = NULL;
@@ -503,7 +503,7 @@ static est_status print_json(const launch *l)
     return status;
 }
 
-/* The last thing said: who failed, and what it wrote last. */
+/* The last message: the task that failed, and its last output. */
 static void say_failure(const launch *l)
 {
     est_strbuf text = { 0 };
@@ -517,7 +517,7 @@ static void say_failure(const launch *l)
     est_strbuf_clear(&text);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit launch_command_run(int argc, char **argv)
 {
     launch     l    = { .n_workers = 1, .grace_secs = 30, .transport = "tls" };
     tool_exit  code = read_options(argc, argv, &l);
@@ -547,17 +547,17 @@ const tool_command tool_launch = {
     .arguments = "[options] -- PROGRAM [ARGUMENT ...]",
     .description =
         "Starts PROGRAM once for every task of a cluster, each with its own TF_CONFIG, on free ports of the\n"
-        "loopback interface, with certificates made for this run. What the tasks write appears line by line with\n"
-        "the name of the task before it.\n"
+        "loopback interface, with certificates made for this run. The output of the tasks appears line by line,\n"
+        "each with the name of its task.\n"
         "\n"
-        "It ends when all tasks have ended, with exit code 0 if all of them did so. When a task fails and is not\n"
-        "started again (--restart), the others get SIGTERM, SIGKILL after --grace seconds, and the exit code is\n"
-        "that of the task that failed first: 128 + the number of a signal. SIGINT, SIGTERM and SIGHUP are passed\n"
-        "on to the tasks; a second one kills them. Nothing that the tasks have started stays behind, also when\n"
-        "estoc itself is killed.\n"
+        "The command ends when all tasks have ended, with exit code 0 if all of them succeeded. When a task fails\n"
+        "and is not restarted (--restart), the others get SIGTERM, and SIGKILL after --grace seconds; the exit code\n"
+        "is that of the task that failed first, or 128 + the number of its signal. SIGINT, SIGTERM and SIGHUP are\n"
+        "forwarded to the tasks; a second one kills them. All processes that the tasks have started are killed at\n"
+        "the end, even if estoc itself is killed.\n"
         "\n"
-        "With --json the last line is a JSON object on standard output, and what tasks write goes to standard\n"
-        "error.\n",
+        "With --json the last line is a JSON object on standard output, and the output of the tasks goes to\n"
+        "standard error.\n",
     .options = options,
     .examples =
         "  estoc launch --ps 2 --workers 3 --evaluator -- ./train --model-dir runs/ads\n"
@@ -565,5 +565,5 @@ const tool_command tool_launch = {
         "  estoc launch --no-chief --workers 2 -- estoc train job.yaml --set run.strategy=multi_worker_mirrored\n"
         "  estoc launch --ps 1 --dry-run -- ./train              shows TF_CONFIG of every task\n",
     .takes = TOOL_TAKES_FILES,
-    .run   = run,
+    .run   = launch_command_run,
 };

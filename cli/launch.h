@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of `estoc launch`: the cluster that was asked for (launch.c), its processes (launch_run.c), what they write
- * (launch_output.c), and who cleans up after a launcher that was killed (launch_keeper.c).
+ * The parts of `estoc launch`: the cluster (launch.c), its processes (launch_run.c), their output (launch_output.c),
+ * and the process that cleans up after a killed launcher (launch_keeper.c).
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_LAUNCH_H
@@ -35,8 +35,8 @@ typedef struct launch_output {
 /* Opens the log `dir`/`name`.log; dir NULL: none. */
 EST_MUST_CHECK est_status launch_output_open(launch_output *output, const char *dir, const char *name);
 
-/* Bytes that came from a task's standard output (stream 0) or standard error (1). Complete lines are printed, each with the
- * prefix before it. */
+/* Bytes that came from a task's standard output (stream 0) or standard error (1). Complete lines are printed, each
+ * with the prefix before it. */
 void launch_output_put(launch_output *output, int stream, const char *bytes, size_t size);
 
 /* The process has ended: half a line is printed as one. */
@@ -65,7 +65,7 @@ typedef struct launch_task {
     uv_timer_t   timer;     /* until it is started again; or until its pipes are given up */
     int          n_handles; /* of those above but the timer, not yet closed */
     bool         is_running, is_done;
-    bool         was_stopped;            /* asked to end because another failed */
+    bool         was_stopped;            /* stopped because another failed */
     int          exit_code, exit_signal; /* of its last run */
     int64_t      n_restarts, started_ns, ran_ns;
 } launch_task;
@@ -111,9 +111,9 @@ EST_MUST_CHECK est_status launch_run(launch *l);
 
 /* --- the keeper -------------------------------------------------------------------------------------------------- */
 
-/* A process that outlives the launcher, however that ends: it kills what is left of the tasks and removes `folder` (NULL:
- * none). It learns of a process group from a line with its number in the file *fd, and that it is over from one with a
- * minus. All is done when the last copy of *fd is closed. */
+/* A process that outlives the launcher, however that ends: it kills what is left of the tasks and removes `folder`
+ * (NULL: none). It learns of a process group from a line with its number in the file *fd, and that it is over from
+ * one with a minus. All is done when the last copy of *fd is closed. */
 EST_MUST_CHECK est_status launch_keeper_start(const char *folder, int *fd, pid_t *keeper);
 void                      launch_keeper_forget(int fd, pid_t group);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who cleans up after `estoc launch`, also after one that was killed and could not. The keeper is a process in a session of
- * its own that waits for the end of a pipe. Tasks write their number into the pipe before they become the program, so
- * there is no moment at which one is alive and unknown; and they hold no copy of it from then on, so the pipe ends with
- * the launcher. */
+ * Who cleans up after `estoc launch`, also after one that was killed and could not. The keeper is a process in a
+ * session of its own that waits for the end of a pipe. Tasks write their number into the pipe before they become the
+ * program, so there is no moment at which one is alive and unknown; and they hold no copy of it from then on, so the
+ * pipe ends with the launcher. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ static void drop(groups *g, pid_t group)
     }
 }
 
-/* Nothing of the launcher's stays open: who reads its output, or wants its ports, must not wait for the keeper. */
+/* Closes all files of the launcher: readers of its output, and users of its ports, must not wait for the keeper. */
 static _Noreturn void keep(const char *folder, int fd)
 {
     groups g = { 0 };

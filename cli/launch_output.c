@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tasks of `estoc launch` write: line by line with the name of the task before it, so that lines of two tasks do
- * not mix; the bytes as they came into the log; and the last lines kept for the message on how a task failed. */
+ * What the tasks of `estoc launch` write: line by line with the name of the task before it, so that lines of two
+ * tasks do not mix; the bytes as they came into the log; and the last lines kept for the message on how a task
+ * failed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static void print(est_strbuf *out, int fd)
         fflush(stdout);
         fwrite(est_strbuf_text(out), 1, out->size, stderr);
     } else if (tool_write(out) != EST_OK || tool_flush() != EST_OK) {
-        return; /* the tasks go on; what is wrong is said at the end of the tool */
+        return; /* the tasks continue; the end of the tool reports the error */
     }
 }
 

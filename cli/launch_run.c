@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The processes of `estoc launch`, over libuv. Every task leads a process group, and signals go to the group, so that they
- * reach what the task has started.
+ * The processes of `estoc launch`, over libuv. Every task leads a process group, and signals go to the group, so that
+ * they reach what the task has started.
  *
- * The life of a task: spawned; its process ends, and what is left of its group is killed; its two pipes end or are given
- * up; then it is settled: done, or started again after a pause. All is over when every task is done. */
+ * The life of a task: spawned; its process ends, and what is left of its group is killed; its two pipes end or are
+ * given up; then it is settled: done, or started again after a pause. All is over when every task is done. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void close_signals(launch *l)
     uv_close((uv_handle_t *)&l->grace, NULL);
 }
 
-/* Who trains ends by itself; others may wait for something that never comes. So it is said whom we wait for. */
+/* Tasks that train end by themselves; others may wait forever. So the tasks that are waited for are named. */
 static void say_who_is_left(const launch *l)
 {
     est_strbuf names = { 0 };
@@ -76,7 +76,7 @@ static void finish(launch_task *task)
     if (l->n_live == 0) {
         close_signals(l);
     } else if (has_failed(task) && !l->is_stopping) {
-        tool_note(&tool_launch, "%s has failed; the others are asked to end", task->name);
+        tool_note(&tool_launch, "%s has failed; stopping the others", task->name);
         stop(l, SIGTERM);
     } else if (task->trains && !l->is_stopping) {
         say_who_is_left(l);
@@ -321,7 +321,7 @@ static void on_grace_over(uv_timer_t *timer)
 {
     launch *l = timer->data;
 
-    tool_note(&tool_launch, "tasks are still there after %" PRId64 " s and are killed", l->grace_secs);
+    tool_note(&tool_launch, "tasks have not ended after %" PRId64 " s; killing them", l->grace_secs);
     signal_all(l, SIGKILL);
 }
 
@@ -344,11 +344,11 @@ static void on_signal(uv_signal_t *handle, int number)
     launch *l = handle->data;
 
     if (l->is_stopping) {
-        tool_note(&tool_launch, "SIG%s: the tasks are killed", sigabbrev_np(number));
+        tool_note(&tool_launch, "SIG%s: killing the tasks", sigabbrev_np(number));
         signal_all(l, SIGKILL);
         return;
     }
-    tool_note(&tool_launch, "SIG%s: passed on to the tasks; a second one kills them", sigabbrev_np(number));
+    tool_note(&tool_launch, "SIG%s: forwarded to the tasks; a second one kills them", sigabbrev_np(number));
     l->is_interrupted = true;
     stop(l, number);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The estoc tool: `estoc <command> [options] [arguments]`. This file has the table of commands and what comes before a
- * command's own options. Results go to standard output, everything else to standard error. */
+ * The estoc tool: `estoc <command> [options] [arguments]`. This file has the table of commands and reads the
+ * arguments before a command. Results go to standard output, everything else to standard error. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void fill_standard_files(void)
 
 static tool_exit print_help(FILE *to)
 {
-    fputs("estoc: train models from job files; look at and make the files of Estimator training.\n"
+    fputs("estoc: train models from job files; inspect and convert the files of Estimator training.\n"
           "\n"
           "Usage: estoc <command> [options] [arguments]\n"
           "       estoc help <command>\n"
@@ -52,7 +52,7 @@ static tool_exit print_help(FILE *to)
     return to == stdout ? TOOL_OK : TOOL_USAGE;
 }
 
-/* NULL when there is no such command, which has been said then. */
+/* NULL when there is no such command, which has been reported then. */
 static const tool_command *find_command(const char *name)
 {
     const char *names[N_COMMANDS + 1];
@@ -76,7 +76,7 @@ static tool_exit run_help(int argc, char **argv)
     return command != NULL ? tool_help(command) : TOOL_USAGE;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit main_run(int argc, char **argv)
 {
     const tool_command *command;
     const char         *first = argc > 1 ? argv[1] : "";
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     fill_standard_files();
     est_descriptors_raise();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is noticed when writing, and temporary files are removed then */
-    code = run(argc, argv);
+    code = main_run(argc, argv);
     if (code == TOOL_HELPED) code = TOOL_OK;
     status = tool_flush();
     if (code == TOOL_OK && status != EST_OK) code = tool_failed(NULL, status);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results on standard output: text with its errors noticed, JSON, tables.
+ * Results on standard output: text with checked writes, JSON, tables.
  *
- * A text is put together in an est_strbuf and then written. Writing to a pipe that nobody reads any more gives
- * EST_CANCELLED, which is the end of the command and no error.
+ * A text is put together in an est_strbuf and then written. Writing to a pipe whose reader has gone gives
+ * EST_CANCELLED, which ends the command and is not an error.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_OUTPUT_H
@@ -12,10 +12,10 @@
 #include "base/strbuf.h"
 #include "estoc/tensor.h"
 
-/* Writes the text and empties it; reports its failures too. */
+/* Writes the text and empties it; also reports failures of the text. */
 EST_MUST_CHECK est_status tool_write(est_strbuf *text);
 
-/* Hands what is buffered to the system and reports what could not be written since the start. */
+/* Flushes the buffer and reports failed writes since the start. */
 EST_MUST_CHECK est_status tool_flush(void);
 
 /* --- values as text --------------------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ typedef struct prediction_call {
     int64_t     n_columns;  /* of predictions; CSV */
 } prediction_call;
 
-/* --- fields that are kept ---------------------------------------------------------------------------------------------- */
+/* --- fields that are kept ----------------------------------------------------------------------------------------- */
 
 static bool keeps_all(const prediction_call *call)
 {
@@ -102,7 +102,7 @@ static est_status append_kept_csv(prediction_call *call, est_strbuf *out, const 
 
     if (call->n_keep > 0 &&
         job_rows_split(&call->rows, (est_str){ row->text, row->text_size }, &fields, &n) != EST_OK) {
-        n = 0; /* the row's own error says it */
+        n = 0; /* the error of the row reports it */
     }
     for (size_t k = 0; k < call->rows.n_names; k++) {
         if (!call->kept[k]) continue;
@@ -165,7 +165,7 @@ static est_status append_kept_json(prediction_call *call, est_strbuf *out, const
     return est_strbuf_status(out);
 }
 
-/* --- output ----------------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------------- */
 
 /* "id,probabilities_0,probabilities_1,error": a column for every element. */
 static void append_header(prediction_call *call, est_strbuf *out, const est_predictions *p)
@@ -251,8 +251,8 @@ static est_status append_error(prediction_call *call, est_strbuf *out, const job
     return EST_OK;
 }
 
-/* Bad rows before the next answer. Each has a line, so that the others keep their places. In CSV they wait for the header,
- * which only an answer tells. */
+/* Bad rows before the next answer. Each has a line, so that the others keep their places. In CSV they wait for the
+ * header, which depends on the first answer. */
 static est_status write_errors(prediction_call *call)
 {
     est_strbuf     text   = { 0 };
@@ -269,7 +269,7 @@ static est_status write_errors(prediction_call *call)
     return status;
 }
 
-/* Before the next row is waited for: what there is to say of those before it is out. */
+/* Before the wait for the next row: writes all output of those before it. */
 static est_status settle(void *user)
 {
     EST_TRY(write_errors(user));
@@ -319,7 +319,7 @@ static est_status write_answers(prediction_call *call, est_predictions *p)
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 /* Asks a new model until the rows end, or it fails. */
 static est_status ask(prediction_call *call, const char *checkpoint)
@@ -352,7 +352,7 @@ static est_status predict(prediction_call *call)
     if (status == EST_OK) status = write_errors(call);
     if (status == EST_OK && rows->failed.status != EST_OK) status = est_error_raise(&rows->failed);
     if (status == EST_OK && rows->n_bad > 0) {
-        status = est_fail(EST_INVALID_ARGUMENT, "%lld of %lld rows have no answer", (long long)rows->n_bad,
+        status = est_fail(EST_INVALID_ARGUMENT, "%lld of %lld rows have no prediction", (long long)rows->n_bad,
                           (long long)rows->n_rows);
     }
     est_free(call->kept);
@@ -400,7 +400,7 @@ static tool_exit predict_job(job_call *job)
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_predict, status);
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit predict_run(int argc, char **argv)
 {
     prediction_call call = { .batch = 1024 };
 
@@ -410,24 +410,24 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_predict = {
     .name      = "predict",
-    .summary   = "answer rows on standard input with a trained model of a job file",
+    .summary   = "predict rows from standard input with a trained model of a job file",
     .arguments = "[options] JOB.yaml",
     .description =
-        "Reads rows from standard input and writes what the latest checkpoint of run.model_dir says of each to\n"
-        "standard output, in the same order. CSV is as data.csv says of the files: with a header, which must name\n"
-        "every field of the features, or without one and with all of data.csv.fields (that of the label is not\n"
-        "read and may be empty). JSON lines are objects, a feature of several values a list. Fields that the\n"
-        "model does not know are passed over; what is missing is as the feature's default says.\n"
+        "Reads rows from standard input and writes the predictions of the latest checkpoint of run.model_dir to\n"
+        "standard output, in the same order. CSV has the format of data.csv: with a header, which must name every\n"
+        "field of the features, or without one and with all of data.csv.fields (the label is not read and may be\n"
+        "empty). JSON lines are objects, with a list for a feature of several values. Fields that the model does\n"
+        "not know are ignored; a missing field has the default of its feature.\n"
         "\n"
-        "A batch that is not full is computed all the same when the next row has not arrived, so that a program\n"
-        "that waits for every answer gets it. Every row has its line in the output. A row that cannot be read,\n"
-        "or that the model refuses, is reported with its line on standard error; in the output its predictions\n"
-        "are empty and the last column, error, says why (JSON: {\"error\": ...}). The exit code is 1 then. The\n"
-        "header of a CSV output is written with the first answer; bad rows before it wait for that.\n",
+        "A batch that is not full is computed when the next row has not arrived, so a program that waits for every\n"
+        "prediction gets it. Every row has its line in the output. A row that cannot be read, or that the model\n"
+        "refuses, is reported with its line on standard error; in the output its predictions are empty, the last\n"
+        "column, error, has the reason (JSON: {\"error\": ...}), and the exit code is 1. The header of a CSV output\n"
+        "is written with the first prediction; bad rows before it wait for that.\n",
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --keep customer <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = predict_run,
 };

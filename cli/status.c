@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc status`: how a running job is. One task is asked for the cluster, then all tasks of the cluster are asked at the same
- * time how they are. */
+ * `estoc status`: the state of a running job. Asks one task for the cluster, then all tasks of the cluster at the
+ * same time for their state. */
 #include "status.h"
 
 #include <getopt.h>
@@ -22,9 +22,7 @@ enum { OPTION_WATCH = TOOL_OPTION_OWN, OPTION_TRANSPORT, OPTION_CERTS, OPTION_JO
 
 static const tool_option options[] = {
     { "watch", OPTION_WATCH, "SECS", "show it again every SECS seconds until interrupted" },
-    { "transport", OPTION_TRANSPORT, "NAME",
-      "what the tasks talk over: tls, tcp, or ucx (ESTOC_PROTOCOL, else\n"
-      "tls)",
+    { "transport", OPTION_TRANSPORT, "NAME", "between tasks: tls, tcp, or ucx (ESTOC_PROTOCOL, else tls)",
       .choices_of = tool_transports },
     { "certs", OPTION_CERTS, "DIR", "the certificates of the job, for tls (ESTOC_CERTS)" },
     { "job", OPTION_JOB, "NAME", "the name of the job (ESTOC_JOB)" },
@@ -37,7 +35,7 @@ typedef struct status_request {
     bool        json;
 } status_request;
 
-/* --- asking ------------------------------------------------------------------------------------------------------------ */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 static est_status open_client(const status_request *request, est_server **out)
 {
@@ -99,7 +97,8 @@ static int count_tasks(const est_cluster *cluster)
     return n;
 }
 
-/* Lists whom to ask. The task that was asked first is reached by the address that has worked: it may have another from here. */
+/* Lists the tasks to ask. The one that was asked first is reached by the address that has worked: its address in the
+ * cluster may not work from here. */
 static est_status list_tasks(const est_cluster *cluster, const char *first, const char *address, status_view *view)
 {
     size_t max = (size_t)count_tasks(cluster) + 1;
@@ -147,7 +146,7 @@ static est_status ask_all(const status_request *request, status_view *view)
     return EST_OK;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 /* Between two views: a terminal is cleared, and other readers get an empty line. */
 static est_status begin_view(const status_request *request, bool first)
@@ -217,7 +216,7 @@ static tool_exit read_options(int argc, char **argv, status_request *request)
     return TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit status_run(int argc, char **argv)
 {
     status_request request   = { 0 };
     tool_exit      code      = read_options(argc, argv, &request);
@@ -240,21 +239,21 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_status = {
     .name      = "status",
-    .summary   = "show every task of a running job, and who waits for whom",
+    .summary   = "show every task of a running job, and which task waits for which",
     .arguments = "[options] HOST:PORT",
     .description =
-        "Asks the task at HOST:PORT, any of the job, which tasks there are, and then all of them how they are: since\n"
-        "when they are up, the global step, steps and bytes per second over the last 5 to 10 seconds, variables,\n"
-        "rows of dynamic embeddings, memory. Under \"Waits\" is a line for everyone who waits for a second or\n"
-        "longer, with the task that is waited for, since when, and why: this is where to look when a job stands\n"
-        "still. Nothing of the job waits for the answer. The evaluator has no address and is not shown.\n"
+        "Asks the task at HOST:PORT, any task of the job, for the list of tasks, and then all of them for their\n"
+        "state: start time, global step, steps and bytes per second over the last 5 to 10 seconds, variables, rows\n"
+        "of dynamic embeddings, memory. \"Waits\" lists every task that has waited for a second or longer, the task\n"
+        "that it waits for, since when, and why: look there when a job makes no progress. The job does not wait for\n"
+        "these answers. The evaluator has no address and is not listed.\n"
         "\n"
-        "A task that does not answer is shown with the reason, and the exit code is 1. The transport, the\n"
-        "certificates and the name must be those of the job.\n",
+        "A task that does not answer is shown with the reason, and the exit code is 1. Transport, certificates and\n"
+        "name must be those of the job.\n",
     .options  = options,
     .examples = "  ESTOC_CERTS=certs estoc status ps-0:2222\n"
                 "  estoc status --transport tcp --watch 2 127.0.0.1:2222\n"
                 "  estoc status --json ps-0:2222 | jq '.waits'\n",
     .takes    = TOOL_TAKES_NOTHING,
-    .run      = run,
+    .run      = status_run,
 };

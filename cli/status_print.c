@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a running job is, as a table or as JSON. What tasks tell is of other processes and perhaps of other versions: a field
- * that is not there is shown as nothing, and no text of theirs reaches the terminal as it is. */
+ * How a running job is, as a table or as JSON. What tasks tell is of other processes and perhaps of other versions: a
+ * field that is not there is shown as nothing, and no text of theirs reaches the terminal as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static double number_at(const est_json *value, const char *path)
     return json_number_value(est_json_get(value, "%s", path));
 }
 
-/* --- cells ------------------------------------------------------------------------------------------------------------- */
+/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 static void add_bytes(tool_table *table, double bytes, const char *per)
 {
@@ -60,7 +60,7 @@ static bool counts_alone(const status_view *view, int i)
     return json_is_integer(json_object_get(view->told[i], "step")) && strncmp(view->names[i], "ps:", 3) != 0;
 }
 
-/* What the task that counts steps says of a worker, which does not know; NULL: nothing. */
+/* The entry of a worker at the task that counts steps, which knows more than the worker; NULL: none. */
 static const est_json *steps_of(const status_view *view, const char *name)
 {
     for (int i = 0; i < view->n; i++) {
@@ -132,7 +132,7 @@ static void add_task(tool_table *table, const status_view *view, int i)
     tool_table_cell(table, "%s", state_of(view, i));
 }
 
-/* Why there is no answer. The row has the name and the reason needs no address: what comes before it is left out. */
+/* Why there is no answer. The row has the name and the reason needs no address: the text before it is dropped. */
 static void add_silence(tool_table *table, const est_task_asked *asked)
 {
     const char *why = asked->text != NULL ? asked->text : "no memory";
@@ -146,7 +146,7 @@ static void add_silence(tool_table *table, const est_task_asked *asked)
     est_strbuf_clear(&out);
 }
 
-/* --- text -------------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static est_status print_tasks(const status_view *view)
 {
@@ -204,7 +204,7 @@ est_status status_print_text(const status_view *view)
     return status;
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 /* Text of any bytes as a string, which must be UTF-8. */
 static est_json *printable(const char *text)
@@ -235,7 +235,7 @@ static est_json *task_json(const status_view *view, int i)
     return NULL;
 }
 
-/* Puts the waits that a task told of into the list, with its name. */
+/* Adds the waits of a task to the list, with its name. */
 static int add_waits(est_json *list, const est_json *told, const char *name)
 {
     est_json *wait;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc tail`: where a run stands, from the files of its directory alone. Nothing is locked or written, so it may be
- * asked at any time, from any machine that sees the directory. Something that cannot be read is said, the rest is shown
- * all the same. */
+ * `estoc tail`: the state of a run, from the files of its directory alone. Nothing is locked or written, so it is
+ * safe at any time, from any machine that sees the directory. Files that cannot be read are reported, and the rest
+ * is shown. */
 #include "tail.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@
 
 static const tool_option options[] = { TOOL_COMMON_OPTIONS };
 
-/* Says what could not be read, unless it is simply not there. */
+/* Reports a file that could not be read, unless it does not exist. */
 static void note_failure(tail_standing *s, est_status status)
 {
     if (status == EST_OK || status == EST_NOT_FOUND) return;
@@ -60,7 +60,7 @@ static int64_t step_of(const est_checkpoint *checkpoint)
     return step >= 0 ? step : step_of_name(est_checkpoint_path(checkpoint));
 }
 
-/* When the files were last changed, for a checkpoint of which the state file tells no time. */
+/* When the files were last changed, for a checkpoint without a time in the state file. */
 static double time_of_index(const char *prefix)
 {
     est_strbuf  path = { 0 };
@@ -87,7 +87,7 @@ static est_status find_latest(tail_standing *s, const char *dir)
     return status;
 }
 
-/* What the state file says of the checkpoints: which of them are there, and when the latest one was saved. */
+/* The checkpoints of the state file: which of them exist, and when the latest one was saved. */
 static est_status look_at_kept(tail_standing *s, const char *dir)
 {
     est_strbuf path = { 0 };
@@ -232,7 +232,7 @@ static est_status find_exports(tail_standing *s, const char *dir)
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
-/* Each part on its own: what cannot be read does not hide the others. */
+/* Each part on its own: one that cannot be read does not hide the others. */
 static void find_standing(tail_standing *s, const char *dir)
 {
     note_failure(s, est_dir_lock_holder(dir, s->trainer, sizeof s->trainer));
@@ -285,7 +285,7 @@ static tool_exit print(const tail_standing *s, const char *dir, bool json)
     return s->is_damaged ? TOOL_FAILED : TOOL_OK;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit tail_run(int argc, char **argv)
 {
     tail_standing s = { .done_step = -1, .latest_step = -1 };
     bool          json;
@@ -305,21 +305,20 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_tail = {
     .name      = "tail",
-    .summary   = "say where a run stands: its step, losses, metrics, checkpoints, exports",
+    .summary   = "show the state of a run: its step, losses, metrics, checkpoints, exports",
     .arguments = "[options] MODEL_DIR",
     .description =
-        "Looks at the files of a model directory, of Estoc or of TensorFlow's Estimator: which process trains in\n"
-        "it, whether training has come to its end, the latest checkpoint and the kept ones, the last value of\n"
-        "every scalar of training and of each evaluation with its step and age, and the exports. Only the newest\n"
-        "event file with scalars of each directory is read. Nothing is locked or written, so it may be asked\n"
-        "while a run goes on.\n"
+        "Reads the files of a model directory, of Estoc or of TensorFlow's Estimator, and prints which process\n"
+        "trains in it, whether training has ended, the latest and the kept checkpoints, the last value of every\n"
+        "scalar of training and of each evaluation with its step and age, and the exports. Of each directory only\n"
+        "the newest event file with scalars is read. Nothing is locked or written, so it is safe during a run.\n"
         "\n"
-        "What is damaged is said, the rest is shown, and the exit code is 1. A directory that has nothing of a\n"
-        "run is an error, exit code 3.\n",
+        "Damaged files are reported, the rest is shown, and the exit code is 1. A directory without a run is an\n"
+        "error, exit code 3.\n",
     .options  = options,
     .examples = "  estoc tail runs/digits\n"
                 "  watch -n 10 estoc tail runs/digits\n"
                 "  estoc tail runs/digits --json\n",
     .takes    = TOOL_TAKES_DIRECTORIES,
-    .run      = run,
+    .run      = tail_run,
 };

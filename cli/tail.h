@@ -28,8 +28,8 @@ typedef struct tail_scalars {
     int          n_files;
 } tail_scalars;
 
-/* Reads the newest event file of `dir` that has a scalar. On EST_DATA_LOSS, which names the file and the place, there is
- * what comes before the damage. To be cleared also after a failure. */
+/* Reads the newest event file of `dir` that has a scalar. On EST_DATA_LOSS, which names the file and the place, there
+ * is what comes before the damage. To be cleared also after a failure. */
 EST_MUST_CHECK est_status tail_scalars_read(tail_scalars *scalars, const char *dir);
 void                      tail_scalars_clear(tail_scalars *scalars);
 
@@ -39,9 +39,9 @@ typedef struct tail_export {
     int   n;                 /* how many there are */
 } tail_export;
 
-/* Where a run stands. A zeroed struct is a run of which nothing is known. */
+/* The state of a run. A zeroed struct is a run of which nothing is known. */
 typedef struct tail_standing {
-    char    trainer[512]; /* who holds the directory; "": nobody */
+    char    trainer[512]; /* the process that holds the directory; "": none */
     bool    is_done;
     int64_t done_step; /* -1: not told */
 
@@ -57,7 +57,7 @@ typedef struct tail_standing {
     tail_export  *exports;    /* [n_exports] */
     int           n_exports;
 
-    bool is_damaged; /* something could not be read, which has been said */
+    bool is_damaged; /* something could not be read, which has been reported */
 } tail_standing;
 
 /* Prints it. */

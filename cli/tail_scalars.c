@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc tail`: the last scalars of a directory of event files. A run that was started again has written several files;
- * the newest one that has scalars tells where it stands. Half an event at the end of a file is one that is being written,
- * and no damage. */
+ * `estoc tail`: the last scalars of a directory of event files. A run that was started again has written several
+ * files; the newest one that has scalars has its state. An incomplete event at the end of a file is being written,
+ * and is not damage. */
 #include <string.h>
 
 #include "base/strbuf.h"

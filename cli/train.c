@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. With TF_CONFIG it is
- * the task that it says: chief, worker, ps or evaluator, all from the same file. */
+ * `estoc train`: trains, evaluates and exports the model of a job file. With TF_CONFIG it is one task of a cluster:
+ * chief, worker, ps or evaluator, all with the same file. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
     return status;
 }
 
-/* One that was trained before had nothing to do, and evaluated nothing; its metrics are asked for all the same. */
+/* A model that was trained before had nothing to do and evaluated nothing; its metrics are printed nevertheless. */
 static est_status evaluate_again(job_call *call, est_metrics **metrics)
 {
     const est_task *task  = est_estimator_task(call->runner.estimator);
@@ -87,7 +87,8 @@ static est_status evaluate_again(job_call *call, est_metrics **metrics)
                         metrics);
 }
 
-/* Without a limit of steps: when does it end? Workers that train in step end together, when all have read their shares. */
+/* A note about the end of a training without a limit of steps. Synchronous workers end together, when all have read
+ * their shares. */
 static void note_end(const job_call *call)
 {
     const char         *dir      = est_estimator_model_dir(call->runner.estimator);
@@ -99,17 +100,18 @@ static void note_end(const job_call *call)
     if (call->job.data.epochs != EST_FOREVER && !in_step &&
         est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
         tool_note(&tool_train,
-                  "train.max_steps is not given: every task goes over its share of the rows %" PRId64 " times, and "
-                  "training ends when all have",
+                  "train.max_steps is not given: every task reads its share of the rows %" PRId64 " times; "
+                  "training ends when all have finished",
                   call->job.data.epochs);
     } else if (call->job.data.epochs == EST_FOREVER) {
         tool_note(&tool_train,
-                  "neither data.epochs nor train.max_steps is given: training goes on until it is stopped");
+                  "neither data.epochs nor train.max_steps is given: training continues until it is stopped");
     } else if (est_file_exists(est_strbuf_text(&path))) {
-        tool_note(&tool_train,
-                  "training in %s has ended before: where its input was read to the end, it goes over all epochs "
-                  "again; train.max_steps bounds it",
-                  dir);
+        tool_note(
+            &tool_train,
+            "a training in %s has already ended: if its input was read to the end, all epochs are read again; set "
+            "train.max_steps to limit it",
+            dir);
     }
     est_strbuf_clear(&path);
 }
@@ -121,7 +123,7 @@ static est_status train(job_call *call, est_metrics **metrics)
 
     if (max_steps == 0 && !call->quiet) note_end(call);
     if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, and the job has no data.eval");
+        return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, but the job file has no data.eval");
     }
     if (call->job.data.eval.data != NULL || strcmp(task->type, "ps") == 0) { /* a ps task has a role only there */
         EST_TRY(train_and_evaluate(call, metrics));
@@ -131,7 +133,7 @@ static est_status train(job_call *call, est_metrics **metrics)
                      EST_TRAIN_OPTIONS(.input_fn = job_input, .input_user = &call->runner, .max_steps = max_steps));
 }
 
-/* Workers that evaluate together all have the metrics, and the chief tells them. */
+/* With eval_strategy all workers have the metrics, and the chief prints them. */
 static bool tells_metrics(const est_task *task)
 {
     return task->is_chief || strcmp(task->type, "worker") != 0;
@@ -175,7 +177,7 @@ static tool_exit run_job(job_call *call)
     return code;
 }
 
-static tool_exit run(int argc, char **argv)
+static tool_exit train_run(int argc, char **argv)
 {
     job_call call = { 0 };
 
@@ -184,18 +186,18 @@ static tool_exit run(int argc, char **argv)
 
 const tool_command tool_train = {
     .name      = "train",
-    .summary   = "train a canned model from a job file, and evaluate and export it beside",
+    .summary   = "train, evaluate and export a canned model from a job file",
     .arguments = "[options] JOB.yaml",
     .description =
-        "The job file says what the model is, of which features it is made, and where its data are; --help-job\n"
-        "lists all keys. Paths in it are relative to the current directory. With data.eval the model is\n"
-        "evaluated after checkpoints, and the last metrics are printed at the end. What evaluations and exports need\n"
-        "is checked before the first step: files, columns, names of metrics.\n"
+        "The job file describes the model, its features and its data; --help-job lists all keys. Paths in it are\n"
+        "relative to the current directory. With data.eval the model is evaluated after checkpoints, and the last\n"
+        "metrics are printed at the end. What evaluations and exports need (files, columns, names of metrics) is\n"
+        "checked before the first step.\n"
         "\n"
-        "All state is in run.model_dir: a run that is interrupted (exit code 75) or killed goes on where its last\n"
-        "checkpoint was made. One whose epochs are all done goes through them again, unless train.max_steps is set.\n"
+        "All state is in run.model_dir: an interrupted (exit code 75) or killed run resumes from its last\n"
+        "checkpoint. A run whose epochs are all done reads them again, unless train.max_steps is set.\n"
         "\n"
-        "With TF_CONFIG it is a task of a cluster, whichever that says; all tasks are given the same file.\n",
+        "With TF_CONFIG the process is the task of the cluster that it names; all tasks take the same file.\n",
     .options  = options,
     .examples = "  estoc train census.yaml\n"
                 "  estoc train census.yaml --set run.model_dir=/tmp/x --set train.max_steps=100 --json\n"
@@ -204,5 +206,5 @@ const tool_command tool_train = {
                 "  estoc launch --no-chief --workers 2 -- estoc train census.yaml \\\n"
                 "      --set run.strategy=multi_worker_mirrored --set run.eval_strategy=multi_worker_mirrored\n",
     .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .run      = train_run,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc version`, which is `estoc --version` too. */
+ * `estoc version`, the same as `estoc --version`. */
 #include <stdio.h>
 
 #include "command.h"
 
 static const tool_option options[] = { TOOL_COMMON_OPTIONS };
 
-static tool_exit run(int argc, char **argv)
+static tool_exit version_run(int argc, char **argv)
 {
     bool      json;
     tool_exit code = tool_read_common(&tool_version, argc, argv, 0, "no arguments", &json);
@@ -23,5 +23,5 @@ const tool_command tool_version = {
     .description = "The same as estoc --version. `estoc doctor` says more.\n",
     .options     = options,
     .examples    = "  estoc version --json\n",
-    .run         = run,
+    .run         = version_run,
 };

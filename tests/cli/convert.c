@@ -140,12 +140,13 @@ TEST(trim)
 TEST(warnings)
 {
     NOTES("a,5.1,-3\n1,2,3\n",
-          "in.csv:1: a column is called \"5.1\": when this is no header but a row, give --no-header", "--json");
+          "in.csv:1: a column is called \"5.1\": if the first line is a row and not a header, give --no-header",
+          "--json");
     NOTES("a,b1,1st\n1,2,3\n", "", "--json");
     NOTES("5.1,-3\n1,2\n", "", "--no-header", "--columns", "a,b");
-    NOTES("a,b\n1,NA \n2,x\n", "no field is \"NA\", which --na names (with --trim blanks", "--na", "NA");
+    NOTES("a,b\n1,NA \n2,x\n", "--na \"NA\" matches no field (with --trim blanks", "--na", "NA");
     NOTES("a,b\n1,NA \n2,x\n", "", "--na", "NA", "--trim");
-    NOTES("a,b\n1,NA\n2,x\n", "no field is \"NA\"", "--na", "NA", "--columns", "a");
+    NOTES("a,b\n1,NA\n2,x\n", "--na \"NA\" matches no field", "--na", "NA", "--columns", "a");
     NOTES("a,b\n", "", "--na", "NA"); /* nothing to find it in */
 }
 
@@ -281,9 +282,9 @@ TEST(wrong_usage)
 {
     const char *in = tool_write_text("in.csv", "a\n1\n");
 
-    TOOL_OUT(2, "", "An input is missing", "convert", "-o", "x");
+    TOOL_OUT(2, "", "an input file is missing", "convert", "-o", "x");
     TOOL_OUT(2, "", "--output is missing", "convert", in);
-    TOOL_OUT(2, "", "does not say a format", "convert", tool_path("in"), "-o", "x");
+    TOOL_OUT(2, "", "is unknown; give --from", "convert", tool_path("in"), "-o", "x");
     TOOL_OUT(2, "", "--from takes csv or libsvm, not \"cvs\" (did you mean \"csv\"?)", "convert", in, "-o", "x",
              "--from", "cvs");
     TOOL_OUT(2, "", "--compression takes none, gzip or zlib, not \"gz\" (did you mean \"gzip\"?)", "convert", in, "-o",
@@ -296,7 +297,7 @@ TEST(wrong_usage)
     TOOL_OUT(2, "", "--shards takes a number from 1 to 10000", "convert", in, "-o", "x", "--shards", "0");
     TOOL_OUT(2, "", "--delimiter", "convert", "--from", "libsvm", in, "-o", "x", "--delimiter", ";");
     TOOL_OUT(2, "", "are for csv", "convert", "--from", "libsvm", in, "-o", "x", "--columns", "a", "--no-header");
-    TOOL_OUT(2, "", "is input and output", "convert", in, "-o", in);
+    TOOL_OUT(2, "", "is both input and output", "convert", in, "-o", in);
     TOOL_OUT(3, "", "cannot read ", "convert", in, tool_path("none.csv"), "-o", tool_path("x"));
     TOOL_OUT(1, "", "No such file or directory", "convert", in, "-o", tool_path("nowhere/x.tfrecord"));
     TOOL_OUT(1, "", "is not a regular file", "convert", "--from", "csv", "/dev/null", "-o", tool_path("x"));
@@ -381,7 +382,7 @@ TEST(output_that_is_no_file)
     assert_int_equal(symlink("special-fifo", tool_path("special-link")), 0);
     assert_int_equal(symlink("nothing", tool_path("special-loose")), 0);
     assert_int_equal(mkfifo(tool_path("special-00001-of-00002"), 0600), 0);
-    TOOL_OUT(2, "", "special-fifo: is there and is not a regular file", "convert", in, "-o", tool_path("special-fifo"));
+    TOOL_OUT(2, "", "special-fifo: exists and is not a regular file", "convert", in, "-o", tool_path("special-fifo"));
     TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-socket"));
     TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-dir"));
     TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-link"));
@@ -409,7 +410,7 @@ TEST(output_through_link)
     assert_int_equal(lstat(tool_path("link.tfrecord"), &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     TOOL_OUT(0, "{\"a\": [1]}\n", "", "inspect", tool_path("elsewhere/real.tfrecord"));
-    TOOL_OUT(2, "", "is input and output", "convert", "--from", "csv", tool_path("elsewhere/real.tfrecord"), "-o",
+    TOOL_OUT(2, "", "is both input and output", "convert", "--from", "csv", tool_path("elsewhere/real.tfrecord"), "-o",
              tool_path("link.tfrecord"));
 }
 

@@ -26,7 +26,7 @@ TEST(all_is_fine, .setup_func = clear_environment)
         "\ncompression        ok     gzip and zlib",
         "\nTMPDIR             ",
         "\nESTOC_LOG          ok     not set: info\n",
-        "\nTF_CONFIG          ok     not set: a program on its own\n",
+        "\nTF_CONFIG          ok     not set: a single process\n",
         "\ntransport tls      ok     TCP with TLS 1.3",
         "\ntransport tcp      ok     TCP without any protection",
         "\ntransport ucx      ",
@@ -71,8 +71,8 @@ TEST(environment, .setup_func = clear_environment)
                 "BAD    ESTOC_NUM_THREADS is \"many\"; expected a number");
     expect_line(0, "ESTOC_LOG", "Debug", "ESTOC_LOG", "ok     Debug");
     expect_line(0, "ESTOC_LOG", "warn,JSON", "ESTOC_LOG", "ok     warn,JSON");
-    expect_line(0, "ESTOC_LOG", "warn,yaml", "ESTOC_LOG", "note   \"warn,yaml\" is no level");
-    expect_line(0, "ESTOC_LOG", "loud", "ESTOC_LOG", "note   \"loud\" is no level");
+    expect_line(0, "ESTOC_LOG", "warn,yaml", "ESTOC_LOG", "note   \"warn,yaml\" is not a level");
+    expect_line(0, "ESTOC_LOG", "loud", "ESTOC_LOG", "note   \"loud\" is not a level");
     expect_line(0, "TMPDIR", est_test_root, "TMPDIR", est_test_root);
     expect_line(1, "TMPDIR", "/nowhere/at/all", "TMPDIR",
                 "BAD    /nowhere/at/all: cannot make a file there: No such file");
@@ -112,18 +112,18 @@ TEST(tf_config, .setup_func = clear_environment)
                 "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"ps\": [\"d:1\"]},"
                 " \"task\": {\"type\": \"worker\", \"index\": 1}}",
                 "TF_CONFIG", "ok     this is worker 1, in a cluster of 1 chief, 1 ps, 2 worker");
-    expect_line(0, "TF_CONFIG", "", "TF_CONFIG", "ok     not set: a program on its own");
-    expect_line(0, "TF_CONFIG", " \n", "TF_CONFIG", "ok     not set: a program on its own");
+    expect_line(0, "TF_CONFIG", "", "TF_CONFIG", "ok     not set: a single process");
+    expect_line(0, "TF_CONFIG", " \n", "TF_CONFIG", "ok     not set: a single process");
     expect_line(0, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
                 "TF_CONFIG", "this is chief 0, the chief, in a cluster of 1 chief");
     expect_line(0, "TF_CONFIG",
                 "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", "TF_CONFIG",
-                "it has no chief: only for multi_worker_mirrored, which needs none");
+                "no chief: only multi_worker_mirrored allows that");
     expect_line(0, "TF_CONFIG",
                 "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
                 "TF_CONFIG",
-                "note   this is worker 0, the chief, in a cluster of 2 worker; it has no ps tasks: to train together "
-                "they need multi_worker_mirrored");
+                "note   this is worker 0, the chief, in a cluster of 2 worker; no ps tasks: training needs the "
+                "strategy multi_worker_mirrored");
     expect_line(1, "TF_CONFIG", "{\"cluster\": ", "TF_CONFIG", "BAD    TF_CONFIG");
     expect_line(1, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 7}}",
                 "TF_CONFIG", "worker");

@@ -77,7 +77,7 @@ TEST(value)
              "[0.5, 0.0, -1.5, \"NaN\", 4.0, \"Infinity\"]}\n",
              "", "inspect", prefix, "--value", "weights", "--json");
     TOOL_OUT(1, "", "has no variable \"wieghts\"; it has \"weights\"", "inspect", prefix, "--value", "wieghts");
-    TOOL_OUT(2, "", "--value prints one tensor", "inspect", prefix, "--value", "words", "--stats");
+    TOOL_OUT(2, "", "--value excludes --stats", "inspect", prefix, "--value", "words", "--stats");
 }
 
 /* Two matrices are apart by an empty line. */

@@ -172,7 +172,7 @@ TEST(finding_out)
     tool_write_text("anything", "hello, this is a letter\n");
     TOOL_OUT(1, "", "cannot tell what ", "inspect", tool_path("anything"));
     tool_write_text("graph.pbtxt", "node {\n}\n");
-    TOOL_OUT(1, "", "is a graph in text form", "inspect", tool_path("graph.pbtxt"));
+    TOOL_OUT(1, "", "is a graph as text", "inspect", tool_path("graph.pbtxt"));
     TOOL_OUT(1, "", "record 0 at byte 0", "inspect", tool_path("anything"), "--as", "tfrecord");
     assert_int_equal(mkdir(tool_path("empty"), 0700), 0);
     TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("empty"));
@@ -180,12 +180,12 @@ TEST(finding_out)
 
 TEST(wrong_usage)
 {
-    TOOL_OUT(2, "", "A path is missing", "inspect", "--json");
+    TOOL_OUT(2, "", "a path is missing", "inspect", "--json");
     TOOL_OUT(2, "", "one path at a time", "inspect", "a", "b");
     TOOL_OUT(2, "", "not \"tfrecords\" (did you mean \"tfrecord\"?)", "inspect", "a", "--as", "tfrecords");
     TOOL_OUT(2, "", "--stats is not for a TFRecord file", "inspect", GOLDEN("examples.tfrecord"), "--stats");
     TOOL_OUT(2, "", "--tag is not for a checkpoint", "inspect", GOLDEN("tensorflow.ckpt"), "--tag", "a");
-    TOOL_OUT(2, "", "--limit of a checkpoint goes with --value", "inspect", GOLDEN("tensorflow.ckpt"), "--limit", "1");
+    TOOL_OUT(2, "", "--limit of a checkpoint needs --value", "inspect", GOLDEN("tensorflow.ckpt"), "--limit", "1");
     TOOL_OUT(3, "", "cannot read /nowhere/at/all: No such file or directory", "inspect", "/nowhere/at/all");
     TOOL_OUT(3, "", "No such file or directory", "inspect", "/nowhere/at/all", "--as", "checkpoint");
 }

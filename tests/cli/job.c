@@ -19,23 +19,23 @@ static const wrong wrongs[] = {
     /* YAML */
     { "model:\n", "model: [\n", ":3:17: a list of line 1 has neither a comma nor its ] here\n" },
     { "{na: none}", "{na: none", ":24:4: a mapping of line 23 has neither a comma nor its } here\n" },
-    { "  batch: 64\n", "\tbatch: 64\n", ":21:1: a tab; lines are indented with blanks\n" },
+    { "  batch: 64\n", "\tbatch: 64\n", ":21:1: a tab; indent with blanks\n" },
     { "batch: 64", "batch: @64", ":21:10: a value cannot begin with @; put it in quotes\n" },
     { "batch: 64", "batch: é: 64", ":21:11: a second key in the line, or one that is indented otherwise than those above; " },
-    { "  batch: 64\n", " batch: 64\n", ":21:2: this is no key of the mapping of line 1; is it indented as the others are?\n" },
+    { "  batch: 64\n", " batch: 64\n", ":21:2: not a key of the mapping of line 1; check its indentation\n" },
     { "'.'", "'.", ":28:1: the quote of line 20 is not closed\n" },
     { "'.'", "\"\\q\"", ":20:54: a backslash before a character that has no meaning after it; " },
     { "train: train.csv", "train:\n    - a\n    b", ":21:3: the key of line 20 has no \": \" after it\n" },
     { "train: train.csv", "train:\n    - a\n    b: c", ":20:5: an entry of the list of line 19 has no dash, or " },
     { "batch: 64", "batch: *", ":21:11: a name is missing after & or *; a text that begins so needs quotes\n" },
     { "batch: 64", "batch: [,]", ":21:11: a value is missing\n" },
-    { "batch: 64", "batch: \xff", ":21:10: a byte that is no text in UTF-8, or a character that YAML does not allow\n" },
+    { "batch: 64", "batch: \xff", ":21:10: a byte that is not UTF-8, or a character that YAML does not allow\n" },
     { "  batch: 64\n", "  batch: 64\n  batch: 32\n", ":22:3: \"batch\" is given twice, first in line 21\n" },
     { "model:\n", "model: &m\n  <<: *m\n", ":2:7: there is no finished anchor &m before this alias\n" },
     { "  batch: 64\n", "  <<: {batch: 3}\n", ":21:3: merge keys (<<) are not supported" },
     { "batch: 64", "batch: !!int 64", ":21:10: tags (tag:yaml.org,2002:int) are not supported\n" },
     { "  batch: 64\n", "  [batch]: 64\n", ":21:3: a key must be a word, not a list\n" },
-    { "export: [", "---\nexport: [", ":27:1: a second document; a job is one\n" },
+    { "export: [", "---\nexport: [", ":27:1: a second document; a job file has one\n" },
     { "strip: '.'", "strip: \"\\0\"", ":20:53: a text with a zero byte in it\n" },
     { "[hours, trade_vector]", "*columns", ":4:16: there is no finished anchor &columns before this alias\n" },
 
@@ -346,7 +346,7 @@ TEST(bounds)
         est_strbuf_append(&text, "]\n");
     }
     path = put("job.yaml", est_strbuf_text(&text));
-    TOOL_OUT(2, "", "too much: more than 100000 values", "train", path);
+    TOOL_OUT(2, "", "more than 100000 values", "train", path);
     est_strbuf_reset(&text);
     for (int i = 0; i < 40; i++) est_strbuf_append(&text, "[");
     path = put("job.yaml", est_strbuf_text(&text));
@@ -355,7 +355,7 @@ TEST(bounds)
     TOOL_OUT(2, "", "job.yaml:1:1: a job needs \"model\"", "train", put("job.yaml", ""));
     TOOL_OUT(2, "", "a job is a mapping of keys, not a list", "train", put("job.yaml", "[1]"));
     TOOL_OUT(2, "", "a job is a mapping of keys", "train", put("job.yaml", "[1]"), "--set", "a=1");
-    TOOL_OUT(2, "", "job.yaml:1:3: a byte that is no text in UTF-8", "train", put("job.yaml", "a:\xff"));
+    TOOL_OUT(2, "", "job.yaml:1:3: a byte that is not UTF-8", "train", put("job.yaml", "a:\xff"));
 }
 
 TEST(usage)
@@ -401,7 +401,7 @@ TEST(set)
     tool_expect_part(run.out, "\n  batch: 1000\n", "the configuration");
     tool_run_free(&run);
     TOOL_OUT(2, "", "there is no feature \"age\"", "train", path, "--set", "features.age=null");
-    TOOL_OUT(2, "", "there is no feature \"agee\" to take out", "train", path, "--set", "features.agee=null");
+    TOOL_OUT(2, "", "there is no feature \"agee\" to remove", "train", path, "--set", "features.agee=null");
     TOOL_OUT(2, "", "--set \"data.batch=x\": \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
     TOOL_OUT(2, "", "--set \"data.bacth=3\": data has no key \"bacth\"; did you mean \"batch\"?", "train", path,
              "--set", "data.bacth=3");

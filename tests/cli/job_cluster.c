@@ -118,8 +118,8 @@ TEST(no_eval)
     assert_int_equal(access("no-eval/model.ckpt-150.index", R_OK), 0);
     setenv("TF_CONFIG",
            "{\"cluster\": {\"chief\": [\"localhost:1\"]}, \"task\": {\"type\": \"evaluator\", \"index\": 0}}", 1);
-    TOOL_OUT(1, "", "this process is an evaluator task, and the job has no data.eval\n", "train", path, DIR("no-eval"),
-             "--set", "export=[]", "-q");
+    TOOL_OUT(1, "", "this process is an evaluator task, but the job file has no data.eval\n", "train", path,
+             DIR("no-eval"), "--set", "export=[]", "-q");
     unsetenv("TF_CONFIG");
 }
 
@@ -131,7 +131,7 @@ TEST(epochs)
                             MULTI_WORKER, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
 
     tool_expect_part(lines_of(run.err, "chief:0"),
-                     "every task goes over its share of the rows 2 times, and training ends when all have",
+                     "every task reads its share of the rows 2 times; training ends when all have finished",
                      "the chief's log");
     tool_expect_part(lines_of(run.err, "ps:0"), "listens at tcp://", "the log of ps:0");
     tool_run_free(&run);

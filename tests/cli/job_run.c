@@ -78,11 +78,11 @@ TEST(train_alone)
     assert_int_equal(access("alone/model.ckpt-32.index", R_OK), 0); /* 2000 rows by 64 */
     /* Once more, and there is no end to say so. */
     run = TOOL(0, "train", path, "--set", "export=[]", DIR("alone"), "--set", "data.epochs=1", "--set", "train=null");
-    tool_expect_part(run.err, "training in alone has ended before: ", "standard error");
+    tool_expect_part(run.err, "a training in alone has already ended: ", "standard error");
     tool_run_free(&run);
     assert_int_equal(access("alone/model.ckpt-64.index", R_OK), 0);
     run = TOOL(0, "train", path, "--set", "export=[]", DIR("fresh"), "--set", "data.epochs=1", "--set", "train=null");
-    assert_null(strstr(run.err, "has ended before"));
+    assert_null(strstr(run.err, "has already ended"));
     tool_run_free(&run);
     put("gap.csv", "age,trade,city,hours,rich\n,cook,Bern,40,no\n");
     TOOL_OUT(
@@ -182,38 +182,39 @@ TEST(predict_bad_rows)
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
-    tool_expect_text(run.out, "class_ids,error\n1,\n,\"\"\"age\"\" is \"\"x\"\", which is no number\"\n1,\n",
+    tool_expect_text(run.out, "class_ids,error\n1,\n,\"\"\"age\"\" is \"\"x\"\"; expected a number\"\n1,\n",
                      "standard output");
     tool_expect_text(run.err,
-                     "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n"
-                     "estoc predict: 1 of 3 rows have no answer\n",
+                     "estoc predict: standard input, line 4: \"age\" is \"x\"; expected a number\n"
+                     "estoc predict: 1 of 3 rows have no prediction\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,hours\nx\n1,2,3,4\n", "-q"); /* none is good */
-    tool_expect_text(run.out, "error\n\"1 fields, and the header has 3\"\n\"4 fields, and the header has 3\"\n",
-                     "standard output");
+    tool_expect_text(run.out, "error\n1 fields; the header has 3\n4 fields; the header has 3\n", "standard output");
     tool_run_free(&run);
     run = ASK("age,trade,hours\n1,2,3,4\n50,smith,\n", "-q"); /* a row with more fields, before the first answer */
-    tool_expect_text(run.out, "class_ids,error\n,\"4 fields, and the header has 3\"\n1,\n", "standard output");
+    tool_expect_text(run.out, "class_ids,error\n,4 fields; the header has 3\n1,\n", "standard output");
     tool_run_free(&run);
     run = ASK("trade\nsmith\n", "-q");
-    tool_expect_text(run.err, "estoc predict: standard input, line 1: no field \"age\"; the header is: trade\n",
+    tool_expect_text(run.err,
+                     "estoc predict: standard input, line 1: the field \"age\" is missing; the header is: trade\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,hour\n50,smith,40\n", "-q"); /* although it has a default */
-    tool_expect_part(run.err, "line 1: no field \"hours\"; the header is: age,trade,hour\n", "standard error");
+    tool_expect_part(run.err, "line 1: the field \"hours\" is missing; the header is: age,trade,hour\n",
+                     "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,hours\n,smith,40\n", "-q");
-    tool_expect_part(run.err, "line 2: there is no \"age\", which has no default\n", "standard error");
+    tool_expect_part(run.err, "line 2: \"age\" is missing and has no default\n", "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,hours\n50\n", "-q");
-    tool_expect_part(run.err, "line 2: 1 fields, and the header has 3\n", "standard error");
+    tool_expect_part(run.err, "line 2: 1 fields; the header has 3\n", "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,age\n", "-q");
     tool_expect_part(run.err, "line 1: two fields are called \"age\"; the header is: ", "standard error");
     tool_run_free(&run);
     run = ASK("", "-q");
-    tool_expect_part(run.err, "line 1: there is no header", "standard error");
+    tool_expect_part(run.err, "line 1: the header with the names of the fields is missing", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": 3}\n{\"age\": \"3\"}\n", "--format", "jsonl");
     tool_expect_text(run.out,
@@ -223,22 +224,22 @@ TEST(predict_bad_rows)
     tool_run_free(&run);
     run = ASK("{\"age\": \"NaNs\"}\n{\"age\": \"-Inf\"}\n{\"age\": \"\"}\n", "--format", "jsonl");
     assert_int_equal(tool_json_lines(run.out), 3);
-    tool_expect_part(run.err, "3 of 3 rows have no answer\n", "standard error");
+    tool_expect_part(run.err, "3 of 3 rows have no prediction\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
-    tool_expect_part(run.err, "line 1: \"age\" has 2 values, and 1 are needed\n", "standard error");
+    tool_expect_part(run.err, "line 1: \"age\" has 2 values; expected 1\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": 3, \"trade\": 1}\n", "--format", "jsonl");
     tool_expect_part(run.err, "line 1: \"trade\" takes a string, or a list of strings\n", "standard error");
     tool_run_free(&run);
     run = ASK("[1]\n", "--format", "jsonl");
-    tool_expect_part(run.err, "line 1: a row is a JSON object\n", "standard error");
+    tool_expect_part(run.err, "line 1: expected a JSON object\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\"\n", "--format", "jsonl");
     tool_expect_part(run.err, "standard input, line 1: not JSON: column 6: ", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": 3, \"trade\": \"a\\u0000b\"}\n", "--format", "jsonl");
-    tool_expect_part(run.err, "line 1: \\u0000 is not allowed in a text; take it out\n", "standard error");
+    tool_expect_part(run.err, "line 1: \\u0000 is not allowed in a text; remove it\n", "standard error");
     tool_run_free(&run);
 #undef ASK
 }
@@ -266,8 +267,8 @@ TEST(predict_keeps_fields)
     ask(code, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK(1, csv, "--keep", "id", "--batch", "2");
     tool_expect_text(run.out,
-                     "id,class_ids,error\na,1,\n\"b,\",,\"\"\"age\"\" is \"\"x\"\", which is no number\"\n"
-                     "c,,\"1 fields, and the header has 5\"\nd,1,\n",
+                     "id,class_ids,error\na,1,\n\"b,\",,\"\"\"age\"\" is \"\"x\"\"; expected a number\"\n"
+                     "c,,1 fields; the header has 5\nd,1,\n",
                      "standard output");
     tool_run_free(&run);
     run = ASK(1, csv, "--keep", "*", "--json");
@@ -312,7 +313,7 @@ TEST(predict_refused)
         tool_expect_part(run.err, "estoc predict: standard input, line 6: ", "standard error");
         tool_expect_part(run.err, "estoc predict: standard input, line 9: ", "standard error");
         tool_expect_part(run.err, "estoc predict: standard input, line 10: ", "standard error");
-        tool_expect_part(run.err, "estoc predict: 4 of 9 rows have no answer\n", "standard error");
+        tool_expect_part(run.err, "estoc predict: 4 of 9 rows have no prediction\n", "standard error");
         tool_run_free(&run);
         run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--json", "--keys", "class_ids", "--batch", batches[i]));
         assert_int_equal(tool_json_lines(run.out), 9);
@@ -344,11 +345,11 @@ TEST(predict_as_csv_says)
 
     path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich]}");
     run  = ASK(1, "50,smith,40\n");
-    tool_expect_part(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
+    tool_expect_part(run.err, "estoc predict: standard input, line 1: 3 fields; data.csv.fields has 5\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK(1, "age,trade,city,hours,rich\n50,smith,,40,\n");
-    tool_expect_part(run.err, "line 1: a header, and data.csv.fields says that there is none; ", "standard error");
+    tool_expect_part(run.err, "line 1: found a header, but data.csv.fields is given; ", "standard error");
     tool_run_free(&run);
     run = ask(0, "age,trade,city,hours,rich\n50,smith,,40,\n",
               TOOL_ARGV("predict", path, DIR("trained"), "-q", "--set", "data.csv.fields=null"));
@@ -585,7 +586,7 @@ TEST(endless)
     pid_t       child = start(TOOL_ARGV("train", path, DIR("endless")), -1);
     tool_run    run;
 
-    wait_for("neither data.epochs nor train.max_steps is given: training goes on until it is stopped\n");
+    wait_for("neither data.epochs nor train.max_steps is given: training continues until it is stopped\n");
     wait_for("Saving checkpoints for 150");
     assert_int_equal(kill(child, SIGINT), 0);
     run = finish(child, 75);
@@ -662,7 +663,7 @@ TEST(tfrecords)
     tool_expect_text(examples.out, csv.out, "the metrics of Examples");
     tool_run_free(&csv);
     tool_run_free(&examples);
-    TOOL_OUT(1, "", "train.tfrecord looks like a TFRecord; data.format: tfrecord?", "train", path, "-q", DIR("wrong"),
+    TOOL_OUT(1, "", "train.tfrecord is a TFRecord file; set data.format to tfrecord", "train", path, "-q", DIR("wrong"),
              "--set", "data.train=train.tf*");
     TOOL_OUT(1, "",
              "train.csv: record 0 at byte 0: damaged: the checksum of its length is wrong; is this a TFRecord file?",
@@ -742,7 +743,7 @@ TEST(libsvm)
     tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [0]}\n", "standard output");
     tool_run_free(&run);
     put("rows.libsvm", "7 0:1\n");
-    TOOL_OUT(1, "", "rows.libsvm:1: the label 7 is none of 2 classes", "train", path, "-q", "--set",
+    TOOL_OUT(1, "", "rows.libsvm:1: the label is 7; expected one of 2 classes", "train", path, "-q", "--set",
              "run.model_dir=other");
 }
 
@@ -801,21 +802,21 @@ TEST(weighted)
     tool_run_free(&a);
     tool_run_free(&b);
     a = ASK(1, "trade,hours\n7,2\n7,\n", "csv");
-    tool_expect_part(a.err, "line 3: \"trade\" has no weight: give it one in \"hours\", or leave both out\n",
+    tool_expect_part(a.err, "line 3: \"trade\" has no weight; write one in \"hours\", or remove both\n",
                      "standard error");
     tool_run_free(&a);
     a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2, null]}\n", "jsonl");
-    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight; ", "standard error");
     tool_run_free(&a);
     a = ASK(1, "{\"trade\": 7}\n", "jsonl");
-    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight; ", "standard error");
     tool_run_free(&a);
     a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2]}\n", "jsonl");
     tool_expect_part(a.err, "line 1: \"hours\" has 1 weights for 2 values of \"trade\"\n", "standard error");
     tool_run_free(&a);
 #undef ASK
     put("weighted.csv", "trade,hours,rich\n7,2,1\n7,,1\n");
-#define SAY "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty or NaN; write one there, or leave both out\n"
+#define SAY "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty or NaN; write a weight there, or remove both\n"
     TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
     put("weighted.csv", "trade,hours,rich\n7,2,1\n7,nan,1\n");
     TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
@@ -848,11 +849,10 @@ TEST(weighted_cross)
     tool_expect_text(same.out, run.out, "the answers to JSON");
     tool_run_free(&run);
     tool_run_free(&same);
-    TOOL_OUT(
-        2, "",
-        "job.yaml:6:50: the feature \"other\": the field \"hours\" has the weights of other fields already; it needs "
-        "its own\n",
-        "train", path, "-q", "--set", "model.columns=[weighed, other]");
+    TOOL_OUT(2, "",
+             "job.yaml:6:50: the feature \"other\": the field \"hours\" already has the weights of other fields; use "
+             "another field\n",
+             "train", path, "-q", "--set", "model.columns=[weighed, other]");
     put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
     TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty or NaN; ", "train", path, "-q",
              DIR("gap"));
@@ -947,8 +947,9 @@ TEST(bad_labels)
     TOOL_OUT(1, "", "labels.csv:3: the label \"perhaps\" is not in data.label.vocabulary\n", "train", path, "-q",
              DIR("labels"), "--set", "data.train=labels.csv");
     put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,1\n50,cook,Bern,40,2\n");
-    TOOL_OUT(1, "", "labels.csv:3: the label 2 is none of 2 classes\n", "train", path, "-q", DIR("labels"), "--set",
-             "data.train=labels.csv", "--set", "data.label=rich", "--set", "data.eval=null", "--set", "export=null");
+    TOOL_OUT(1, "", "labels.csv:3: the label is 2; expected one of 2 classes, from 0\n", "train", path, "-q",
+             DIR("labels"), "--set", "data.train=labels.csv", "--set", "data.label=rich", "--set", "data.eval=null",
+             "--set", "export=null");
 }
 
 /* What is learnt, or weighs a row, cannot be a feature. */
@@ -1000,12 +1001,12 @@ TEST(other_dimension)
     tool_run    run;
 
 #define SAY                                                                                                            \
-    "job.yaml:16:61: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
-    "trained before; set it back, or name another run.model_dir\n"
+    "job.yaml:16:61: the feature \"trade_vector\": its dimension is 3, but 2 in trained/model.ckpt-150, an "           \
+    "earlier training; restore it, or name another run.model_dir\n"
     TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("trained"));
     TOOL_OUT(1, "", SAY, "predict", path, "-q", DIR("trained"));
 #undef SAY
-    TOOL_OUT(1, "", "its dimension is 3, and 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
+    TOOL_OUT(1, "", "its dimension is 3, but 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
              "--checkpoint", "trained/model.ckpt-50");
     path = changed("hidden_units: [8, 4]", "hidden_units: [9, 4]");
     run  = TOOL(1, "evaluate", path, "-q", DIR("trained"));

@@ -436,7 +436,7 @@ TEST(exit_code_of_the_first)
                         IF_WORKER
                         "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; done; exit 7;; esac; sleep 1000");
 
-    tool_expect_part(run.err, "estoc launch: worker:0 has failed; the others are asked to end\n", "standard error");
+    tool_expect_part(run.err, "estoc launch: worker:0 has failed; stopping the others\n", "standard error");
     tool_expect_part(run.err, "estoc launch: worker:0 ended with exit code 7; its last lines:\n  line 3\n  line 4\n",
                      "standard error");
     tool_expect_part(run.err, "  line 12\n", "standard error");
@@ -514,7 +514,7 @@ TEST(signal_is_passed_on)
     wait_line(&r, "| ready");
     kill(r.pid, SIGINT);
     assert_int_equal(wait_end(&r, &rest), 0);
-    tool_expect_part(est_strbuf_text(&rest), "SIGINT: passed on", "the output");
+    tool_expect_part(est_strbuf_text(&rest), "SIGINT: forwarded", "the output");
     assert_int_equal(count_parts(est_strbuf_text(&rest), "| stopped\n"), 2);
     assert_int_equal(count_parts(est_strbuf_text(&rest), "stopped by launch"), 0);
     est_strbuf_clear(&rest);
@@ -528,7 +528,7 @@ TEST(second_signal_kills)
 
     wait_line(&r, "| ready");
     kill(r.pid, SIGTERM);
-    wait_line(&r, "SIGTERM: passed on");
+    wait_line(&r, "SIGTERM: forwarded");
     kill(r.pid, SIGTERM);
     assert_int_equal(wait_end(&r, NULL), 128 + SIGKILL);
 }
@@ -544,7 +544,7 @@ TEST(grace)
              IF_WORKER "read x <%s; exit 9;; esac; trap '' TERM; echo >%s; while :; do sleep 1000; done",
              tool_path("ready"), tool_path("ready"));
     run = TOOL(9, "launch", "--grace", "1", "--", "sh", "-c", script);
-    tool_expect_part(run.err, "tasks are still there after 1 s and are killed\n", "standard error");
+    tool_expect_part(run.err, "tasks have not ended after 1 s; killing them\n", "standard error");
     tool_expect_part(run.out, "chief:0   SIGKILL, stopped by launch ", "standard output");
     tool_run_free(&run);
 }
@@ -619,7 +619,7 @@ TEST(wrong_usage)
 {
     TOOL_OUT(2, "", "write the program and its arguments after --\n", "launch", "--ps", "1");
     TOOL_OUT(2, "", "write the program and its arguments after --\n", "launch", "true", "--ps", "1");
-    TOOL_OUT(2, "", "--no-chief with --workers 0 leaves nobody who trains", "launch", "--no-chief", "--workers", "0",
+    TOOL_OUT(2, "", "--no-chief with --workers 0 leaves no task that trains", "launch", "--no-chief", "--workers", "0",
              "--", "true");
     TOOL_OUT(2, "", "--transport takes tls, tcp or ucx, not \"grpc\"", "launch", "--transport", "grpc", "--", "true");
     TOOL_OUT(2, "", "--restart takes a number from 0 up, not \"never\"", "launch", "--restart", "never", "--", "true");
