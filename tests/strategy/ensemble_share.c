@@ -4,13 +4,13 @@
  * were; models that differ; and every allocation failing once on the way. */
 #include <string.h>
 
-#include "base/fault.h"
 #include "estoc/feature_column.h"
 #include "kernels/copy_on_write.h"
 #include "kernels/key_rows.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
 #include "support/ensemble_test.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 #define RANKS 3
@@ -286,13 +286,12 @@ TEST(no_memory)
 {
     crew     c;
     breaking b      = { .n = 1, .s.steps = { 5, 5 } };
-    bool     fired  = true;
     int      failed = 0;
 
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     for (int i = 0; i < RANKS; i++) b.s.models[i] = open_model(10 + (uint64_t)(i / 2), (recipe){ .rows = 100000 });
-    while (fired) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         bool  is_torn = est_ensemble_torn(c.members[2].ensemble);
         float before, loss;
 
@@ -311,11 +310,10 @@ TEST(no_memory)
         close_model(&b.s.models[2]);
         b.s.models[2] = open_model(12, (recipe){ .rows = 100000 });
         assert_ok(train(&b.s.models[2], 7, &before)); /* few keys: there are more to come than it has room for */
-        est_fault_arm_alloc(b.n++);
+        fault_arm(&f);
+        b.n++;
         crew_run(&c, CREW_ALL, only_share, &b);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) assert_true(b.status[0] == EST_OK && b.status[1] == EST_OK && b.status[2] == EST_OK);
+        if (!fault_end(&f)) assert_true(b.status[0] == EST_OK && b.status[1] == EST_OK && b.status[2] == EST_OK);
         failed += b.status[2] != EST_OK;
         assert_same(&b.s.models[0], &b.s.models[1]);
         assert_false(est_ensemble_torn(c.members[1].ensemble));
