@@ -8,7 +8,7 @@
 # `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
-set(est_long_tests "^cluster/(chaos|leave|recovery|silence|silent_states|together|together_lost)\\.c$" "^e2e/")
+set(est_long_tests "^cluster/(chaos|join_and_leave|recovery|together|together_lost|unresponsive_peer|unresponsive_worker)\\.c$" "^e2e/")
 set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # What takes longest on two cores begins first, so that nothing long is left for the end.
@@ -108,7 +108,7 @@ foreach(source IN LISTS est_test_sources)
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" COST ${cost} TIMEOUT ${est_test_seconds} ENVIRONMENT "${est_test_environment}")
-    if(source MATCHES "^(e2e/census|fault/full_disk|cluster/cut)\\.c$")
+    if(source MATCHES "^(e2e/census|fault/full_disk|cluster/network_partition)\\.c$")
         set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77) # no data set here; no right to mount, or to make networks
     endif()
     if(folder STREQUAL "interop")
