@@ -4,6 +4,7 @@
 #include "cluster/collect.h"
 #include "base/fault.h"
 #include "ops/ops.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 /* --- a part that takes these inputs ------------------------------------------------------------------------------- */
@@ -305,15 +306,11 @@ TEST(out_of_memory)
     est_collect *made = NULL;
     bool         fired;
 
-    do {
-        static int64_t n = 1;
-
-        est_fault_arm_alloc(n++);
-        (void)(est_collect_create(f.host, f.part, &made) == EST_OK);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(made == NULL, fired);
-    } while (fired);
+    FAULT_LOOP(l, FAULT_ALLOCATIONS) {
+        fault_arm(&l);
+        fault_check(&l, est_collect_create(f.host, f.part, &made));
+        assert_int_equal(made == NULL, l.fired);
+    }
     est_collect_free(made);
     est_collect_free(NULL);
     fired = true;
