@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 static int values[5000];
@@ -128,12 +129,12 @@ TEST(removing_while_walking)
 
 TEST(memory_out)
 {
-    for (int n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_map map    = { 0 };
         int     put    = 0;
         int     failed = 0;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         for (int i = 0; i < 40; i++) {
             if (est_map_put(&map, name_of(i), &values[i]) == EST_OK) {
                 put++;
@@ -144,13 +145,8 @@ TEST(memory_out)
         }
         assert_int_equal(map.n, put);
         est_map_clear(&map);
-        if (!est_fault_fired()) {
-            assert_int_equal(failed, 0);
-            break;
-        }
-        assert_int_equal(failed, 1);
+        assert_int_equal(failed, fault_end(&f) ? 1 : 0);
     }
-    est_fault_arm_alloc(0);
 }
 
 /* --- integers --------------------------------------------------------------------------------------------------- */

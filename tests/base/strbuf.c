@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 TEST(append)
@@ -131,28 +131,23 @@ TEST(printable)
 
 TEST(memory_out)
 {
-    for (int n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_strbuf buf  = { 0 };
         char      *text = NULL;
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         for (int i = 0; i < 50; i++) {
             est_strbuf_append(&buf, "some text ");
             est_strbuf_printf(&buf, "%d ", i);
             est_strbuf_append_json(&buf, "x\n", 2);
         }
         status = est_strbuf_take(&buf, &text);
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            est_free(text);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-        assert_null(text);
+        fault_check(&f, status);
+        assert_int_equal(text == NULL, f.fired);
         assert_null(buf.data);
+        est_free(text);
     }
-    est_fault_arm_alloc(0);
 }
 
 /* In memory of the caller: what does not fit is left out, and nothing is allocated or freed. */

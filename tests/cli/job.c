@@ -3,9 +3,9 @@
  * Job files as texts: what is wrong with one is said with its place; --set, --print-config and --help-job. */
 #include "cli/job_file.h"
 
-#include "base/fault.h"
 #include "estoc/log.h"
 #include "job.h"
+#include "support/fault_loop.h"
 
 /* --- what is wrong ------------------------------------------------------------------------------------------------------ */
 
@@ -577,23 +577,13 @@ static est_status make_all(const char *text, const char *set, est_strbuf *printe
 
 static void check_memory(const char *text, const char *set)
 {
-    int64_t n = 0;
-    bool    fired;
-
-    do {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 9) {
         est_strbuf printed = { 0 };
-        est_status status;
 
-        est_fault_arm_alloc(++n);
-        status = make_all(text, set, &printed);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (status != (fired ? EST_RESOURCE_EXHAUSTED : EST_OK)) {
-            fail_msg("allocation %d: %s: %s", (int)n, est_status_name(status), est_error_message());
-        }
+        fault_arm(&f);
+        fault_check(&f, make_all(text, set, &printed));
         est_strbuf_clear(&printed);
-    } while (fired);
-    assert_true(n > 10);
+    }
 }
 
 TEST(memory_runs_out)

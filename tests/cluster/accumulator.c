@@ -4,6 +4,7 @@
 #include "cluster/accumulator.h"
 #include "base/fault.h"
 #include "ops/ops.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 /* --- a segment that takes these inputs ------------------------------------------------------------------------------- */
@@ -332,17 +333,12 @@ TEST(out_of_memory)
 {
     fixture          f    = sparse(EST_F32, EST_I64, true);
     est_accumulator *made = NULL;
-    bool             fired;
 
-    do {
-        static int64_t n = 1;
-
-        est_fault_arm_alloc(n++);
-        (void)(est_accumulator_create(f.host, f.segment, &made) == EST_OK);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(made == NULL, fired);
-    } while (fired);
+    FAULT_LOOP(l, FAULT_ALLOCATIONS) {
+        fault_arm(&l);
+        fault_check(&l, est_accumulator_create(f.host, f.segment, &made));
+        assert_int_equal(made == NULL, l.fired);
+    }
     est_accumulator_free(made);
     est_accumulator_free(NULL);
     fired = true;

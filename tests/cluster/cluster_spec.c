@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "cluster/cluster.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -259,12 +259,12 @@ TEST(damage)
 
 TEST(memory_failures)
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 4) {
         est_cluster *cluster = NULL;
         est_strbuf   text    = { 0 };
         est_status   status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_cluster_parse(whole, "text", &cluster);
         if (status == EST_OK) {
             est_cluster_text(cluster, &text);
@@ -272,14 +272,8 @@ TEST(memory_failures)
         }
         est_strbuf_clear(&text);
         est_cluster_free(cluster);
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            assert_true(n > 5);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }
 
 static bool is_alias(void *user, const char *first, const char *second)

@@ -6,8 +6,8 @@
 
 #include <limits.h>
 
-#include "base/fault.h"
 #include "cluster/checkpoint_entries.h"
+#include "support/fault_loop.h"
 #include "support/message_test.h"
 #include "support/nn_test.h"
 
@@ -284,24 +284,20 @@ TEST(out_of_memory)
 {
     est_blocks *blocks = make_blocks();
     est_view    views[VIEWS];
-    bool        fired = true;
-
     make_views(views);
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_packing  packing  = { 0 };
         est_unpacked unpacked = { 0 };
         est_message *message  = NULL;
         est_payload  payload;
         est_status   status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         for (int i = 0; i < 2 * VIEWS; i++) est_pack_view(&packing, &views[i % VIEWS]);
         status = est_packing_payload(&packing, &payload);
         if (status == EST_OK) status = message_make(blocks, payload, &message);
         if (status == EST_OK) status = est_unpack_tensors(message, &unpacked);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
         if (message != NULL)
             assert_ok(est_unpack_tensors(message, &unpacked)); /* what is left is good for another try */
         est_message_free(message);
@@ -463,9 +459,7 @@ TEST(damaged_entries)
 TEST(entries_out_of_memory)
 {
     est_blocks *blocks = make_blocks();
-    bool        fired  = true;
-
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_packing      packing = { 0 };
         est_arena       *arena   = est_arena_create();
         est_store_entry *got;
@@ -474,13 +468,11 @@ TEST(entries_out_of_memory)
         int              count;
 
         assert_non_null(arena);
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         for (int i = 0; i < ENTRIES; i++) est_checkpoint_entry_pack(&packing, &entries[i]);
         status = est_packing_payload(&packing, &payload);
         if (status == EST_OK) status = read_entries(blocks, payload, arena, &got, &count);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
         est_packing_clear(&packing);
         est_arena_free(arena);
     }

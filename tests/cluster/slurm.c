@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "cluster/cluster.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -277,19 +277,13 @@ TEST(damage)
 TEST(memory_failures)
 {
     set_step("n[1-40]", "2(x40)", "3");
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 4) {
         est_resolver *resolver = NULL;
         est_status    status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = resolve_workers(&resolver);
         est_resolver_free(resolver);
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            assert_true(n > 5);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }

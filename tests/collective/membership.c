@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
 #include "base/thread.h"
@@ -20,6 +19,7 @@
 #include "collective/membership_internal.h"
 #include "estoc/log.h"
 #include "net/inject.h"
+#include "support/fault_loop.h"
 #include "support/membership_test.h"
 #include "support/nn_test.h"
 
@@ -1082,21 +1082,17 @@ static void meet_at_last(crew_member *m)
 /* Every allocation fails once while two meet: they do, at the latest the next time. */
 TEST(no_memory)
 {
-    crew    c;
-    int64_t n     = 1;
-    bool    fired = true;
+    crew c;
 
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     crew_run(&c, CREW_ALL, meet_at_last, NULL);
-    for (; fired; n++) {
-        est_fault_arm_alloc(n);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 19) {
+        fault_arm(&f);
         crew_run(&c, CREW_ALL, meet_at_last, NULL);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
+        fault_end(&f);
         assert_true(c.members[0].view.n == 2 && c.members[0].view.generation == c.members[1].view.generation);
     }
-    assert_true(n > 20);
     crew_free(&c);
 }
 

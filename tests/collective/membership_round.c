@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 #define N 4
@@ -341,21 +341,16 @@ TEST(nonsense)
 
 TEST(no_memory)
 {
-    int64_t n = 1;
-
-    for (bool fired = true; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 9) {
         est_proposal a = { 0 };
         est_decision b = { 0 };
         est_status   status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = copy_proposal(&proposal, &a);
         if (status == EST_OK) status = copy_decision(&decision, &b);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
         est_proposal_clear(&a);
         est_decision_clear(&b);
     }
-    assert_true(n > 10);
 }

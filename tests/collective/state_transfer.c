@@ -4,12 +4,12 @@
  * were; models that differ; and every allocation failing once on the way. */
 #include <string.h>
 
-#include "base/fault.h"
 #include "collective/membership_internal.h"
 #include "estoc/feature_column.h"
 #include "kernels/copy_on_write.h"
 #include "kernels/key_rows.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/membership_test.h"
 #include "support/nn_test.h"
 
@@ -287,13 +287,12 @@ TEST(no_memory)
 {
     crew     c;
     breaking b      = { .n = 1, .s.steps = { 5, 5 } };
-    bool     fired  = true;
     int      failed = 0;
 
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     for (int i = 0; i < RANKS; i++) b.s.models[i] = open_model(10 + (uint64_t)(i / 2), (recipe){ .rows = 100000 });
-    while (fired) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         bool  is_partial = est_membership_partial(c.members[2].membership);
         float before, loss;
 
@@ -312,11 +311,10 @@ TEST(no_memory)
         close_model(&b.s.models[2]);
         b.s.models[2] = open_model(12, (recipe){ .rows = 100000 });
         assert_ok(train(&b.s.models[2], 7, &before)); /* few keys: there are more to come than it has room for */
-        est_fault_arm_alloc(b.n++);
+        fault_arm(&f);
+        b.n++;
         crew_run(&c, CREW_ALL, only_share, &b);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) assert_true(b.status[0] == EST_OK && b.status[1] == EST_OK && b.status[2] == EST_OK);
+        if (!fault_end(&f)) assert_true(b.status[0] == EST_OK && b.status[1] == EST_OK && b.status[2] == EST_OK);
         failed += b.status[2] != EST_OK;
         assert_same(&b.s.models[0], &b.s.models[1]);
         assert_false(est_membership_partial(c.members[1].membership));

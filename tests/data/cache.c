@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "support/data_test.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 static char folder[64];
@@ -521,20 +521,17 @@ TEST(position_beyond, IN_FOLDER)
 /* Every fault point of replacing a file, while the pass completes: an error, and no file is left. */
 TEST(commit_fails, IN_FOLDER)
 {
-    bool fired = true;
-
-    for (int64_t i = 1; fired; i++) {
+    FAULT_LOOP(f, FAULT_POINTS) {
         est_dataset  *dataset = est_test_finish(est_dataset_cache(counted(), path));
         est_iterator *rows    = est_test_iterate(dataset);
         est_field     element[2];
         est_status    status;
 
         est_free(est_test_elements(rows, dataset, ROWS));
-        est_fault_arm(i);
+        fault_arm(&f);
         status = est_iterator_next(rows, element);
-        fired  = est_fault_fired();
-        est_fault_arm(0);
-        assert_true(fired ? status != EST_OK && status != EST_OUT_OF_RANGE : status == EST_OUT_OF_RANGE);
+        fault_end(&f);
+        assert_true(f.fired ? status != EST_OK && status != EST_OUT_OF_RANGE : status == EST_OUT_OF_RANGE);
         est_iterator_free(rows);
         assert_true(files_in_folder() <= 1);
         unlink(path);

@@ -4,8 +4,8 @@
  * need nothing else, slices and range. */
 #include <string.h>
 
-#include "base/fault.h"
 #include "data/stage.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 static est_tensor *i64s(est_shape shape, const int64_t *data)
@@ -383,16 +383,11 @@ static est_status whole_life(void)
 
 TEST(memory_out)
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = whole_life();
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/thread.h"
 #include "data/parallel_jobs.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define JOBS 300
@@ -579,18 +580,13 @@ static est_status run_all(int workers)
 TEST(every_allocation)
 {
     for (int workers = 0; workers <= 2; workers++) {
-        for (int64_t n = 1;; n++) {
+        FAULT_LOOP(f, FAULT_ALLOCATIONS) {
             est_status status;
 
-            est_fault_arm_alloc(n);
+            fault_arm(&f);
             status = run_all(workers);
-            if (!est_fault_fired()) {
-                assert_int_equal(status, EST_OUT_OF_RANGE);
-                break;
-            }
-            assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+            assert_int_equal(status, fault_end(&f) ? EST_RESOURCE_EXHAUSTED : EST_OUT_OF_RANGE);
         }
-        est_fault_arm_alloc(0);
     }
 }
 

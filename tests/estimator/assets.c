@@ -11,6 +11,7 @@
 #include "base/fingerprint.h"
 #include "format/saved_model.h"
 #include "support/export_test.h"
+#include "support/fault_loop.h"
 #include "support/vocabulary_test.h"
 
 #define WORD_EXPORT EST_EXPORT(.input = { .raw = word_raw, .n_raw = WORD_FEATURES })
@@ -179,21 +180,17 @@ TEST(allocations_may_fail)
     char           dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], list[1024];
     est_estimator *e;
     word_params    params;
-    bool           fired = true;
-
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = word_trained(dir, &params);
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_export_saved_model(e, base, WORD_EXPORT, path);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) ok(status);
+        if (!fault_end(&f)) ok(status);
         if (status == EST_OK) ok(est_dir_remove(path)); /* also of a failure that did no harm */
-        if (strcmp(shop_list(base, list), "") != 0) fail_msg("allocation %d left %s", (int)n, list);
+        if (strcmp(shop_list(base, list), "") != 0) fail_msg("allocation %d left %s", (int)f.n, list);
     }
     est_estimator_free(e);
     est_test_dir_remove(dir);

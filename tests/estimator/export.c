@@ -17,6 +17,7 @@
 #include "format/saved_model.h"
 #include "format/variable_def.h"
 #include "support/export_test.h"
+#include "support/fault_loop.h"
 
 static est_manual_clock standing; /* moves only when someone sleeps */
 
@@ -670,54 +671,48 @@ TEST(every_fault_keeps_the_export_before)
     est_estimator *e;
     shop_params    plain    = { .plain = true };
     int            n_failed = 0;
-    bool           fired    = true;
 
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &plain);
     ok(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), NULL));
     shop_list(base, first);
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_POINTS, .more_than = 10) {
         est_status status;
 
-        est_fault_arm(n);
+        fault_arm(&f);
         status = est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path);
-        fired  = est_fault_fired();
         if (status != EST_OK) {
             n_failed++;
             if (strcmp(shop_list(base, list), first) != 0) fail_msg("%s left %s", est_fault_name(), list);
         } else { /* of a fault that did no harm, as in reading the newest checkpoint */
             est_test_dir_remove(path);
         }
-        est_fault_arm(0);
-        if (!fired) ok(status);
+        if (!fault_end(&f)) ok(status);
     }
     assert_true(n_failed > 10);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
 
-/* A short export with each allocation failing once, and a longer one with every tenth. */
-static void fail_allocations(const shop_params *params, const est_export_options *options, int64_t stride)
+/* Longer exports tell places apart by fewer calls. */
+static void fail_allocations(const shop_params *params, const est_export_options *options, int depth)
 {
     char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
-    bool           fired = true;
 
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, params);
-    for (int64_t n = 1; fired; n += stride) {
+    FAULT_LOOP(f, FAULT_PLACES, .depth = depth) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_export_saved_model(e, base, options, path);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) ok(status);
+        if (!fault_end(&f)) ok(status);
         if (status == EST_OK)
             ok(est_dir_remove(path)); /* also of a failure that did no harm, as in a line of the log */
-        if (strcmp(shop_list(base, list), "") != 0) fail_msg("allocation %" PRId64 " left %s", n, list);
+        if (strcmp(shop_list(base, list), "") != 0) fail_msg("allocation %" PRId64 " left %s", f.n, list);
     }
     est_estimator_free(e);
     est_test_dir_remove(dir);
@@ -726,15 +721,15 @@ static void fail_allocations(const shop_params *params, const est_export_options
 TEST(every_allocation_may_fail)
 {
     fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }),
-                     1);
+                     0);
     fail_allocations(NULL,
                      EST_EXPORT(.input = { .parse          = shop_specs,
                                            .n_parse        = SHOP_FEATURES,
                                            .alternatives   = &(est_receiver_alternative){ .name = "parsed" },
                                            .n_alternatives = 1 }),
-                     11);
+                     2);
     fail_allocations(NULL, EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED),
-                     97);
+                     1);
 }
 
 int main(void)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
 
 #define INITIAL 7 /* of every variable of the new model but the slots */
 
@@ -453,19 +453,16 @@ TEST(refused_vocabularies)
 TEST(no_memory)
 {
     est_vocab_info vocabs[] = { rows(false) };
-    bool           fired    = true;
 
     vocabs[0].backup = est_init_constant(7);
-    for (int64_t n = 1; fired; n += 3) {
+    FAULT_LOOP(f, FAULT_PLACES, .depth = 6) {
         char       dir[64];
         est_status status;
 
         est_test_dir(dir);
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (status != EST_OK) assert_true(fired);
+        if (!fault_end(&f)) assert_int_equal(status, EST_OK);
         assert_int_equal(start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1)),
                          EST_OK);
         ASSERT_VALUES(dir, "table", 30, 31, 7, 7, 10, 11, 7, 7, 7, 7);

@@ -99,8 +99,7 @@ static void disturb(fault_kind kind)
     char reference[64];
 
     make_reference(reference);
-    FAULT_LOOP(f, kind, .depth = EST_TEST_SANITIZED ? 4 : 0)
-    { /* sanitizers are slow */
+    FAULT_LOOP(f, kind, .depth = EST_TEST_SANITIZED ? 4 : 0) { /* sanitizers are slow */
         char       dir[64];
         est_status status;
 

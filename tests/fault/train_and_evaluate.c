@@ -94,8 +94,7 @@ static void disturb(fault_kind kind, int64_t more_than)
     char reference[64];
 
     make_reference(reference);
-    FAULT_LOOP(f, kind, .more_than = more_than, .depth = 4)
-    { /* tests/fault/estimator.c tells whole stacks apart */
+    FAULT_LOOP(f, kind, .more_than = more_than, .depth = 4) { /* tests/fault/estimator.c tells whole stacks apart */
         char         dir[64], why[300];
         est_metrics *metrics = NULL;
         est_status   status;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "estoc/checkpoint.h"
 #include "estoc/saver.h"
 #include "format/bundle.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/feature_test.h"
 
 #define WEIGHTS "input_layer/key_dynamic_embedding/embedding_weights"
@@ -616,16 +616,11 @@ static est_status use_all(void)
 
 TEST(no_memory)
 {
-    for (uint64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = use_all();
-        if (!est_fault_fired()) {
-            est_fault_arm_alloc(0);
-            assert_ok(status);
-            return;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
 }

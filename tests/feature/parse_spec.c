@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "support/fault_loop.h"
 #include "support/feature_test.h"
 
 static const char *const work[] = { "Private", "State-gov" };
@@ -303,22 +303,16 @@ static est_status make_all(est_columns *c, est_graph *graph, est_parse_spec **sp
 
 TEST(every_allocation)
 {
-    bool fired = true;
-
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_columns    *columns = est_columns_create();
         est_graph      *graph   = NULL;
         est_parse_spec *spec    = NULL;
         est_status      status;
 
         assert_ok(est_graph_create(1, &graph));
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = make_all(columns, graph, &spec);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (status != (fired ? EST_RESOURCE_EXHAUSTED : EST_OK)) {
-            fail_msg("allocation %d: %s: %s", (int)n, est_status_name(status), est_error_message());
-        }
+        fault_check(&f, status);
         est_parse_spec_free(spec);
         est_graph_free(graph);
         est_columns_free(columns);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "format/checkpoint_state.h"
+#include "support/fault_loop.h"
 #include "support/locale_test.h"
 #include "support/test.h"
 
@@ -169,11 +169,11 @@ TEST(hostile)
 
 TEST(memory_failures)
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_checkpoint_state found;
         est_status           status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = parse(&found, full_text);
         if (status == EST_OK) {
             est_strbuf text = { 0 };
@@ -183,13 +183,8 @@ TEST(memory_failures)
             est_strbuf_clear(&text);
         }
         est_checkpoint_state_clear(&found);
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }
 
 TEST(write)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "format/csv.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define COLUMNS_MAX 8
@@ -528,33 +528,29 @@ TEST(no_memory)
     static const char *const texts[] = { "1,2,3,4,five", "1,2,3,4,\"fi\"\"ve\"" };
     est_str                  rows[]  = { str(texts[0]), str(texts[1]) };
 
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_csv_decoder *d            = NULL;
         est_tensor      *out[N_MIXED] = { NULL };
         est_status       status;
         size_t           bad = 0;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_csv_decoder_create(mixed, N_MIXED, EST_CSV(.header = true, .na_value = "?"), &d);
         if (status == EST_OK) status = est_csv_decoder_header(d, str("f,d,i,l,\"s\",\"\"\"\""));
         if (status == EST_OK) status = est_csv_decoder_header(d, str("f,d,i,l,\"s\""));
         if (status == EST_OK) status = est_csv_decode(d, rows, 2, out, &bad);
-        est_fault_arm_alloc(0);
+        fault_check(&f, status);
         free_all(out, N_MIXED);
         est_csv_decoder_free(d);
-        if (status == EST_OK) break;
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
         assert_true(bad == 0 || bad == 2); /* no row is at fault */
     }
-    for (int64_t n = 1;; n++) { /* without a header */
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) { /* without a header */
         est_csv_decoder *d = NULL;
         est_status       status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_csv_decoder_create(mixed, N_MIXED, NULL, &d);
-        est_fault_arm_alloc(0);
+        fault_check(&f, status);
         est_csv_decoder_free(d);
-        if (status == EST_OK) break;
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
 }

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/tensorflow.events"
@@ -400,19 +400,14 @@ TEST(every_cut_and_flip)
 
 TEST(memory_failures)
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = write_all_kinds();
         if (status == EST_OK) status = read_all_kinds();
-        if (!est_fault_fired()) {
-            check(status);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }
 
 int main(void)

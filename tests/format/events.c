@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/tensorflow.events"
@@ -363,16 +363,14 @@ TEST(bad_messages)
 
 TEST(memory_failures)
 {
-    bool fired = true;
-
     write_all(first);
     write_all(second);
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_events     *events = NULL;
         est_event_entry entry;
         est_status      status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_events_open(dir, &events);
         while (status == EST_OK && (status = est_events_next(events, &entry)) == EST_OK) {
             est_tensor *tensor = NULL;
@@ -381,9 +379,7 @@ TEST(memory_failures)
             est_tensor_free(tensor);
             if (status != EST_OK) break;
         }
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OUT_OF_RANGE);
+        assert_int_equal(status, fault_end(&f) ? EST_RESOURCE_EXHAUSTED : EST_OUT_OF_RANGE);
         est_events_close(events);
     }
     check(est_file_remove(second));

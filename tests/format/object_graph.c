@@ -3,10 +3,10 @@
  * The object graph of TensorFlow 2 checkpoints: TensorFlow's own message, hand-made ones, cut and changed ones. */
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "format/object_graph.h"
 #include "format/wire.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 static void put_tensor(est_wire_writer *w, const char *full_name, const char *key)
@@ -122,17 +122,13 @@ TEST(failures)
     est_object_graph graph;
     char            *bytes;
     size_t           size;
-    bool             fired = true;
-
     read_golden(&bytes, &size);
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = parse(&graph, bytes, size);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
         est_object_graph_clear(&graph);
     }
     est_free(bytes);

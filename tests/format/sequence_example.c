@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "estoc/example.h"
 #include "estoc/tfrecord.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define GOLDEN    EST_SOURCE_DIR "/tests/golden/format/sequences.tfrecord"
@@ -221,26 +221,24 @@ TEST(no_memory)
     est_str bytes[SEQUENCES];
 
     build_all(bytes);
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_feature_batch     context[1], lists[3];
         est_sequence_example *sequence = NULL;
         est_status            status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_sequence_example_create(&sequence);
         if (status == EST_OK) {
             build(sequence, 3);
             status = est_sequence_example_serialize(sequence, &(est_str){ 0 });
         }
         if (status == EST_OK) status = parse(list_specs, 3, bytes, SEQUENCES, context, lists);
-        est_fault_arm_alloc(0);
+        fault_check(&f, status);
         est_sequence_example_free(sequence);
         if (status == EST_OK) {
             est_feature_batch_clear(context, 1);
             est_feature_batch_clear(lists, 3);
-            break;
         }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
     }
     free_all(bytes, SEQUENCES);
 }

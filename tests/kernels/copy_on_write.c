@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "runtime/store.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define WIDTH 5 /* rows of 20 bytes: they begin anywhere in a line */
@@ -184,19 +184,14 @@ TEST(ended)
 
 TEST(no_memory)
 {
-    est_store *store  = new_store();
-    est_var   *var    = add(store, "v", EST_I32, EST_SHAPE(100, WIDTH));
-    est_status status = EST_RESOURCE_EXHAUSTED;
-    est_cow   *cow;
+    est_store *store = new_store();
+    est_var   *var   = add(store, "v", EST_I32, EST_SHAPE(100, WIDTH));
+    est_cow   *cow   = NULL;
 
-    for (int64_t i = 1; status != EST_OK; i++) {
-        est_fault_arm_alloc(i);
-        status = est_cow_begin(&var, 1, &cow);
-        est_fault_arm_alloc(0);
-        if (status == EST_OK) continue;
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-        assert_null(var->cow);
-        assert_true(i < 100);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        fault_arm(&f);
+        fault_check(&f, est_cow_begin(&var, 1, &cow));
+        assert_int_equal(var->cow == NULL, f.fired);
     }
     est_cow_free(cow);
     est_store_free(store);

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/random.h"
 #include "kernels/copy_on_write.h"
 #include "ops/ops.h"
 #include "runtime/store.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define WIDTH 3
@@ -596,17 +596,11 @@ static est_status use_table(void)
 
 TEST(no_memory)
 {
-    for (uint64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 19) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = use_table();
-        if (!est_fault_fired()) {
-            est_fault_arm_alloc(0);
-            ok(status);
-            assert_true(n > 20);
-            return;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
 }

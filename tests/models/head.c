@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "estimator/model.h"
 #include "models/head.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 static void assert_refused(est_status status, const char *text)
@@ -646,16 +646,11 @@ static est_status make_all(void)
 
 TEST(memory_runs_out)
 {
-    int64_t n = 0;
-
-    for (bool fired = true; fired;) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 4) {
         est_status status;
 
-        est_fault_arm_alloc(++n);
+        fault_arm(&f);
         status = make_all();
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
     }
-    assert_true(n > 5);
 }

@@ -4,53 +4,6 @@
  * The harness tries every kernel that accepts a case. */
 #include "ops/conv_ref.h"
 
-/* Adds x * w into y, w * y into x or x * y into w, whichever is the one to be made. */
-static void convolve(const est_node_def *node, const est_shape *xs, const est_shape *ws, const est_shape *ys,
-                     const double *x, const double *w, const double *y, double *dx, double *dw, double *dy)
-{
-    ref_window win = ref_window_of(node, xs->dim + 1, ws->dim[0], ws->dim[1]);
-    int64_t    n_c = ws->dim[2], n_k = ws->dim[3];
-    ref_walk   at = { 0 };
-
-    for (int64_t step = 0; ref_walk_at(step, ys, &win, &at); step++) {
-        for (int64_t c = 0; c < n_c; c++) {
-            int64_t xi = ref_at(&win, xs, at.n, at.i, at.j, at.a, at.b, c);
-            for (int64_t k = 0; k < n_k && xi >= 0; k++) {
-                int64_t wi = (at.tap * n_c + c) * n_k + k, yi = at.pixel * n_k + k;
-                if (dy != NULL) dy[yi] += x[xi] * w[wi];
-                if (dx != NULL) dx[xi] += w[wi] * y[yi];
-                if (dw != NULL) dw[wi] += x[xi] * y[yi];
-            }
-        }
-    }
-}
-
-static void clear(est_ref *r)
-{
-    for (int64_t i = 0; i < est_shape_count(&r->out_shape[0]); i++) r->out[0][i] = 0;
-}
-
-static void conv_ref(est_ref *r)
-{
-    clear(r);
-    convolve(r->node, &r->in_shape[0], &r->in_shape[1], &r->out_shape[0], r->in[0], r->in[1], NULL, NULL, NULL,
-             r->out[0]);
-}
-
-static void input_ref(est_ref *r)
-{
-    clear(r);
-    convolve(r->node, &r->out_shape[0], &r->in_shape[1], &r->in_shape[2], NULL, r->in[1], r->in[2], r->out[0], NULL,
-             NULL);
-}
-
-static void filter_ref(est_ref *r)
-{
-    clear(r);
-    convolve(r->node, &r->in_shape[0], &r->out_shape[0], &r->in_shape[2], r->in[0], NULL, r->in[2], NULL, r->out[0],
-             NULL);
-}
-
 #define CONV   "Conv2D"
 #define INPUT  "Conv2DBackpropInput"
 #define FILTER "Conv2DBackpropFilter"

@@ -87,4 +87,53 @@ static inline bool ref_walk_at(int64_t step, const est_shape *y, const ref_windo
     return true;
 }
 
+/* Adds x * w into y, w * y into x or x * y into w, whichever is asked for. Depthwise: output channel k sees input channel
+ * k / m alone; otherwise each sees all. */
+static inline void ref_convolve(const est_node_def *node, const est_shape *xs, const est_shape *ws, const est_shape *ys,
+                                const double *x, const double *w, const double *y, double *dx, double *dw, double *dy)
+{
+    bool       is_depthwise = strncmp(node->op->name, "Depthwise", strlen("Depthwise")) == 0;
+    ref_window win          = ref_window_of(node, xs->dim + 1, ws->dim[0], ws->dim[1]);
+    int64_t    n_c = ws->dim[2], m = ws->dim[3], n_k = is_depthwise ? n_c * m : m;
+    ref_walk   at = { 0 };
+
+    for (int64_t step = 0; ref_walk_at(step, ys, &win, &at); step++) {
+        for (int64_t ck = 0; ck < n_c * m; ck++) {
+            int64_t xi = ref_at(&win, xs, at.n, at.i, at.j, at.a, at.b, ck / m);
+            int64_t wi = at.tap * n_c * m + ck, yi = at.pixel * n_k + (is_depthwise ? ck : ck % m);
+
+            if (xi < 0) continue;
+            if (dy != NULL) dy[yi] += x[xi] * w[wi];
+            if (dx != NULL) dx[xi] += w[wi] * y[yi];
+            if (dw != NULL) dw[wi] += x[xi] * y[yi];
+        }
+    }
+}
+
+static inline void ref_clear(est_ref *r)
+{
+    for (int64_t i = 0; i < est_shape_count(&r->out_shape[0]); i++) r->out[0][i] = 0;
+}
+
+static inline void conv_ref(est_ref *r)
+{
+    ref_clear(r);
+    ref_convolve(r->node, &r->in_shape[0], &r->in_shape[1], &r->out_shape[0], r->in[0], r->in[1], NULL, NULL, NULL,
+                 r->out[0]);
+}
+
+static inline void input_ref(est_ref *r)
+{
+    ref_clear(r);
+    ref_convolve(r->node, &r->out_shape[0], &r->in_shape[1], &r->in_shape[2], NULL, r->in[1], r->in[2], r->out[0], NULL,
+                 NULL);
+}
+
+static inline void filter_ref(est_ref *r)
+{
+    ref_clear(r);
+    ref_convolve(r->node, &r->in_shape[0], &r->out_shape[0], &r->in_shape[2], r->in[0], NULL, r->in[2], NULL, r->out[0],
+                 NULL);
+}
+
 #endif

@@ -17,6 +17,7 @@
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/graph_test.h"
 #include "support/test.h"
 
@@ -682,17 +683,13 @@ static est_status make_and_run(const char *path)
 TEST(failed_allocations_are_reported)
 {
     char path[96];
-    bool fired = true;
-
     snprintf(path, sizeof path, "%s", file_with("a\nb\n"));
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = make_and_run(path);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
     }
 }
 

@@ -2,12 +2,12 @@
  *
  * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a step
  * costs and how many bytes; what is refused. All in one process, without a network. */
-#include "base/fault.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/memory_remote.h"
 #include "support/nn_test.h"
 
@@ -406,18 +406,14 @@ TEST(pieces_without_memory)
     batch        b       = make_batch(1);
     size_t       before, after;
     int          n_sent;
-    bool         fired = true;
-
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
     }
     assert_ok(est_step_run(step, (const est_tensor *[]){ b.values[2], b.values[3] }));
     measure_overlap(step, &before, &after, &n_sent);

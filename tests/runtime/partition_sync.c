@@ -2,13 +2,13 @@
  *
  * Training steps that are made together: what is pushed to a task is the same, byte for byte, whatever else is fetched, and what is
  * fetched is what one process gets. All without a network, at tasks that do at once what they are sent. */
-#include "base/fault.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
 #include "ops/ops.h"
 #include "runtime/plan.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/memory_remote.h"
 #include "support/nn_test.h"
 
@@ -329,18 +329,14 @@ TEST(without_memory)
     est_remote  *remote  = remote_sync_replicas(2, NULL);
     est_session *session = NULL;
     est_step    *step    = NULL;
-    bool         fired   = true;
-
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
     assert_ok(est_session_init(session));
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = prepare(session, &m, wishes_of(N_WISHES + 1), &step);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        fault_check(&f, status);
     }
     run(step, 0);
     est_session_free(session);

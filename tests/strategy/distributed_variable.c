@@ -2,8 +2,8 @@
  *
  * Variables that replicas write by themselves: every kind of synchronization and aggregation, read and written in replicas and
  * across them. */
-#include "base/fault.h"
 #include "strategy/strategy.h"
+#include "support/fault_loop.h"
 #include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
@@ -349,14 +349,13 @@ TEST(memory_is_out)
     est_strategy *s = mirrored(2);
 
     for (size_t k = 0; k < 2; k++) {
-        for (int64_t n = 1;; n++) {
+        FAULT_LOOP(f, FAULT_ALLOCATIONS) {
             est_graph *graph = NULL;
             job        j     = { 0 };
             est_status status;
-            bool       fired;
 
             assert_ok(est_graph_create(1, &graph));
-            est_fault_arm_alloc(n);
+            fault_arm(&f);
             j.v = est_strategy_variable(s, graph, "v", EST_SHAPE_SCALAR,
                                         EST_DISTRIBUTED_VARIABLE(.synchronization = k == 0 ? EST_SYNCHRONIZATION_ON_READ
                                                                                            : EST_SYNCHRONIZATION_AUTO,
@@ -367,11 +366,8 @@ TEST(memory_is_out)
                 (void)est_distributed_assign(&j.v, NULL, est_scalar(graph, EST_F32, 1));
             }
             status = est_graph_status(graph);
-            fired  = est_fault_fired();
-            est_fault_arm_alloc(0);
+            fault_check(&f, status);
             est_graph_free(graph);
-            assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
-            if (!fired) break;
         }
     }
     est_strategy_free(s);

@@ -3,8 +3,8 @@
  * Towers: in which order replicas are built and merged, what they share, what is each one's own, and that whatever one of them does
  * wrong ends all of them with a text that says it. */
 #include "strategy/replicas_build.h"
-#include "base/fault.h"
 #include "nn/nn.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 typedef struct plan plan;
@@ -411,19 +411,11 @@ TEST(same_graph)
 
 TEST(memory_is_out)
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 99) {
         est_status status;
-        bool       fired;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = build_small();
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) {
-            assert_ok(status);
-            assert_true(n > 100);
-            return;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
 }

@@ -3,9 +3,9 @@
  * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has them, merges,
  * losses, and what it says to whoever calls them in the wrong place. */
 #include "strategy/run.h"
-#include "base/fault.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
+#include "support/fault_loop.h"
 #include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
@@ -689,25 +689,21 @@ TEST(memory_is_out)
 {
     est_strategy *s = mirrored(2);
 
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_graph *graph = NULL;
         inside     i     = { 0 };
         est_status status;
-        bool       fired;
 
         assert_ok(est_graph_create(1, &graph));
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         est_strategy_scope(s, graph);
         (void)est_strategy_run(s, graph, meet, &i);
         (void)est_strategy_gather(s, est_strategy_values_from_function(s, graph, even, NULL), 1);
         (void)est_strategy_reduce(s, EST_REDUCE_OP_MEAN, est_strategy_run(s, graph, even, NULL), 0);
         est_strategy_scope_end(s, graph);
         status = est_graph_status(graph);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
+        fault_check(&f, status);
         est_graph_free(graph);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
-        if (!fired) break;
     }
     est_strategy_free(s);
 }

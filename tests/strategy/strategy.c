@@ -6,6 +6,7 @@
 #include "cluster/cluster.h"
 #include "estoc/input.h"
 #include "estoc/log.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 #define CLUSTER           "{\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"evaluator\": [\"d:1\"]}"
@@ -221,20 +222,13 @@ TEST(memory_is_out)
     est_strategy *s = NULL;
 
     est_log_set_level(EST_LOG_WARN); /* a line that there is no memory for is not missed */
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
-        bool       fired;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = TASK("worker", 1)), &s);
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        if (!fired) {
-            assert_ok(status);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-        assert_null(s);
+        fault_check(&f, status);
+        assert_int_equal(s == NULL, f.fired);
     }
     est_strategy_free(s);
     s = NULL;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "format/wire.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define DEF_GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
@@ -108,18 +108,12 @@ static inline void def_damage(def_rewrite_fn rewrite, est_str message)
 /* Lets every allocation fail once. */
 static inline void def_fail_allocations(est_status (*body)(void))
 {
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = body();
-        if (!est_fault_fired()) {
-            est_fault_arm_alloc(0);
-            def_check(status);
-            assert_true(n > 1);
-            return;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
 }
 

@@ -143,8 +143,7 @@ void fault_check(fault_loop *f, est_status status)
 
 void fault_allocations(est_status (*body)(void))
 {
-    FAULT_LOOP(f, FAULT_ALLOCATIONS)
-    {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         fault_arm(&f);
         fault_check(&f, body());
     }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "estoc/tensor.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 #define STR(text) ((est_str){ (text), sizeof(text) - 1 })
@@ -242,19 +242,13 @@ static est_status make_some(void)
 
 TEST(memory_out)
 {
-    for (int n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 3) {
         est_status status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = make_some();
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            assert_true(n > 4);
-            break;
-        }
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        fault_check(&f, status);
     }
-    est_fault_arm_alloc(0);
 }
 
 TEST(row)

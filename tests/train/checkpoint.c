@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
+#include "support/fault_loop.h"
 #include "train/saver_test.h"
 
 static est_json *load_golden(const char *name)
@@ -286,31 +287,14 @@ static est_status open_and_read(void)
 
 TEST(failures)
 {
-    bool fired = true;
-
-    for (int64_t n = 1; fired; n++) {
-        est_status status;
-
-        est_fault_arm_alloc(n);
-        status = open_and_read();
-        fired  = est_fault_fired();
-        est_fault_arm_alloc(0);
-        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
-        assert_true(n < 10000);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        fault_arm(&f);
+        fault_check(&f, open_and_read());
     }
-#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
-    fired = true;
-    for (int64_t n = 1; fired; n++) {
-        est_status status;
-
-        est_fault_arm(n);
-        status = open_and_read();
-        fired  = est_fault_fired();
-        est_fault_arm(0);
-        assert_int_equal(status, fired ? EST_UNKNOWN : EST_OK);
-        assert_true(n < 10000);
+    FAULT_LOOP(f, FAULT_POINTS) {
+        fault_arm(&f);
+        fault_check(&f, open_and_read());
     }
-#endif
 }
 
 int main(void)

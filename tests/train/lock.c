@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "support/fault_loop.h"
 #include "train/lock.h"
 #include "train/saver_test.h"
 
@@ -197,18 +198,16 @@ TEST(memory)
 {
     const char *dir = make_dir("memory");
 
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_dir_lock *lock = NULL;
         char          text[64];
         est_status    status;
 
-        est_fault_arm_alloc(n);
+        fault_arm(&f);
         status = est_dir_lock_take(dir, &lock);
         if (status == EST_OK) status = est_dir_lock_holder(dir, text, sizeof text);
-        est_fault_arm_alloc(0);
+        fault_check(&f, status);
         est_dir_lock_release(lock);
-        if (status == EST_OK) break;
-        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
         expect_holder(dir, "");
     }
 }

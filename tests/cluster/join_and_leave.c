@@ -77,7 +77,7 @@ TEST(stop_chief)
 /* While it waits for the step of a silent worker it can be stopped, too, and saves; the worker then makes its step. */
 TEST(stop_waiting_chief)
 {
-    cluster       c     = make(1, 1, 0, "steps=60");
+    cluster       c     = make(1, 1, 0, "steps=300");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
     c.args[1] = "timeout=8";  /* a quarter of it, and the wait is reported */
@@ -87,12 +87,12 @@ TEST(stop_waiting_chief)
     cluster_signal(worker, SIGSTOP);
     cluster_wait_log(&c, chief, "chief:0 has waited 2 s for ps:0: steps of others are under way", 20);
     stop(&c, chief);
-    assert_int_equal(cluster_saved_step(&c), 59);
+    assert_int_equal(cluster_saved_step(&c), 299);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     cluster_start(&c, chief);
     cluster_wait_all(&c, 20);
-    end(&c, 60);
+    end(&c, 300);
 }
 
 /* Its variables are gone with it; they come back from the checkpoint. */

@@ -3,7 +3,7 @@
  * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any more.
  * Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound; when the peer
  * is heard again, training goes on. And a task that is started anew under those who wait for a chief that does not come back.
- * Processes that are stopped as a whole: silence.c, silent_ps.c. */
+ * Processes that are stopped as a whole: unresponsive_worker.c, unresponsive_ps.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

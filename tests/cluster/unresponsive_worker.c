@@ -2,7 +2,7 @@
  *
  * No wait without an end: tasks that are not there or fall silent (SIGSTOP) at every point where another waits for them. Who
  * waits says for whom, why and how long, and goes on or gives up within its bound; who comes back finds out what became of its
- * place and spoils nothing. Tasks that have variables: silent_ps.c. */
+ * place and spoils nothing. Tasks that have variables: unresponsive_ps.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
