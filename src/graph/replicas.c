@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replicas of a graph: scopes that are kept while another one is built, and what the first has made for all. */
+ * Replicas of a graph: scopes that are kept while another one is built, and the variables of the first, which all
+ * share. */
 #include "graph/replicas.h"
 
 #include <stdio.h>
@@ -13,14 +14,14 @@ struct est_replica_place {
     scope_frame *scopes;
     const char  *scope;
     const char  *device;
-    size_t       base; /* length of the scope that it began with */
+    size_t       base; /* length of its first scope */
 };
 
 /* One variable or table of the first replica. */
 typedef struct shared {
     struct shared *next; /* of the same name, made later */
     est_node       node;
-    int            taken; /* the last replica that got it: they come in order */
+    int            taken; /* the last replica that got it; they are built in order */
 } shared;
 
 est_replicas *est_graph_replicas(const est_graph *graph)
@@ -38,7 +39,7 @@ bool est_in_replica(const est_graph *graph)
     return graph != NULL && graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
-void est_replicas_note_loss(est_graph *graph, est_replica_reduce how)
+void est_replicas_set_loss(est_graph *graph, est_reduce_op how)
 {
     if (est_in_replica(graph)) graph->replicas->last_loss = how;
 }
@@ -53,7 +54,7 @@ int est_global_replica(const est_graph *graph)
     return est_in_replica(graph) ? graph->replicas->first_global + graph->replicas->current : 0;
 }
 
-/* --- turns --------------------------------------------------------------------------------------------------------- */
+/* --- turns -------------------------------------------------------------------------------------------------------- */
 
 static void save_place(const est_graph *g, est_replica_place *place)
 {
@@ -112,10 +113,10 @@ void est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *be
     graph->replicas = before;
 }
 
-/* --- what is shared ------------------------------------------------------------------------------------------------ */
+/* --- shared variables --------------------------------------------------------------------------------------------- */
 
-/* The name without the scope of its replica and without what made its parts unique ("dense_1/kernel": "dense/kernel"). NULL when
- * memory is out. */
+/* The name without the scope of its replica and without what made its parts unique ("dense_1/kernel": "dense/kernel").
+ * NULL when memory is out. */
 static char *plain_name(const est_graph *g, const char *name)
 {
     const est_replica_place *place = &g->replicas->places[g->replicas->current];
@@ -183,8 +184,8 @@ est_node est_replicas_find(est_graph *graph, const est_op *op, const char *name,
     return s->node;
 }
 
-est_node est_replicas_merge(est_graph *graph, est_merge_build build, void *brought)
+est_node est_replicas_merge(est_graph *graph, est_merge_build build, void *arg)
 {
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_OK);
-    return graph->replicas->merge(graph->replicas, build, brought);
+    return graph->replicas->merge(graph->replicas, build, arg);
 }
