@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that one rank has and all get: dense ones, large and small, slots, rows of dynamic embeddings and how many runs there
- * were; models that differ; and every allocation failing once on the way. */
+ * Variables that one rank has and all get: dense ones, large and small, slots, rows of dynamic embeddings and how many
+ * runs there were; models that differ; and every allocation failing once on the way. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -117,7 +117,7 @@ static void assert_same(const model *a, const model *b)
     assert_int_equal(est_session_run_count(a->session), est_session_run_count(b->session));
 }
 
-/* --- sharing --------------------------------------------------------------------------------------------------------------- */
+/* --- sharing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sharing {
     model      models[CREW_MAX];
@@ -167,8 +167,8 @@ static void test_share(void **state)
     }
 }
 
-/* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must not draw
- * theirs over what they got. */
+/* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must
+ * not draw theirs over what they got. */
 static void test_untouched(void **state)
 {
     crew    c;
@@ -190,7 +190,7 @@ static void test_untouched(void **state)
     crew_free(&c);
 }
 
-/* --- what cannot be shared --------------------------------------------------------------------------------------------------- */
+/* --- what cannot be shared ---------------------------------------------------------------------------------------- */
 
 static void meet_and_fail(crew_member *m)
 {
@@ -254,7 +254,7 @@ static void test_no_value(void **state)
     crew_free(&c);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------------------ */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 typedef struct breaking {
     sharing    s;
@@ -284,9 +284,9 @@ static bool has_value(const model *m, const char *name)
     return est_store_find(store, name)->initialized;
 }
 
-/* Every allocation fails once while rank 0 shares, on one rank or another, which ends it for all. Rank 1 is at the same step, and keeps
- * its variables whatever happens, even if rank 0 is never seen again. Rank 2 is behind and keeps its own, or had no memory for
- * both: then it has none, whatever step it says. All have the same after the next share. */
+/* Every allocation fails once while rank 0 shares, on one rank or another, which ends it for all. Rank 1 is at the same
+ * step, and keeps its variables whatever happens, even if rank 0 is never seen again. Rank 2 is behind and keeps its
+ * own, or had no memory for both: then it has none, whatever step it says. All have the same after the next share. */
 static void test_no_memory(void **state)
 {
     crew     c;
@@ -337,8 +337,8 @@ static void test_no_memory(void **state)
     crew_free(&c);
 }
 
-/* Rows came that are none, over those that were there: then there are no variables, whatever step this rank says, until it
- * gets all. */
+/* Rows came that are none, over those that were there: then there are no variables, whatever step this rank says, until
+ * it gets all. */
 static void test_partial(void **state)
 {
     crew          c;

@@ -190,8 +190,8 @@ static void replicas_reuse_their_memory(void **state)
     plan_facts facts = { 0 };
 
     (void)state;
-    check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "tower, Adam", &facts);
-    check_model(replica, est_adadelta(1, NULL), "tower, Adadelta", &facts);
+    check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "replica, Adam", &facts);
+    check_model(replica, est_adadelta(1, NULL), "replica, Adadelta", &facts);
     assert_true(facts.inplace > 0 && facts.fused > 0);
 }
 
