@@ -12,7 +12,7 @@ set(est_long_tests "^cluster/(chaos|join_and_leave|recovery|multi_worker|multi_w
 set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # What takes longest on two cores begins first, so that nothing long is left for the end.
-set(est_first_tests "^e2e/" "^fault/" "^cluster/(chaos|recovery|together)" "^collective/all_reduce")
+set(est_first_tests "^e2e/" "^fault/" "^cluster/(chaos|recovery|multi_worker)" "^collective/all_reduce")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
 if(EST_SANITIZE STREQUAL "fuzzer")

@@ -90,7 +90,7 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
     t.models[0] = model;
     for (int i = 0; i < t.n; i++) weight[i] = add_weight(model, i);
     replicas.weight    = weight;
-    replicas.gradients = replicas.last_loss = EST_REPLICA_MEAN;
+    replicas.gradients = replicas.last_loss = EST_REDUCE_OP_MEAN;
     replicas.by_loss                        = true;
     for (int i = 1; i < t.n && status == EST_OK; i++) status = est_model_create_replica(model, i, &t.models[i]);
     if (status == EST_OK) status = build_builders(&t, replicas);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replicas of a graph: the scopes of replicas whose building is suspended, and the variables that the first replica
- * created for all. */
+ * Replicas of a graph: scopes that are kept while another one is built, and the variables of the first, which all
+ * share. */
 #include "graph/replicas.h"
 
 #include <stdio.h>
@@ -14,14 +14,14 @@ struct est_replica_place {
     scope_frame *scopes;
     const char  *scope;
     const char  *device;
-    size_t       base; /* length of its initial scope */
+    size_t       base; /* length of its first scope */
 };
 
 /* One variable or table of the first replica. */
 typedef struct shared {
     struct shared *next; /* of the same name, made later */
     est_node       node;
-    int            taken; /* the last replica that got it; replicas come in order */
+    int            taken; /* the last replica that got it; they are built in order */
 } shared;
 
 est_replicas *est_graph_replicas(const est_graph *graph)
@@ -39,7 +39,7 @@ bool est_in_replica(const est_graph *graph)
     return graph != NULL && graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
-void est_replicas_note_loss(est_graph *graph, est_replica_reduce how)
+void est_replicas_set_loss(est_graph *graph, est_reduce_op how)
 {
     if (est_in_replica(graph)) graph->replicas->last_loss = how;
 }
@@ -113,10 +113,10 @@ void est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *be
     graph->replicas = before;
 }
 
-/* --- what is shared ----------------------------------------------------------------------------------------------- */
+/* --- shared variables --------------------------------------------------------------------------------------------- */
 
-/* The name without the scope of its replica and without the suffixes that made it unique ("dense_1/kernel":
- * "dense/kernel"). NULL when out of memory. */
+/* The name without the scope of its replica and without what made its parts unique ("dense_1/kernel": "dense/kernel").
+ * NULL when memory is out. */
 static char *plain_name(const est_graph *g, const char *name)
 {
     const est_replica_place *place = &g->replicas->places[g->replicas->current];
@@ -184,8 +184,8 @@ est_node est_replicas_find(est_graph *graph, const est_op *op, const char *name,
     return s->node;
 }
 
-est_node est_replicas_merge(est_graph *graph, est_merge_build build, void *brought)
+est_node est_replicas_merge(est_graph *graph, est_merge_build build, void *arg)
 {
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_OK);
-    return graph->replicas->merge(graph->replicas, build, brought);
+    return graph->replicas->merge(graph->replicas, build, arg);
 }

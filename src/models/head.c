@@ -461,7 +461,7 @@ static est_node finish_part(est_head_use *u)
     u->weights = weights_of(u);
     if (est_graph_status(u->graph) != EST_OK) return EST_NO_NODE;
     loss = reduced(u, u->head->o.loss_reduction);
-    est_replicas_note_loss(u->graph, u->head->o.loss_reduction == EST_LOSS_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN);
+    est_replicas_set_loss(u->graph, u->head->o.loss_reduction == EST_LOSS_SUM ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN);
     if (u->mode == EST_EVAL) {
         est_head_mean(u, "average_loss", u->loss);
         if (u->part) est_head_metric(u, est_metric_mean(loss, NULL), "loss");

@@ -218,7 +218,7 @@ static est_node follow_all(est_graph *graph, void *const *brought, int n)
 
     if (batches == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) batches[i] = ((const moving *)brought[i])->batch;
-    reduction = est_replica_reduction_begin(graph, EST_REPLICA_MEAN, replicas->weight);
+    reduction = est_replica_reduction_begin(graph, EST_REDUCE_OP_MEAN, replicas->weight);
     return follow(brought[0], est_replica_reduce_value(&reduction, batches));
 }
 

@@ -16,7 +16,7 @@ static est_node reduce(est_node l, const est_loss_options *o)
     est_node total    = weighted ? est_mul(l, w) : l;
     est_node n;
 
-    est_replicas_note_loss(l.graph, o->reduction == EST_LOSS_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN);
+    est_replicas_set_loss(l.graph, o->reduction == EST_LOSS_SUM ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN);
     if (o->reduction == EST_LOSS_NONE) return total;
     if (o->reduction == EST_LOSS_SUM) return est_sum(total);
     if (!weighted) return est_div_no_nan(est_sum(l), est_cast(est_size(l), est_node_dtype(l))); /* of nothing: 0 */

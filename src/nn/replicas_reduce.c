@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See nn/replicas_reduce.h. A mean by examples is sum (n_i / n) v_i, added in the order of replicas. EstReduce then reduces
- * across workers, with the number of examples of each value. */
+ * See nn/replicas_reduce.h. A mean by examples is sum (n_i / n) v_i, in order of replicas; EstReduce, weighted by the
+ * number of examples, then reduces across workers. */
 #include "nn/replicas_reduce.h"
 
 static est_node *node_list(est_graph *graph, int n)
@@ -12,7 +12,7 @@ static est_node *node_list(est_graph *graph, int n)
     return list;
 }
 
-est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_reduce how, const est_node *weight)
+est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_reduce_op how, const est_node *weight)
 {
     const est_replicas   *r = est_graph_replicas(graph);
     est_replica_reduction j = { .graph = graph, .how = how, .n = r->n, .across_workers = r->across_workers };
@@ -22,15 +22,15 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_
         if (j.across_workers) j.total = est_scalar(graph, EST_F32, r->n);
         return j;
     }
-    if (r->n == 1) { /* it has all examples of this process */
+    if (r->n == 1) { /* it has all examples here */
         j.total = weight[0];
         return j;
     }
     total = est_add_n((est_nodes){ weight, r->n });
     if (j.across_workers) j.total = total;
     j.has = node_list(graph, r->n);
-    if (how == EST_REPLICA_MEAN) j.share = node_list(graph, r->n);
-    if (j.has == NULL || (how == EST_REPLICA_MEAN && j.share == NULL))
+    if (how == EST_REDUCE_OP_MEAN) j.share = node_list(graph, r->n);
+    if (j.has == NULL || (how == EST_REDUCE_OP_MEAN && j.share == NULL))
         return (est_replica_reduction){ .graph = graph, .n = r->n };
     for (int i = 0; i < r->n; i++) {
         j.has[i] = est_greater(weight[i], est_scalar(graph, EST_F32, 0));
@@ -39,7 +39,7 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_replica_
     return j;
 }
 
-/* The term of replica i in the sum. */
+/* The summand of replica i. */
 static est_node part(const est_replica_reduction *j, int i, est_node value)
 {
     est_dtype dtype = est_node_dtype(value);
@@ -49,17 +49,17 @@ static est_node part(const est_replica_reduction *j, int i, est_node value)
     return est_mul(value, dtype == EST_F64 ? j->share[i] : est_cast(j->share[i], dtype));
 }
 
-/* The mean of replicas with equal weight. */
+/* The mean with equal weights. */
 static est_node divided(const est_replica_reduction *j, est_node sum)
 {
-    return j->how == EST_REPLICA_MEAN && j->share == NULL && j->n > 1 ? est_scale(sum, 1.0 / j->n) : sum;
+    return j->how == EST_REDUCE_OP_MEAN && j->share == NULL && j->n > 1 ? est_scale(sum, 1.0 / j->n) : sum;
 }
 
 static est_node across(const est_replica_reduction *j, est_node value)
 {
     if (!j->across_workers) return value;
-    if (est_node_dtype(value) != EST_I32) return est_reduce_across(value, j->total, j->how == EST_REPLICA_MEAN);
-    return est_cast(est_reduce_across(est_cast(value, EST_I64), j->total, j->how == EST_REPLICA_MEAN), EST_I32);
+    if (est_node_dtype(value) != EST_I32) return est_reduce_across(value, j->total, j->how == EST_REDUCE_OP_MEAN);
+    return est_cast(est_reduce_across(est_cast(value, EST_I64), j->total, j->how == EST_REDUCE_OP_MEAN), EST_I32);
 }
 
 /* The sum of at least one part. */
@@ -83,11 +83,11 @@ static est_gradient rows(const est_replica_reduction *j, est_nodes indices, est_
 
     if (indices.n > 1) g = (est_gradient){ .indices = est_concat(indices, 0), .values = est_concat(values, 0) };
     g.values = divided(j, g.values);
-    return j->across_workers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_REPLICA_MEAN) : g;
+    return j->across_workers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_REDUCE_OP_MEAN) : g;
 }
 
-/* A gradient has the shape of its variable, or some of its rows if it has indices. The shapes that it was computed from
- * may be unknown before the first batch, but a worker without a batch must contribute a value of the right shape. */
+/* Gives a gradient the shape of its variable (with indices, any number of rows of it) where it is not known without a
+ * batch: a worker without a batch has to contribute zeros of that shape. */
 static est_node shaped(est_node value, est_node variable, bool rows)
 {
     est_shape shape = *est_node_shape(variable);

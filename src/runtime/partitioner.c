@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Partitioners: formulas only. What becomes of the numbers is runtime/placement.c's. */
+ * Partitioners: the formulas. runtime/placement.c uses the numbers. */
 #include "estoc/partitioner.h"
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 #define MIN_SHARD_BYTES (256 << 10)
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -19,7 +19,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Bytes of the whole; 0 when they cannot be counted, and then there is no such variable. */
+/* Bytes of the variable; 0 when the size overflows, and then it cannot exist. */
 static int64_t bytes_of(est_dtype dtype, const est_shape *shape)
 {
     int64_t count;
@@ -32,13 +32,13 @@ static int fixed(const est_partitioner *self, const char *name, est_dtype dtype,
 {
     (void)name;
     (void)dtype;
-    return (int)least(self->n > 0 ? self->n : n_tasks, shape->dim[0]);
+    return (int)min_i64(self->n > 0 ? self->n : n_tasks, shape->dim[0]);
 }
 
 static int min_size(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape, int n_tasks)
 {
     int64_t pieces = ceil_div(bytes_of(dtype, shape), self->bytes > 0 ? self->bytes : MIN_SHARD_BYTES);
-    int64_t shards = least(least(shape->dim[0], self->n > 0 ? self->n : n_tasks), pieces);
+    int64_t shards = min_i64(min_i64(shape->dim[0], self->n > 0 ? self->n : n_tasks), pieces);
 
     (void)name;
     return (int)(shards > 1 ? shards : 1);
@@ -51,7 +51,7 @@ static int max_size(const est_partitioner *self, const char *name, est_dtype dty
 
     (void)name;
     (void)n_tasks;
-    return (int)least(ceil_div(rows, rows_per_shard > 1 ? rows_per_shard : 1), self->n > 0 ? self->n : INT_MAX);
+    return (int)min_i64(ceil_div(rows, rows_per_shard > 1 ? rows_per_shard : 1), self->n > 0 ? self->n : INT_MAX);
 }
 
 est_partitioner est_fixed_shards(int n)

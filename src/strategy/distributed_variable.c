@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that replicas write by themselves: where their values meet when they are written, or when they are read. */
+ * Variables that replicas write: their values are aggregated when they are written, or when they are read. */
 #include "nn/replicas_reduce.h"
 #include "runtime/session.h"
 #include "strategy/run.h"
@@ -15,19 +15,14 @@ static est_graph *graph_of(const est_distributed_variable *v)
     return v != NULL && v->copies.n > 0 ? v->copies.data[0].graph : NULL;
 }
 
-/* --- making ---------------------------------------------------------------------------------------------------------- */
+/* --- create ------------------------------------------------------------------------------------------------------- */
 
-static bool check(est_graph *graph, const char *name, const est_distributed_variable_options *o)
+static bool check_variable(est_graph *graph, const char *name, const est_distributed_variable_options *o)
 {
-    if (o->synchronization == EST_SYNCHRONIZATION_NONE) {
-        (void)est_nn_fail(graph,
-                          "variable '%s': no synchronization is no way for replicas; write "
-                          "EST_SYNCHRONIZATION_ON_WRITE or EST_SYNCHRONIZATION_ON_READ",
-                          name);
-    } else if (o->synchronization < 0 || o->synchronization > EST_SYNCHRONIZATION_ON_READ || o->aggregation < 0 ||
-               o->aggregation > EST_AGGREGATION_ONLY_FIRST_REPLICA) {
-        (void)est_nn_fail(graph, "variable '%s': synchronization %d with aggregation %d", name, (int)o->synchronization,
-                          (int)o->aggregation);
+    if (o->synchronization < 0 || o->synchronization > EST_SYNCHRONIZATION_ON_READ || o->aggregation < 0 ||
+        o->aggregation > EST_AGGREGATION_ONLY_FIRST_REPLICA) {
+        (void)est_nn_fail(graph, "variable '%s': unknown synchronization %d or aggregation %d", name,
+                          (int)o->synchronization, (int)o->aggregation);
     } else if (o->trainable && o->synchronization == EST_SYNCHRONIZATION_ON_READ) {
         (void)est_nn_fail(graph, "variable '%s' is trainable and synchronized on read: its copies would train apart",
                           name);
@@ -35,7 +30,7 @@ static bool check(est_graph *graph, const char *name, const est_distributed_vari
     return !est_graph_poisoned(graph);
 }
 
-/* Copies of their own for each replica, all with one first value. */
+/* A copy for each replica, all with one initial value. */
 static void make_copies(est_graph *graph, const char *name, est_shape shape, const est_distributed_variable_options *o,
                         est_node *copies, int n)
 {
@@ -69,7 +64,7 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
     copies = est_arena_alloc(est_graph_arena(graph), sizeof *copies * (size_t)n);
     if (copies == NULL) {
         (void)est_graph_poison(graph, est_no_memory());
-    } else if (EST_OPTIONS(graph, est_distributed_variable_options, options, o) && check(graph, name, &o)) {
+    } else if (EST_OPTIONS(graph, est_distributed_variable_options, options, o) && check_variable(graph, name, &o)) {
         if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
         if (o.initializer.make == NULL) o.initializer = est_init_zeros();
         v.synchronization = o.synchronization != EST_SYNCHRONIZATION_AUTO ? o.synchronization
@@ -88,9 +83,9 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
     return v;
 }
 
-/* --- meeting --------------------------------------------------------------------------------------------------------- */
+/* --- aggregate ---------------------------------------------------------------------------------------------------- */
 
-/* 1 on the first worker that has a batch, 0 on the others. One that has none feeds zeros to what meets, `there` too. */
+/* 1 on the first worker that has a batch, 0 on the others. A worker without a batch feeds zeros, also to `there`. */
 static est_node is_first(est_graph *graph)
 {
     est_node there = est_gather_across(est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
@@ -98,7 +93,7 @@ static est_node is_first(est_graph *graph)
     return est_cast(est_equal(est_argmax(there, 0), est_output(there, 1)), EST_F32);
 }
 
-/* The value of the first replica of all workers: a sum in which only that counts. */
+/* The value of the first replica of all workers: a sum in which only that one has a weight. */
 static est_node first_value(est_graph *graph, est_node value)
 {
     if (!est_graph_replicas(graph)->across_workers) return value;
@@ -106,13 +101,13 @@ static est_node first_value(est_graph *graph, est_node value)
     return est_cast(est_reduce_across(est_cast(value, EST_I64), is_first(graph), false), EST_I32);
 }
 
-/* One of all replicas' values; across replicas. */
+/* One value from those of all replicas. */
 static est_node aggregate(est_graph *graph, est_aggregation how, const est_node *values)
 {
     est_replica_reduction reduction;
 
     if (how == EST_AGGREGATION_ONLY_FIRST_REPLICA) return first_value(graph, values[0]);
-    reduction = est_replica_reduction_begin(graph, how == EST_AGGREGATION_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN,
+    reduction = est_replica_reduction_begin(graph, how == EST_AGGREGATION_SUM ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN,
                                             NULL);
     return est_replica_reduce_value(&reduction, values);
 }
@@ -125,7 +120,7 @@ static est_node unaggregated(const est_distributed_variable *v, const char *what
                        est_node_name(v->copies.data[0]), what);
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- read --------------------------------------------------------------------------------------------------------- */
 
 static est_node read_across(const est_distributed_variable *v, est_graph *graph)
 {
@@ -154,33 +149,34 @@ est_node est_distributed_read(const est_distributed_variable *variable, const es
     return read_across(variable, graph);
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------- */
+/* --- write -------------------------------------------------------------------------------------------------------- */
 
-/* What a replica brings to a write that all make together. */
+/* A replica's write, which is merged with those of the others. */
 typedef struct writing {
     const est_distributed_variable *variable;
     est_node                        value;
     est_node (*write)(est_node variable, est_node value);
 } writing;
 
-static est_node write_merged(est_graph *graph, void *const *brought, int n)
+static est_node write_merged(est_graph *graph, void *const *args, int n)
 {
-    const writing *first  = brought[0];
+    const writing *first  = args[0];
     est_node      *values = est_arena_alloc(est_graph_arena(graph), sizeof *values * (size_t)n);
 
     if (values == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) {
-        const writing *w = brought[i];
+        const writing *w = args[i];
 
         if (w->write != first->write || w->variable->copies.data[0].id != first->variable->copies.data[0].id) {
-            return est_nn_fail(graph, "replica %d writes another variable than replica 0, or otherwise", i);
+            return est_nn_fail(graph, "replica %d writes another variable than replica 0, or with another operation",
+                               i);
         }
         values[i] = w->value;
     }
     return first->write(first->variable->copies.data[0], aggregate(graph, first->variable->aggregation, values));
 }
 
-/* Every copy on read, across replicas. */
+/* Writes every copy, across replicas. */
 static est_node write_copies(const writing *w, est_graph *graph)
 {
     const est_distributed_variable *v = w->variable;

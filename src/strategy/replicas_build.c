@@ -2,8 +2,9 @@
  *
  * See strategy/replicas_build.h.
  *
- * A round: every tower runs until it merges or returns, in order. At its end all have come to the same merge, which is built then by
- * the thread that came last, or all have returned. Anything else is an error, and nobody waits at a merge from then on. */
+ * In a round every replica runs until it merges or returns, in order. At the end of a round all are at the same merge,
+ * which the last thread builds, or all have returned. Anything else is an error, and no replica waits at a merge from
+ * then on. */
 #include "strategy/replicas_build.h"
 
 #include <pthread.h>
@@ -16,7 +17,7 @@ typedef struct builder {
     builders       *all;
     int             number, merges;
     est_thread      thread;
-    est_merge_build build; /* what it waits for; NULL: it does not wait */
+    est_merge_build build; /* the merge that it waits for; NULL: none */
     bool            returned;
 } builder;
 
@@ -26,12 +27,12 @@ struct builders {
     est_replica_build_fn build;
     void                *user;
     builder             *builder; /* [n] */
-    void               **brought; /* [n]: to the merge that is waited for */
-    est_node             merged;  /* the answer of the last one */
+    void               **args;    /* [n]: arguments of the current merge */
+    est_node             merged;  /* result of the last merge */
 
-    pthread_mutex_t lock; /* guards turn; everything else belongs to who has the turn */
+    pthread_mutex_t lock; /* guards turn; the thread with the turn owns everything else */
     pthread_cond_t  passed;
-    int             turn; /* the tower that runs; n: none any more */
+    int             turn; /* the replica that runs; n: all have ended */
 };
 
 static void wait_for_turn(builders *t, int number)
@@ -50,14 +51,14 @@ static void pass_turn(builders *t, int to)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* The first tower from `from` on that has not returned; n: none. */
+/* The first replica from `from` on that has not returned; n: none. */
 static int next_builder(const builders *t, int from)
 {
     while (from < t->replicas.n && t->builder[from].returned) from++;
     return from;
 }
 
-/* All towers have come to a merge, to the same one. */
+/* All replicas must be at the same merge. */
 static void check_merge(const builders *t)
 {
     const builder *first = &t->builder[0];
@@ -80,7 +81,7 @@ static void check_merge(const builders *t)
     }
 }
 
-/* The turn of tower `number` is over: it waits, or has returned. */
+/* Ends the turn of replica `number`, which merges or has returned. */
 static void end_turn(builders *t, int number)
 {
     int next = next_builder(t, number + 1);
@@ -91,20 +92,20 @@ static void end_turn(builders *t, int number)
         if (est_graph_poisoned(t->graph)) {
             t->merged = est_graph_poison(t->graph, EST_OK);
         } else if (t->builder[0].build != NULL) {
-            t->merged = t->builder[0].build(t->graph, t->brought, t->replicas.n);
+            t->merged = t->builder[0].build(t->graph, t->args, t->replicas.n);
         }
         next = next_builder(t, 0);
     }
     pass_turn(t, next);
 }
 
-static est_node merge(est_replicas *self, est_merge_build build, void *brought)
+static est_node merge(est_replicas *self, est_merge_build build, void *arg)
 {
     builders *t = EST_CONTAINER_OF(self, builders, replicas);
     builder  *w = &t->builder[self->current];
 
-    w->build              = build;
-    t->brought[w->number] = brought;
+    w->build           = build;
+    t->args[w->number] = arg;
     w->merges++;
     end_turn(t, w->number);
     wait_for_turn(t, w->number);
@@ -127,8 +128,8 @@ static void *run_builder(void *arg)
     return NULL;
 }
 
-/* Runs all towers to their end. Those whose threads cannot be started do not run, nor do the others then. */
-static void run(builders *t)
+/* Runs all replicas to their end; none if a thread cannot be started. */
+static void run_builders(builders *t)
 {
     int n = t->replicas.n, started = 1;
 
@@ -172,16 +173,16 @@ est_status est_replicas_build(est_graph *graph, est_replicas replicas, est_repli
     }
     t.replicas.merge = merge;
     t.builder        = est_alloc(sizeof *t.builder * (size_t)replicas.n);
-    t.brought        = est_alloc(sizeof *t.brought * (size_t)replicas.n);
-    if (t.builder == NULL || t.brought == NULL) {
+    t.args           = est_alloc(sizeof *t.args * (size_t)replicas.n);
+    if (t.builder == NULL || t.args == NULL) {
         status = est_no_memory();
         (void)est_graph_poison(graph, status);
     } else if (est_replicas_begin(graph, &t.replicas) == EST_OK) {
-        run(&t);
+        run_builders(&t);
         est_replicas_end(graph, &t.replicas, before);
     }
     est_free(t.builder);
-    est_free(t.brought);
+    est_free(t.args);
     pthread_cond_destroy(&t.passed);
     pthread_mutex_destroy(&t.lock);
     return est_graph_status(graph);

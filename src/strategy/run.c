@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a strategy does to a graph: scopes, replicas, and where their values meet. */
+ * What a strategy does to a graph: scopes, replicas, and reductions across them. */
 #include "strategy/run.h"
 #include "nn/replicas_reduce.h"
 #include "strategy/replicas_build.h"
 
-/* --- scopes ---------------------------------------------------------------------------------------------------------- */
+/* --- scopes ------------------------------------------------------------------------------------------------------- */
 
 /* Whether the graph is this strategy's or nobody's, and outside of replicas; poisons it otherwise. */
 static bool is_free(const est_strategy *strategy, est_graph *graph, const char *what)
@@ -58,7 +58,8 @@ void est_strategy_scope_end(const est_strategy *strategy, est_graph *graph)
                                est_fail(EST_FAILED_PRECONDITION, "est_strategy_scope_end without est_strategy_scope"));
         return;
     }
-    if (--r->depth == 0 && r->merge == NULL) est_graph_set_replicas(graph, NULL); /* not in a merge: those are towers */
+    if (--r->depth == 0 && r->merge == NULL)
+        est_graph_set_replicas(graph, NULL); /* not in a merge, whose replicas stay */
 }
 
 bool est_strategy_enter(const est_strategy *strategy, est_graph *graph, const char *what, est_replicas *own)
@@ -76,7 +77,7 @@ void est_strategy_leave(est_graph *graph, const est_replicas *own)
     if (est_graph_replicas(graph) == own) est_graph_set_replicas(graph, NULL);
 }
 
-/* --- replicas -------------------------------------------------------------------------------------------------------- */
+/* --- replicas ----------------------------------------------------------------------------------------------------- */
 
 static est_replica_context context_of(const est_strategy *strategy, est_graph *graph, const est_replicas *r, int i)
 {
@@ -87,7 +88,7 @@ static est_replica_context context_of(const est_strategy *strategy, est_graph *g
                                   .num_replicas_in_sync     = r->total };
 }
 
-/* Room for a node of each replica; NULL after the graph was told. */
+/* Room for a node of each replica; NULL: the graph was poisoned. */
 static est_node *node_list(est_graph *graph, int n)
 {
     est_node *list = est_arena_alloc(est_graph_arena(graph), sizeof *list * (size_t)n);
@@ -112,7 +113,7 @@ static est_status build_replica(int replica, void *user)
 
     if (j->strategy != NULL && j->strategy->device[0] != '\0') est_graph_device(j->graph, j->strategy->device);
     j->results[replica] = j->fn(&context, j->user);
-    return EST_OK; /* builders have told the graph */
+    return EST_OK; /* builders poison the graph on failure */
 }
 
 static bool has_function(est_graph *graph, est_replica_fn fn)
@@ -153,9 +154,9 @@ est_per_replica est_strategy_values_from_function(const est_strategy *strategy, 
                                                        : (est_per_replica){ values, replicas.n };
 }
 
-/* --- across replicas ------------------------------------------------------------------------------------------------- */
+/* --- across replicas ---------------------------------------------------------------------------------------------- */
 
-/* The graph of values that are as many as the replicas; NULL after it was told, or when there is none. */
+/* The graph of the values, of which there must be one for each replica; NULL: it was poisoned, or there is none. */
 static est_graph *graph_of(const est_strategy *strategy, est_per_replica values, const char *what)
 {
     int        n     = est_strategy_replicas(strategy).n;
@@ -168,12 +169,12 @@ static est_graph *graph_of(const est_strategy *strategy, est_per_replica values,
         return NULL;
     }
     if (values.n == n) return graph;
-    (void)est_nn_fail(graph, "%s: %d values, and %s has %d replicas here", what, values.n, est_strategy_name(strategy),
-                      n);
+    (void)est_nn_fail(graph, "%s: got %d values, but %s has %d replicas here", what, values.n,
+                      est_strategy_name(strategy), n);
     return NULL;
 }
 
-/* What stands for a failure. */
+/* The result after a failure. */
 static est_node failed(est_per_replica values)
 {
     est_graph *graph = values.n > 0 && values.data != NULL ? values.data[0].graph : NULL;
@@ -194,10 +195,9 @@ static bool check_axis(est_per_replica values, int axis, const char *what)
     return false;
 }
 
-static est_node meet(est_graph *graph, est_reduce_op op, const est_node *values)
+static est_node reduce_across(est_graph *graph, est_reduce_op op, const est_node *values)
 {
-    est_replica_reduction reduction = est_replica_reduction_begin(
-        graph, op == EST_REDUCE_OP_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN, NULL);
+    est_replica_reduction reduction = est_replica_reduction_begin(graph, op, NULL);
 
     return est_replica_reduce_value(&reduction, values);
 }
@@ -209,10 +209,10 @@ static est_node reduce_axis(est_graph *graph, est_reduce_op op, est_per_replica 
 
     if (sums == NULL || counts == NULL) return failed(values);
     for (int i = 0; i < values.n; i++) sums[i] = est_reduce_sum(values.data[i], EST_I64S(axis), false);
-    sum = meet(graph, EST_REDUCE_OP_SUM, sums);
+    sum = reduce_across(graph, EST_REDUCE_OP_SUM, sums);
     if (op == EST_REDUCE_OP_SUM) return sum;
     for (int i = 0; i < values.n; i++) counts[i] = est_cast(est_nn_dim(values.data[i], axis), dtype);
-    return est_div(sum, meet(graph, EST_REDUCE_OP_SUM, counts));
+    return est_div(sum, reduce_across(graph, EST_REDUCE_OP_SUM, counts));
 }
 
 est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est_per_replica values, int axis)
@@ -223,9 +223,11 @@ est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est
 
     if (graph == NULL || !est_strategy_enter(strategy, graph, "est_strategy_reduce", &own)) return failed(values);
     if (op != EST_REDUCE_OP_SUM && op != EST_REDUCE_OP_MEAN) {
-        result = est_nn_fail(graph, "est_strategy_reduce: operation %d; sums and means are there", (int)op);
+        result = est_nn_fail(
+            graph, "est_strategy_reduce: unknown operation %d; expected EST_REDUCE_OP_SUM or EST_REDUCE_OP_MEAN",
+            (int)op);
     } else if (axis == EST_NO_AXIS) {
-        result = meet(graph, op, values.data);
+        result = reduce_across(graph, op, values.data);
     } else {
         result = check_axis(values, axis, "est_strategy_reduce") ? reduce_axis(graph, op, values, axis)
                                                                  : failed(values);
@@ -234,7 +236,7 @@ est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est
     return result;
 }
 
-/* The values of other workers behind one another in front of an axis that is not the first. */
+/* Gathers across workers along an axis that is not the first, by swapping the two. */
 static est_node gather_peers(est_node value, int axis)
 {
     int64_t there[EST_RANK_MAX], back[EST_RANK_MAX];
@@ -244,7 +246,7 @@ static est_node gather_peers(est_node value, int axis)
     if (axis == 0) return est_gather_across(value);
     for (int i = 0; i < rank; i++) there[i] = back[i] = i;
     there[0] = back[0] = axis;
-    there[axis] = back[axis] = 0; /* the two change places: there and back are one */
+    there[axis] = back[axis] = 0; /* the swap is its own inverse */
     value                    = est_gather_across(est_transpose(value, (est_i64s){ there, rank }));
     return est_transpose(value, (est_i64s){ back, rank });
 }
@@ -266,9 +268,9 @@ est_node est_strategy_gather(const est_strategy *strategy, est_per_replica value
     return result;
 }
 
-/* --- in a replica ---------------------------------------------------------------------------------------------------- */
+/* --- in a replica ------------------------------------------------------------------------------------------------- */
 
-/* What a replica brings to est_replica_merge_call. */
+/* A replica's call of est_replica_merge_call. */
 typedef struct call {
     const est_strategy *strategy;
     est_merge_fn        fn;
@@ -329,9 +331,9 @@ est_node est_replica_all_gather(const est_replica_context *context, est_node val
     return est_replica_merge_call(context, gather_values, est_stop_gradient(value), &axis);
 }
 
-/* --- losses ---------------------------------------------------------------------------------------------------------- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
-/* The replicas that a loss is one of; 0 after the graph was told that it is of none. */
+/* The number of replicas of a loss; 0: it is in no replica, and the graph was poisoned. */
 static int replicas_of(est_graph *graph, const char *what)
 {
     const est_replicas *r = est_graph_replicas(graph);

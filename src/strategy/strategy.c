@@ -277,7 +277,7 @@ est_replicas est_strategy_replicas(const est_strategy *strategy)
                            .first_global   = workers > 1 ? strategy->worker * n : 0,
                            .total          = workers * n,
                            .across_workers = workers > 1,
-                           .gradients      = EST_REPLICA_SUM,
+                           .gradients      = EST_REDUCE_OP_SUM,
                            .owner          = strategy };
 }
 

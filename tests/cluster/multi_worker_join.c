@@ -95,7 +95,7 @@ TEST(calm)
         assert_int_equal(cluster_count_log(worker, " warn "), 0);
         assert_int_equal(cluster_count_log(worker, "TF_CONFIG environment variable"), 1);
         assert_int_equal(cluster_count_log(worker, "generation 1, rank"), 2);
-        assert_int_equal(cluster_count_log(worker, "to evaluate together: generation 1, rank"), 1);
+        assert_int_equal(cluster_count_log(worker, ": evaluate: generation 1, rank"), 1);
         assert_int_equal(cluster_count_log(worker, "step 0 of worker:0"), 1);
     }
     multi_worker_end(&c, 60);

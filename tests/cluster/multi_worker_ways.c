@@ -14,9 +14,9 @@
 #include "support/dynamic_test.h"
 #include "support/multi_worker_test.h"
 
-#define STEPS           12
-#define MET_TO_EVALUATE "chief:0: to join (evaluate)" /* of its log */
-#define SLOW_SECS       4.0                           /* for an operation, where one is slower: a busy machine is not */
+#define STEPS              12
+#define JOINED_TO_EVALUATE "chief:0: evaluate: generation" /* of its log */
+#define SLOW_SECS          4.0 /* for an operation, where one is slower: a busy machine is not */
 
 typedef enum way {
     WAY_PLAIN,
@@ -218,7 +218,10 @@ static int task(int argc, char **argv)
     name_file(argv[0], file, sizeof file);
     snprintf(dir, sizeof dir, "%s%s", argv[0], j.way == WAY_APART && !j.chief ? "-own" : "");
     evaluates.file = file;
-    held = (held_log){ j.way == WAY_BACK_LATE ? "Saving dict" : j.way == WAY_UNSAVED ? MET_TO_EVALUATE : NULL, file };
+    held           = (held_log){ j.way == WAY_BACK_LATE ? "Saving dict"
+                                 : j.way == WAY_UNSAVED ? JOINED_TO_EVALUATE
+                                                        : NULL,
+                       file };
     if (held.line != NULL) est_log_set_sink(wait_at_line, &held);
     status = make_estimator(dir, &j, &params, &strategy, &estimator);
     if (status == EST_OK && j.way == WAY_UNSUMMED) status = est_estimator_add_metrics(estimator, add_largest, NULL);
@@ -297,7 +300,7 @@ TEST(nothing_to_evaluate)
     int64_t       until;
 
     cluster_start_all(&c);
-    cluster_wait_log(&c, chief, MET_TO_EVALUATE, 60);
+    cluster_wait_log(&c, chief, JOINED_TO_EVALUATE, 60);
     until = est_now_ns() + EST_NS_PER_SEC / 2;
     while (!cluster_look(worker) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
     name_file(c.model, file, sizeof file);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that meet, in one process: in every order, with different steps, again and again; those who go, come back, come late or
- * not at all; two under one name; the end of the job; and what the log and the status view say meanwhile. */
+ * Workers that join, in one process: in every order, with different steps, again and again; those who go, come back,
+ * come late or not at all; two under one name; the end of the job; and what the log and the status view say
+ * meanwhile. */
 #include "collective/membership.h"
 
 #include <signal.h>
@@ -26,13 +27,13 @@
 #define SOON_SECS   5.0 /* silence would be 10 */
 #define REJOIN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
 
-/* What a meeting should give. */
+/* The expected view. */
 typedef struct expected {
     const int64_t *steps; /* [n], by number; NULL: -1 for all */
     int            n, source;
     int64_t        step;
     uint64_t       generation; /* 0: any */
-    int            speaker;    /* whose word it is, that of the first meeting's source */
+    int            speaker;    /* whose payload counts: of the source of the first view */
 } expected;
 
 static void meet_and_check(crew_member *m)
@@ -74,7 +75,7 @@ static void count_until_aborted(crew_member *m)
     crew_expect(m, status, EST_ABORTED, m->arg);
 }
 
-/* --- time ----------------------------------------------------------------------------------------------------------------- */
+/* --- time --------------------------------------------------------------------------------------------------------- */
 
 /* The system's clock, and how far it was put ahead. Links go by the machine's own. */
 static atomic_int_least64_t ahead_ns;
@@ -102,11 +103,11 @@ static void hurried_sleep(void *user, int64_t ns)
 
 static const est_clock hurried = { .now_ns = hurried_now, .wall_ns = hurried_wall, .sleep_ns = hurried_sleep };
 
-/* Lets the time to return pass as soon as those who are there wait for nobody but the missing, so that none of them can be too late
- * however slow the machine is. */
+/* Lets the time to return pass as soon as those who are there wait for nobody but the missing, so that none of them can
+ * be too late however slow the machine is. */
 typedef struct hurry {
     crew       *crew;
-    unsigned    awaits[CREW_MAX]; /* bits of those whom each waits for; 0: it does not meet */
+    unsigned    awaits[CREW_MAX]; /* bits of those whom each waits for; 0: it does not join */
     atomic_bool over;
     est_thread  thread;
 } hurry;
@@ -143,7 +144,7 @@ static void *hurry_on(void *arg)
     return NULL;
 }
 
-/* crew_run of a meeting without `missing`, who do not take part. */
+/* crew_run of a join without `missing`, who do not take part. */
 static void run_without(crew *c, unsigned missing, crew_fn fn, void *arg)
 {
     hurry    h   = { .crew = c };
@@ -170,7 +171,7 @@ static int use_system_clock(void **state)
     return 0;
 }
 
-/* --- meetings ------------------------------------------------------------------------------------------------------------- */
+/* --- joins -------------------------------------------------------------------------------------------------------- */
 
 typedef struct order {
     const int *of; /* numbers in the order of their starts */
@@ -231,7 +232,7 @@ TEST(source)
     crew_free(&c);
 }
 
-/* --- those who go and come -------------------------------------------------------------------------------------------------- */
+/* --- those who go and come ---------------------------------------------------------------------------------------- */
 
 /* One goes while the others train, and comes back without variables. */
 TEST(restart)
@@ -259,7 +260,7 @@ typedef struct return_of {
     expected want;
 } return_of;
 
-/* One comes; the others train until that ends their group, and meet it. */
+/* One comes; the others train until that ends their group, and join again. */
 static void come_or_train(crew_member *m)
 {
     return_of *r = m->arg;
@@ -345,8 +346,8 @@ TEST(give_up, .setup_func = use_hurried_clock, .teardown_func = use_system_clock
     crew_free(&c);
 }
 
-/* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
- * pairs to be cut. */
+/* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair;
+ * there are four pairs to be cut. */
 static void split_network(crew *c)
 {
     static const int cut[] = { 2, 3, 1, 0 };
@@ -388,7 +389,7 @@ TEST(partition, .setup_func = use_hurried_clock, .teardown_func = use_system_clo
     crew_free(&c);
 }
 
-/* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
+/* One that agrees and is gone before the group is made: the rest join again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
     est_proposal    own  = { .number  = m->number,
@@ -415,7 +416,7 @@ static void agree_and_go(crew_member *m)
     crew_check(m,
                est_net_connect(est_server_net(m->server), m->crew->addresses[0], m->crew->tasks[0], CREW_SECS, &link));
     if (m->error[0] == '\0') {
-        crew_check(m, est_link_ask(link, EST_MEMBERSHIP_PROPOSE, "a meeting",
+        crew_check(m, est_link_ask(link, EST_MEMBERSHIP_PROPOSE, "membership",
                                    (est_payload){ out.data, out.size, NULL, 0 }, CREW_SECS, NULL, NULL, &ask));
     }
     if (m->error[0] == '\0') crew_check(m, est_ask_wait(ask, &message));
@@ -490,7 +491,7 @@ static void agree_late_or_meet(crew_member *m)
     agree_or_meet(m);
 }
 
-/* The first meeting may wait for long; a group that does not come about at once after that is tried again. */
+/* The first join may wait for long; a group that is not formed at once after that is tried again. */
 TEST(late_before_group)
 {
     crew     c;
@@ -572,7 +573,7 @@ TEST(host_gone_before_group)
     crew_free(&c);
 }
 
-/* --- two under one name ------------------------------------------------------------------------------------------------------- */
+/* --- two under one name ------------------------------------------------------------------------------------------- */
 
 typedef struct twins {
     int      number; /* of the task that there are two of */
@@ -616,10 +617,10 @@ TEST(twin)
     }
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* The chief ends the job; those who meet get to know, whether they wait already or come later. */
-static void end_or_meet(crew_member *m)
+/* The chief ends the job; all workers learn it, whether they wait already or join later. */
+static void end_or_join(crew_member *m)
 {
     if (m->number == 0) {
         crew_await_wait(&m->crew->members[1], "worker:0");
@@ -637,8 +638,8 @@ TEST(end)
     crew_make(&c, 3, NULL);
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
-    crew_run(&c, 3U, end_or_meet, NULL);
-    crew_run(&c, 4U, end_or_meet, NULL); /* was told, and meets later */
+    crew_run(&c, 3U, end_or_join, NULL);
+    crew_run(&c, 4U, end_or_join, NULL); /* was informed, and joins later */
     crew_free(&c);
 }
 
@@ -669,7 +670,8 @@ TEST(back_after_end)
     crew_free(&c);
 }
 
-/* One that has heard is started again, for the next job: the end of this one, which the chief still tells another, is not its. */
+/* One that has heard is started again, for the next job: the end of this one, which the chief still tells another, is
+ * not its. */
 static void end_or_begin_next(crew_member *m)
 {
     atomic_int *tried = m->arg;
@@ -716,14 +718,14 @@ static bool has_come(crew_member *m, int number)
     return come;
 }
 
-/* The last has made its last step and meets; the others, who may still be in it, keep the group. */
+/* The last has made its last step and joins; the others, who may still be in it, keep the group. */
 static void end_after_last(crew_member *m)
 {
     if (m->number < 2) {
         if (!has_come(m, 2)) crew_fail(m, "the last one has not come");
         crew_check(m, est_group_status(m->view.group));
     }
-    end_or_meet(m);
+    end_or_join(m);
 }
 
 TEST(last_step)
@@ -766,7 +768,7 @@ TEST(next_job)
     crew_make(&c, 3, &(est_membership_options){ .connect_secs = 0.5 });
     crew_start_all(&c);
     expect_view(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
-    crew_run(&c, 3U, end_or_meet, NULL);
+    crew_run(&c, 3U, end_or_join, NULL);
     crew_stop(&c, 2);
     crew_start(&c, 2);
     crew_run(&c, 4U, come_early, NULL);
@@ -802,7 +804,7 @@ typedef struct odd_one {
 
 #define RIGHT_TERMS "max_steps=100\nelastic=no\n"
 
-/* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
+/* A worker with wrong terms is refused, and joins with right ones; the other has waited all the while. */
 static void meet_odd_one(crew_member *m)
 {
     const odd_one *x     = m->arg;
@@ -903,7 +905,8 @@ static void find_over(crew_member *m)
     if (!m->view.over) crew_fail(m, "it is not over");
 }
 
-/* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
+/* A task that joins alone finds out by itself, when it is told so twice: whoever has ended the job may be about to say
+ * so. */
 TEST(over)
 {
     crew       c;
@@ -916,7 +919,7 @@ TEST(over)
     crew_free(&c);
 }
 
-/* --- what is said ----------------------------------------------------------------------------------------------------------------- */
+/* --- what is said ------------------------------------------------------------------------------------------------- */
 
 typedef struct lines {
     pthread_mutex_t lock; /* guards n */
@@ -941,8 +944,8 @@ static void meet_nobody(crew_member *m)
     crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
 
-/* The first meeting ends on all who came, and says who did not; the log has said so before, after a quarter of the time and twice
- * that. */
+/* The first join fails on all present workers, and says who did not; the log has said so before, after a quarter of the
+ * time and twice that. */
 TEST(deadline)
 {
     crew  c;
@@ -979,7 +982,8 @@ TEST(unreached)
     crew_free(&c);
 }
 
-/* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
+/* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come
+ * again no more. */
 static void fail_or_wait(crew_member *m)
 {
     static const char why[] = "to join (train); worker:1: it ended: NOT_FOUND: no file matches x";
@@ -1057,7 +1061,7 @@ TEST(options)
     crew_free(&c);
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 /* Meets, and makes sure that the others have, too: one may fail when the group is complete. */
 static est_status meet_and_wait(crew_member *m)
@@ -1069,7 +1073,7 @@ static est_status meet_and_wait(crew_member *m)
     return est_work_wait(work);
 }
 
-/* One who fails says why, and meets the next time; the others learn of it and meet again. */
+/* One who fails says why, and joins the next time; the others learn of it and join again. */
 static void meet_at_last(crew_member *m)
 {
     est_status status = EST_ABORTED;
@@ -1079,7 +1083,7 @@ static void meet_at_last(crew_member *m)
     crew_check(m, status);
 }
 
-/* Every allocation fails once while two meet: they do, at the latest the next time. */
+/* Every allocation fails once while two join: they do, at the latest the next time. */
 TEST(no_memory)
 {
     crew c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What sessions ask of the other workers, over the group of a meeting: sums, rows and gathers, several under way at once; and what a
- * step that loses a worker fails with. */
+ * What sessions ask of the other workers, over the group of a view: sums, rows and gathers, several under way at once;
+ * and what a step that loses a worker fails with. */
 #include <string.h>
 
 #include "support/membership_test.h"
@@ -9,7 +9,7 @@
 
 #define RANKS 3
 
-static void meet(crew_member *m)
+static void join_view(crew_member *m)
 {
     crew_check(m, est_membership_join(m->membership, -1, "", &m->view));
 }
@@ -74,14 +74,14 @@ TEST(communicator)
 
     crew_make(&c, RANKS, &(est_membership_options){ .bytes_per_pack = 123 });
     crew_start_all(&c);
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     before = c.members[0].view.communicator;
     assert_int_equal(before->bytes_per_pack, 123);
     crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
     crew_stop(&c, 1);
     crew_run(&c, 5U, sum_until_aborted, NULL);
     crew_start(&c, 1);
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     assert_ptr_equal(c.members[0].view.communicator, before);
     crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
     crew_free(&c);
@@ -105,12 +105,12 @@ TEST(late)
 
     crew_make(&c, 2, &(est_membership_options){ .deadline_secs = 0.2 });
     crew_start_all(&c);
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     crew_run(&c, CREW_ALL, sum_alone, NULL);
     crew_free(&c);
 }
 
-/* The first has a fault of its own: the others hear of it while they wait, and all meet again. */
+/* The first has a fault of its own: the others fail while they wait, and all join again. */
 static void abort_or_sum(crew_member *m)
 {
     est_communicator *p    = m->view.communicator;
@@ -134,9 +134,9 @@ TEST(abort)
 
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     crew_run(&c, CREW_ALL, abort_or_sum, NULL);
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
     crew_free(&c);
 }
@@ -160,7 +160,7 @@ TEST(gather)
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     assert_int_equal(est_membership_gather(c.members[0].membership, "", 0, &all), EST_ABORTED); /* nobody has met */
-    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, join_view, NULL);
     crew_run(&c, CREW_ALL, gather, NULL);
     crew_free(&c);
 }

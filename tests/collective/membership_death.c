@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that are processes, and one that dies or stops: each of them, at each moment, started again or not. They add up ones: after
- * step k every element of their variable is k, whoever made the steps, or something was lost or done twice. */
+ * Workers that are processes, and one that dies or stops: each of them, at each moment, started again or not. They add
+ * up ones: after step k every element of their variable is k, whoever made the steps, or something was lost or done
+ * twice. */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 
 enum { STAGE_COMING, STAGE_MEETING, STAGE_MET, STAGE_SHARING, STAGE_TRAINING, N_STAGES, STAGE_NONE };
 
-/* --- a worker ------------------------------------------------------------------------------------------------------------- */
+/* --- a worker ----------------------------------------------------------------------------------------------------- */
 
 typedef struct worker {
     int                 number;
@@ -118,7 +119,7 @@ static void open_worker(worker *w, const char *model)
                                                           .over         = is_over,
                                                           .user         = w },
                                &w->membership),
-         "ensemble");
+         "membership");
     est_resolver_free(resolver);
     must(est_graph_create(1, &w->graph), "graph");
     (void)est_weight(w->graph, "x", EST_SHAPE(COUNT), EST_WEIGHT(.initializer = est_init_zeros()));
@@ -191,7 +192,7 @@ static est_status make_step(worker *w)
     return EST_OK;
 }
 
-/* Between two meetings. */
+/* Between two joins. */
 static est_status train(worker *w)
 {
     EST_TRY(get_variables(w));
@@ -215,7 +216,7 @@ static int run_task(int argc, char **argv)
     open_worker(&w, argv[0]);
     maybe_die(&w, STAGE_COMING);
     for (;;) {
-        must(est_membership_join(w.membership, w.step, "", &w.view), "meeting");
+        must(est_membership_join(w.membership, w.step, "", &w.view), "join");
         if (w.view.over) break;
         maybe_die(&w, STAGE_MET);
         status = train(&w);
@@ -231,7 +232,7 @@ static int run_task(int argc, char **argv)
     return 0;
 }
 
-/* --- what happens to them ------------------------------------------------------------------------------------------------------- */
+/* --- what happens to them ----------------------------------------------------------------------------------------- */
 
 typedef struct job {
     const char *steps, *pause_us;
@@ -312,7 +313,8 @@ TEST(killed_and_missed)
     cluster_free(&c);
 }
 
-/* One that is stopped is lost to the others, who go on; when it is continued it gets their variables and trains with them. */
+/* One that is stopped is lost to the others, who go on; when it is continued it gets their variables and trains with
+ * them. */
 TEST(stopped_and_continued)
 {
     for (int victim = 0; victim < 2; victim++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a host decides of who is here: without a network, so that every case is at hand. And the messages: what was written is read
- * as the same, with every allocation failing once. */
+ * What a host decides of who is here: without a network, so that every case is at hand. And the messages: what was
+ * written is read as the same, with every allocation failing once. */
 #include "collective/membership_round.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct one {
     double      away_secs;
     int64_t     step;
     uint64_t    generation;
-    const char *last; /* numbers of its last meeting, as digits */
+    const char *last; /* numbers of its last view, as digits */
 } one;
 
 #define HERE(step_, generation_, last_)                                                                                \
@@ -178,7 +178,7 @@ TEST(forever)
     assert_true(est_round_awaits(&a, 1));
 }
 
-/* --- messages -------------------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static int          members[]   = { 0, 3 };
 static uint64_t     starts[]    = { 77, UINT64_MAX };

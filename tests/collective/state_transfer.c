@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that one rank has and all get: dense ones, large and small, slots, rows of dynamic embeddings and how many runs there
- * were; models that differ; and every allocation failing once on the way. */
+ * Variables that one rank has and all get: dense ones, large and small, slots, rows of dynamic embeddings and how many
+ * runs there were; models that differ; and every allocation failing once on the way. */
 #include <string.h>
 
 #include "collective/membership_internal.h"
@@ -117,7 +117,7 @@ static void assert_same(const model *a, const model *b)
     assert_int_equal(est_session_run_count(a->session), est_session_run_count(b->session));
 }
 
-/* --- sharing --------------------------------------------------------------------------------------------------------------- */
+/* --- sharing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sharing {
     model      models[CREW_MAX];
@@ -166,8 +166,8 @@ TEST(share)
     }
 }
 
-/* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must not draw
- * theirs over what they got. */
+/* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must
+ * not draw theirs over what they got. */
 TEST(untouched)
 {
     crew    c;
@@ -188,7 +188,7 @@ TEST(untouched)
     crew_free(&c);
 }
 
-/* --- what cannot be shared --------------------------------------------------------------------------------------------------- */
+/* --- what cannot be shared ---------------------------------------------------------------------------------------- */
 
 static void meet_and_fail(crew_member *m)
 {
@@ -250,7 +250,7 @@ TEST(no_value)
     crew_free(&c);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------------------ */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 typedef struct breaking {
     sharing    s;
@@ -280,9 +280,9 @@ static bool has_value(const model *m, const char *name)
     return est_store_find(store, name)->initialized;
 }
 
-/* Every allocation fails once while rank 0 shares, on one rank or another, which ends it for all. Rank 1 is at the same step, and keeps
- * its variables whatever happens, even if rank 0 is never seen again. Rank 2 is behind and keeps its own, or had no memory for
- * both: then it has none, whatever step it says. All have the same after the next share. */
+/* Every allocation fails once while rank 0 shares, on one rank or another, which ends it for all. Rank 1 is at the same
+ * step, and keeps its variables whatever happens, even if rank 0 is never seen again. Rank 2 is behind and keeps its
+ * own, or had no memory for both: then it has none, whatever step it says. All have the same after the next share. */
 TEST(no_memory)
 {
     crew     c;
@@ -330,8 +330,8 @@ TEST(no_memory)
     crew_free(&c);
 }
 
-/* Rows came that are none, over those that were there: then there are no variables, whatever step this rank says, until it
- * gets all. */
+/* Rows came that are none, over those that were there: then there are no variables, whatever step this rank says, until
+ * it gets all. */
 TEST(partial)
 {
     crew          c;

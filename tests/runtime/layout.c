@@ -187,8 +187,8 @@ TEST(replicas_reuse_their_memory)
 {
     plan_facts facts = { 0 };
 
-    check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "tower, Adam", &facts);
-    check_model(replica, est_adadelta(1, NULL), "tower, Adadelta", &facts);
+    check_model(replica, est_adam(0.01, EST_ADAM(.keras = true)), "replica, Adam", &facts);
+    check_model(replica, est_adadelta(1, NULL), "replica, Adadelta", &facts);
     assert_true(facts.inplace > 0 && facts.fused > 0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that meet those of other workers: n workers with their parts of a batch learn what one learns from the whole, whatever
- * the parts; nothing is written before all has met; what travels first. Workers are threads of this process, without a
- * network. */
+ * Values that are reduced across workers: n workers with their parts of a batch learn what one learns from the whole,
+ * whatever the parts; nothing is written before all has met; what travels first. Workers are threads of this process,
+ * without a network. */
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/ops.h"
@@ -15,7 +15,7 @@
 #define STEPS   12
 #define WORKERS 4
 
-/* A table and two layers; what meets is built by hand, as est_apply_gradients of a strategy does. */
+/* A table and two layers; the reductions are built by hand, as est_apply_gradients of a strategy does. */
 typedef struct model {
     est_graph *graph;
     est_node   ids, x, y, weight, loss, train, extra;
@@ -165,7 +165,8 @@ static void assert_same_bits(const est_tensor *a, const est_tensor *b)
     assert_memory_equal(est_tensor_data(a), est_tensor_data(b), est_tensor_bytes(a));
 }
 
-/* n workers, cut so, against one with everything. Sums of 24 terms in another order: some units in the last place a step. */
+/* n workers, cut so, against one with everything. Sums of 24 terms in another order: some units in the last place a
+ * step. */
 static void check_cut(est_optimizer optimizer, int n, const int *cut, size_t bytes_per_pack, bool extra)
 {
     job one  = { .optimizer = optimizer, .cut = (const int[]){ 0, BATCH } };
@@ -203,7 +204,7 @@ TEST(worker_without_examples)
     check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 24, 24 }, 0, false);
 }
 
-/* R1: what one worker fetches beside does not change what meets. */
+/* R1: what one worker fetches beside does not change what is reduced. */
 TEST(fetches_of_one)
 {
     check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 12, 24 }, 0, true);
@@ -243,7 +244,7 @@ TEST(packs_leave_early)
     memory_communicator_free(communicator);
 }
 
-/* --- steps that fail ------------------------------------------------------------------------------------------------- */
+/* --- steps that fail ---------------------------------------------------------------------------------------------- */
 
 typedef struct broken_job {
     memory_communicator *communicator;
@@ -303,7 +304,7 @@ TEST(lost_worker)
     }
 }
 
-/* --- a fault of one ---------------------------------------------------------------------------------------------------- */
+/* --- a fault of one ----------------------------------------------------------------------------------------------- */
 
 typedef struct fault_job {
     memory_communicator *communicator;
@@ -374,7 +375,7 @@ TEST(nobody_has_examples)
     }
 }
 
-/* --- single values ---------------------------------------------------------------------------------------------------- */
+/* --- single values ------------------------------------------------------------------------------------------------ */
 
 static est_node filled(est_graph *graph, int32_t rows, int32_t cols, double value)
 {
@@ -455,7 +456,7 @@ TEST(values)
     memory_communicator_free(jobs[0].communicator);
 }
 
-/* --- what is gathered ----------------------------------------------------------------------------------------------------- */
+/* --- what is gathered --------------------------------------------------------------------------------------------- */
 
 typedef struct widths_job {
     memory_communicator *communicator;
@@ -541,7 +542,7 @@ TEST(gathered_nothing)
     memory_communicator_free(j.communicator);
 }
 
-/* --- rows of several tables --------------------------------------------------------------------------------------------- */
+/* --- rows of several tables --------------------------------------------------------------------------------------- */
 
 #define TABLES 3
 
@@ -552,8 +553,8 @@ typedef struct tables_job {
     double               values[TABLES][4][3]; /* by index and column, after the second run */
 } tables_job;
 
-/* Table t has t + 1 columns. A worker brings the rows rank and 3 of each, by int32 and int64 in turn, times 10 to the t; of the last
- * table row 3 twice. */
+/* Table t has t + 1 columns. A worker brings the rows rank and 3 of each, by int32 and int64 in turn, times 10 to the
+ * t; of the last table row 3 twice. */
 static est_gradient rows_of_table(est_graph *graph, int t, int rank)
 {
     int32_t      narrow[] = { rank, 3, 3 };
@@ -641,10 +642,10 @@ TEST(tables_travel_sync_replicas)
     check_tables(15, TABLES);
 }
 
-/* --- a worker without a batch ------------------------------------------------------------------------------------------ */
+/* --- a worker without a batch ------------------------------------------------------------------------------------- */
 
-/* How the second value comes about: of the first one as it met; with a weight of its own that is the first one's; or of a variable
- * that is written with the first one and that no gradient's way leads to. */
+/* How the second value comes about: of the first one as it met; with a weight of its own that is the first one's; or of
+ * a variable that is written with the first one and that no gradient's way leads to. */
 typedef enum second_kind { OF_THE_FIRST, OWN_WEIGHT, OF_A_VARIABLE, JUST_THE_FIRST, N_SECONDS } second_kind;
 
 typedef struct idle_job {
@@ -665,7 +666,7 @@ static est_node second_value(second_kind kind, est_node first, est_node x, est_n
     return est_scale(est_after(est_identity(x), written), 3);
 }
 
-/* Rank 0 has a batch of x = 3, rank 1 has none and feeds what would meet. */
+/* Rank 0 has a batch of x = 3, rank 1 has none and feeds the inputs of the reductions. */
 static void run_idle(void *user, int rank)
 {
     idle_job    *j = user;
@@ -735,7 +736,7 @@ TEST(worker_without_batch)
     }
 }
 
-/* --- rows beside integers ------------------------------------------------------------------------------------------------ */
+/* --- rows beside integers ----------------------------------------------------------------------------------------- */
 
 typedef struct rows_job {
     memory_communicator *communicator;
@@ -777,7 +778,7 @@ TEST(rows_beside_integers)
     memory_communicator_free(j.communicator);
 }
 
-/* --- images ------------------------------------------------------------------------------------------------------------- */
+/* --- images ------------------------------------------------------------------------------------------------------- */
 
 typedef struct image_job {
     memory_communicator *communicator;

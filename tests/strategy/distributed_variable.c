@@ -154,12 +154,11 @@ TEST(refused)
     nn_test       t = nn_begin(1);
     job           j = { 0 };
 
-    (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR,
-                                EST_DISTRIBUTED_VARIABLE(.synchronization = EST_SYNCHRONIZATION_NONE));
-    expect_refused(t.graph, "variable 'v': no synchronization");
+    (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR, EST_DISTRIBUTED_VARIABLE(.synchronization = 7));
+    expect_refused(t.graph, "variable 'v': unknown synchronization 7");
     t = nn_begin(1);
     (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR, EST_DISTRIBUTED_VARIABLE(.aggregation = 9));
-    expect_refused(t.graph, "with aggregation 9");
+    expect_refused(t.graph, "or aggregation 9");
     t = nn_begin(1);
     (void)est_strategy_variable(
         s, t.graph, "v", EST_SHAPE_SCALAR,

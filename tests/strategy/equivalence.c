@@ -90,7 +90,7 @@ static void run_model(model *m, outcome *out)
 {
     nn_test      t = nn_begin(3);
     est_replicas r = {
-        .n = m->n, .total = m->n, .gradients = m->sums ? EST_REPLICA_SUM : EST_REPLICA_MEAN, .by_loss = m->by_sum
+        .n = m->n, .total = m->n, .gradients = m->sums ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN, .by_loss = m->by_sum
     };
     est_node weight[4];
     est_node loss;
@@ -268,7 +268,7 @@ static void run_workers(const model *like, int workers, int replicas, const outc
             weight[i] = est_scalar(w->t.graph, EST_F32, w->m.cut[i + 1] - w->m.cut[i]);
         }
         if (!like->sums) r.weight = weight;
-        r.gradients = like->sums ? EST_REPLICA_SUM : EST_REPLICA_MEAN;
+        r.gradients = like->sums ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN;
         r.by_loss   = like->by_sum;
         assert_ok(est_replicas_build(w->t.graph, r, build_part, &w->m));
         assert_ok(est_session_create(w->t.graph,

@@ -48,7 +48,7 @@ static est_status build_nothing(int replica, void *user)
     return est_graph_status(p->graph);
 }
 
-static void check_nothing(est_replica_reduce gradients)
+static void check_nothing(est_reduce_op gradients)
 {
     static const int cut[4] = { 0, 0, 2, 2 };
     nn_test          t      = nn_begin(1);
@@ -68,8 +68,8 @@ static void check_nothing(est_replica_reduce gradients)
 
 TEST(nothing)
 {
-    check_nothing(EST_REPLICA_MEAN);
-    check_nothing(EST_REPLICA_SUM);
+    check_nothing(EST_REDUCE_OP_MEAN);
+    check_nothing(EST_REDUCE_OP_SUM);
 }
 
 /* --- batch normalisation ------------------------------------------------------------------------------------------ */
@@ -113,7 +113,7 @@ TEST(batch_norm)
         nn_test      t = nn_begin(1);
         plan         p = { .graph = t.graph, .cut = cuts, .images = images != 0 };
         est_node     weight[3];
-        est_replicas r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_REPLICA_MEAN };
+        est_replicas r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_REDUCE_OP_MEAN };
         double       mean[8], variance[8];
         int          channels = images != 0 ? 2 : 8;
 
@@ -320,7 +320,7 @@ static void build_worker(worker *w, const int *cut, int n, int first, int total,
                        .total          = total,
                        .across_workers = communicator != NULL,
                        .weight         = weight,
-                       .gradients      = EST_REPLICA_MEAN };
+                       .gradients      = EST_REDUCE_OP_MEAN };
 
     w->t = nn_begin(1);
     w->p = (plan){ .graph = w->t.graph, .cut = cut };

@@ -370,8 +370,9 @@ static est_status build_small(void)
 
     if (status != EST_OK) return status;
     for (int i = 0; i < 2; i++) weight[i] = est_scalar(p.graph, EST_F32, i + 1);
-    status = est_replicas_build(
-        p.graph, (est_replicas){ .n = 2, .total = 2, .weight = weight, .gradients = EST_REPLICA_MEAN }, build_one, &p);
+    status = est_replicas_build(p.graph,
+                                (est_replicas){ .n = 2, .total = 2, .weight = weight, .gradients = EST_REDUCE_OP_MEAN },
+                                build_one, &p);
     est_graph_free(p.graph);
     return status;
 }

@@ -328,7 +328,7 @@ TEST(refused)
     v   = est_strategy_run(s, t.graph, scalar, NULL);
     v.n = 1;
     (void)est_strategy_reduce(s, EST_REDUCE_OP_SUM, v, EST_NO_AXIS);
-    expect(t.graph, "1 values, and mirrored has 2 replicas here");
+    expect(t.graph, "got 1 values, but mirrored has 2 replicas here");
     t = nn_begin(1);
     (void)est_strategy_run(s, t.graph, reduce_inside, NULL);
     expect(t.graph, "est_strategy_reduce is called in a replica");

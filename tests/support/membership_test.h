@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A crew: workers of synchronous training in one process, each with its own server and ensemble, and a thread for what it does.
- * cmocka cannot fail in a thread, so members keep what went wrong and crew_run fails for them. */
+ * A crew: workers of multi-worker training in one process, each with its own server and membership, and a thread for
+ * what it does. cmocka cannot fail in a thread, so members keep what went wrong and crew_run fails for them. */
 #ifndef EST_TESTS_MEMBERSHIP_TEST_H
 #define EST_TESTS_MEMBERSHIP_TEST_H
 
@@ -18,7 +18,7 @@ typedef struct crew_member {
     int                 number; /* of its task */
     est_server         *server;
     est_membership     *membership;
-    est_membership_view view;        /* the last meeting */
+    est_membership_view view;        /* of the last join */
     char                error[1200]; /* "": nothing went wrong */
     void               *arg;
 } crew_member;
@@ -43,7 +43,7 @@ struct crew {
 void crew_make(crew *c, int n, const est_membership_options *options);
 void crew_free(crew *c); /* stops all */
 
-/* Makes server and ensemble of one; takes them down, as when the process ends. */
+/* Creates the server and membership of one; takes them down, as when the process ends. */
 void crew_start(crew *c, int number);
 void crew_start_all(crew *c);
 void crew_stop(crew *c, int number);
@@ -63,7 +63,7 @@ void crew_expect(crew_member *m, est_status got, est_status want, const char *te
 /* Waits until the member waits for somebody of that name ("": anybody), by the status view. */
 void crew_await_wait(crew_member *m, const char *for_whom);
 
-/* Sums a one over the group of the member's last meeting. */
+/* Sums a one over the group of the member's last view. */
 est_status crew_count(const crew_member *m, float *sum);
 
 #endif

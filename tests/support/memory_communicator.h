@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers in this process, a thread each: runtime/communicator.h kept with memory alone, for tests of how values meet. Sums are made
- * in order of rank. What a worker begins must be what the others begin, or its wait fails. */
+ * Workers in this process, a thread each: runtime/communicator.h kept with memory alone, for tests of reductions across
+ * workers. Sums are made in order of rank. What a worker begins must be what the others begin, or its wait fails. */
 #ifndef EST_TESTS_MEMORY_PEERS_H
 #define EST_TESTS_MEMORY_PEERS_H
 
@@ -13,7 +13,8 @@ memory_communicator *memory_communicator_create(int n);
 void                 memory_communicator_free(memory_communicator *communicator);
 est_communicator    *memory_communicator_of(memory_communicator *communicator, int rank);
 
-/* From now on the wait for operation `number` (from 0 up, since the beginning) fails on all workers with EST_ABORTED. */
+/* From now on the wait for operation `number` (from 0 up, since the beginning) fails on all workers with
+ * EST_ABORTED. */
 void memory_communicator_break(memory_communicator *communicator, int number);
 int  memory_communicator_begun(const memory_communicator *communicator, int rank); /* operations so far */
 

@@ -54,7 +54,7 @@ static counting_hook counting(bool idle)
 
 static est_node join_losses(est_graph *graph, void *const *brought, int n)
 {
-    est_replica_reduction reduction = est_replica_reduction_begin(graph, EST_REPLICA_MEAN,
+    est_replica_reduction reduction = est_replica_reduction_begin(graph, EST_REDUCE_OP_MEAN,
                                                                   est_graph_replicas(graph)->weight);
 
     (void)n;
@@ -98,7 +98,7 @@ static est_status rejoin(void *user, est_loop *loop, int64_t *step, bool *over)
 static void make_worker(worker *w, est_communicator *communicator, int rank, int rows)
 {
     est_replicas r = {
-        .n = 1, .first_global = rank, .total = WORKERS, .across_workers = true, .gradients = EST_REPLICA_MEAN
+        .n = 1, .first_global = rank, .total = WORKERS, .across_workers = true, .gradients = EST_REDUCE_OP_MEAN
     };
 
     *w = (worker){ .arena = est_arena_create() };
