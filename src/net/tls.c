@@ -36,7 +36,7 @@ struct est_tls {
     est_tls_context *context; /* borrowed */
     int              fd;
     SSL             *ssl; /* NULL: no handshake has begun */
-    uint8_t         *out; /* ciphertext: [sent, n_out) is to be sent */
+    uint8_t         *out; /* ciphertext: [sent, n_out) waits to be sent */
     size_t           n_out, sent, room;
     uint64_t         keyed_bytes; /* encrypted with the present key */
     bool             server, refused;

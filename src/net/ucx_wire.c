@@ -125,7 +125,7 @@ ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes,
     return kept ? UCS_INPROGRESS : UCS_OK;
 }
 
-/* What is under way fails soon. */
+/* Requests under way fail soon. */
 static void close_endpoint(est_wire *wire)
 {
     const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE };
