@@ -58,7 +58,8 @@ static bool is_gradient(const char *argument)
     return false;
 }
 
-/* The input of the segment that feeds argument `name` of a node; -1: none does. Arguments of updates are single tensors. */
+/* The input of the segment that feeds argument `name` of a node; -1: none does. Arguments of updates are single
+ * tensors. */
 static int feed_of_argument(const est_host *host, int segment, const est_node_def *def, const est_signature *signature,
                             const char *name)
 {
@@ -317,7 +318,8 @@ static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t foun
     values->size         = (size_t)found * row;
 }
 
-/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these indices. */
+/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these
+ * indices. */
 static est_status sum_equal(est_accumulator *c, int at)
 {
     slot    *indices = &c->slots[at];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accumulates the inputs that several workers push for one segment, so that n workers with batches of b do what one worker with
- * a batch of n b does. Gradients are summed as they come and divided by the number of workers. Sparse gradients are summed row
- * by row and divided by the number of workers, whether or not each of them had the row. (TensorFlow's accumulators divide a row
- * by the number of workers that had it.) The keys of a dynamic embedding are concatenated in the order of the workers'
- * fingerprints, not of their arrival, so that a step admits the same keys each time. Other inputs, like learning rates, are
- * those of the last worker.
+ * Accumulates the inputs that several workers push for one segment, so that n workers with batches of b do what one
+ * worker with a batch of n b does. Gradients are summed as they come and divided by the number of workers. Sparse
+ * gradients are summed row by row and divided by the number of workers, whether or not each of them had the row.
+ * (TensorFlow's accumulators divide a row by the number of workers that had it.) The keys of a dynamic embedding are
+ * concatenated in the order of the workers' fingerprints, not of their arrival, so that a step admits the same keys
+ * each time. Other inputs, like learning rates, are those of the last worker.
  *
- * The operations that take the inputs tell which are gradients: their argument is called "grad", "delta", "updates" or "value",
- * with "indices" beside it if they are sparse; that of keys is called "keys".
+ * The operations that take the inputs tell which are gradients: their argument is called "grad", "delta", "updates" or
+ * "value", with "indices" beside it if they are sparse; that of keys is called "keys".
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLUSTER_ACCUMULATOR_H

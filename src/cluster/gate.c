@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: a list of requests and turns in the order of the requests. A job has hundreds of workers at most, so lists are scanned. */
+ * The gate: a list of requests and turns in the order of the requests. A job has hundreds of workers at most, so lists
+ * are scanned. */
 #include "cluster/gate.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frames on their way out. Invariants: O1 a frame gets its sequence number when its first byte may leave, and from then on is
- * sent whole; O2 nobody's memory is read after est_outbox_forget of its owner. */
+ * Frames on their way out. Invariants: O1 a frame gets its sequence number when its first byte may leave, and from then
+ * on is sent whole; O2 nobody's memory is read after est_outbox_forget of its owner. */
 #include "net/outbox.h"
 
 #include <string.h>
