@@ -76,10 +76,10 @@ typedef struct est_remote_options {
     const char *type;     /* NULL: "ps"; the job whose tasks have the variables; "*": all tasks but this one, and the ps
                                 * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief; /* initializes the variables; others wait for that */
-    double      connect_secs;  /* 0: 7200; how long to wait for missing tasks, and for the chief */
-    double      answer_secs;   /* 0: 600; then a segment is requested again (and run once); limits a save after a signal */
-    int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers */
-    int64_t     max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
+    double      connect_secs; /* 0: 7200; how long to wait for missing tasks, and for the chief */
+    double  answer_secs;   /* 0: 600; then a segment is requested again (and run once); limits a save after a signal */
+    int64_t step_limit;    /* 0: none; the global step at which training ends, for all workers */
+    int64_t max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
     int sync_replicas; /* 0: asynchronous; n: a step is the mean of what n workers push, and later pushes are dropped */
     const struct est_partitioner *partitioner; /* NULL: no variable is sharded (estoc/strategy.h); copied */
     bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */

@@ -165,13 +165,6 @@ static void replace_process(est_server *s, est_client *client, const est_task_id
     client->who           = *who;  /* `gated` stays: all processes of a task ask for turns, or none does */
 }
 
-/* A second link of a process: extensions make their own, and links that a process gave up while this server did not
- * answer may arrive after the one that it uses. */
-static bool is_spare(const est_client *client, const est_link *link)
-{
-    return client->link != NULL && is_same_process(client, link);
-}
-
 /* Whether both folders exist here and differ, by their real paths. */
 static bool are_apart(const char *first, const char *second)
 {
@@ -222,7 +215,7 @@ void est_clients_met(void *user, est_link *link)
 
     pthread_mutex_lock(&s->lock);
     client = est_clients_get(s, link);
-    if (client != NULL && is_spare(client, link)) {
+    if (client != NULL && client->link != NULL && is_same_process(client, link)) { /* a second link, or an old one */
         pthread_mutex_unlock(&s->lock);
         return;
     }

@@ -45,9 +45,7 @@ static est_status take_variables(est_remote_task *p, const est_message *message)
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
             bool *has_value = est_arena_alloc(p->names, sizeof *has_value);
 
-            if (has_value == NULL) {
-                return est_no_memory();
-            }
+            if (has_value == NULL) return est_no_memory();
             *has_value = est_wire_bool(&r, &field);
             EST_TRY(est_map_put(&p->variables, name, has_value));
         } else if (field.number == EST_FIELD_SIZE) {

@@ -102,8 +102,9 @@ static void add_missing(const waiting *w, est_strbuf *out)
 }
 
 /* Whether to go on waiting; logs the wait when due. `detail`: the last observation, or "". */
-static est_status keep_waiting(waiting *w, const char *detail)
+static est_status keep_waiting(void *user, const char *detail)
 {
+    waiting    *w        = user;
     const char *for_whom = w->base.for_whom, *why = w->base.why;
     double      secs   = est_wait_secs(&w->base);
     bool        late   = secs > w->base.limit_secs;
@@ -299,11 +300,6 @@ est_status est_remote_task_ask_patiently(const est_tasks *r, const est_remote_ta
 
 /* --- links ------------------------------------------------------------------------------------------------------ */
 
-static est_status look_while_connecting(void *user, const char *why)
-{
-    return keep_waiting(user, why);
-}
-
 est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs)
 {
     waiting    w;
@@ -313,7 +309,7 @@ est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double 
     if (is_linked(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
-    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, look_while_connecting, &w, &link);
+    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, keep_waiting, &w, &link);
     est_wait_end(&w.base);
     EST_TRY(status);
     take_link(p, link);
