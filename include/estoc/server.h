@@ -2,9 +2,9 @@
  *
  * Servers: a server makes a process a task of a cluster.
  *
- * A server listens at the address that the cluster gives its task. It keeps variables for other tasks, runs the segments of their
- * steps that touch these variables, and reports its status (`estoc status`). est_train_and_evaluate starts one itself; a program
- * that drives a cluster through sessions makes its own:
+ * A server listens at the address that the cluster gives its task. It keeps variables for other tasks, runs the
+ * segments of their steps that touch these variables, and reports its status (`estoc status`). est_train_and_evaluate
+ * starts one itself; a program that drives a cluster through sessions makes its own:
  *
  *     est_server_create(cluster, "ps", 0, NULL, &server);    in each ps process
  *     est_server_join(server);                               until the job ends
@@ -16,17 +16,18 @@
  * One of the workers is the chief (.is_chief). It initializes or restores the variables, declares them ready
  * (est_remote_declare_ready) and ends the job (est_remote_end_job).
  *
- * Variables of such a session live at the ps tasks, placed by size or by a device string ("/job:ps/task:1"). Each segment of a step
- * runs where its variables are, and operations that are pinned to a task of the remote run there. So one program can drive a
- * whole cluster in which every other process only serves: it uses all tasks with .type = "*" (docs/cluster.md).
+ * Variables of such a session live at the ps tasks, placed by size or by a device string ("/job:ps/task:1"). Each
+ * segment of a step runs where its variables are, and operations that are pinned to a task of the remote run there. So
+ * one program can drive a whole cluster in which every other process only serves: it uses all tasks with .type = "*"
+ * (docs/cluster.md).
  *
- * Connections are encrypted, and both sides prove by certificates that they belong to the job (`estoc certificates`, ESTOC_CERTS),
- * unless the transport is "tcp" or "ucx".
+ * Connections are encrypted, and both sides prove by certificates that they belong to the job (`estoc certificates`,
+ * ESTOC_CERTS), unless the transport is "tcp" or "ucx".
  *
- * The first server of a process raises its soft limit of file descriptors (RLIMIT_NOFILE) to the hard one, at most to 16384: a
- * task needs one for each other task and some for files. Programs that call select(2) with descriptors above 1023 must use
- * poll(2), or lower the limit again after est_server_create. Connections that wait for admission get at most a quarter of the
- * limit, and the last eighth is reserved for files (docs/cluster.md, "Strangers").
+ * The first server of a process raises its soft limit of file descriptors (RLIMIT_NOFILE) to the hard one, at most to
+ * 16384: a task needs one for each other task and some for files. Programs that call select(2) with descriptors above
+ * 1023 must use poll(2), or lower the limit again after est_server_create. Connections that wait for admission get at
+ * most a quarter of the limit, and the last eighth is reserved for files (docs/cluster.md, "Strangers").
  *
  * Threading: a server's own functions from one thread at a time; it has threads of its own. */
 #ifndef ESTOC_SERVER_H
@@ -76,11 +77,10 @@ typedef struct est_remote_options {
                                 * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief; /* initializes the variables; others wait for that */
     double      connect_secs; /* 0: 7200; how long to wait for missing tasks, and for the chief */
-    double
-            answer_secs; /* 0: 600; after which a segment is requested again (and run once); also the limit of a save after a signal */
+    double  answer_secs;   /* 0: 600; then a segment is requested again (and run once); limits a save after a signal */
     int64_t step_limit;    /* 0: none; the global step at which training ends, for all workers */
     int64_t max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
-    int     sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and later pushes for it are dropped */
+    int sync_replicas; /* 0: asynchronous; n: a step is the mean of what n workers push, and later pushes are dropped */
     const struct est_partitioner *partitioner; /* NULL: no variable is sharded (estoc/strategy.h); copied */
     bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */
     bool consistent_saves; /* no step is under way when tasks take snapshots of their variables for a checkpoint */

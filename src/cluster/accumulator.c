@@ -294,7 +294,8 @@ static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t foun
     values->size         = (size_t)found * row;
 }
 
-/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these indices. */
+/* Makes indices unique, as sparse updates need them, and sums the rows of equal indices in all inputs that have these
+ * indices. */
 static est_status sum_equal(est_accumulator *c, int at)
 {
     slot    *indices = &c->slots[at];

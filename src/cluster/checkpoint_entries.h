@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoint entries, variables with their keys in a checkpoint (runtime/store_files.h), as fields ENTRY in the head of a
- * message. */
+ * Checkpoint entries, variables with their keys in a checkpoint (runtime/store_files.h), as fields ENTRY in the head of
+ * a message. */
 #ifndef EST_CLUSTER_CHECKPOINT_ENTRIES_H
 #define EST_CLUSTER_CHECKPOINT_ENTRIES_H
 

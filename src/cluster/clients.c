@@ -126,7 +126,8 @@ void est_clients_free_one(est_client *client)
     est_free(client);
 }
 
-/* An external client that asked only for the status: no run of it is under way, and nothing of it needs to be remembered. */
+/* An external client that asked only for the status: no run of it is under way, and nothing of it needs to be
+ * remembered. */
 static bool has_only_looked(const est_client *client)
 {
     return est_is_external(client->who.task) && client->gone.requests_in == client->looks;
@@ -141,7 +142,8 @@ static void forget_client(est_server *s, est_client *client)
     est_clients_free_one(client);
 }
 
-/* Replaces the process of a client by a later one; both hear of it, and so does the log, if the earlier one is still connected. */
+/* Replaces the process of a client by a later one; both hear of it, and so does the log, if the earlier one is still
+ * connected. */
 static void replace_process(est_server *s, est_client *client, const est_task_id *who)
 {
     client->before[0] = '\0';
@@ -163,13 +165,6 @@ static void replace_process(est_server *s, est_client *client, const est_task_id
     client->who           = *who;  /* `gated` stays: all processes of a task ask for turns, or none does */
 }
 
-/* A second link of a process: extensions make their own, and links that a process gave up while this server did not answer may
- * arrive after the one that it uses. */
-static bool is_spare(const est_client *client, const est_link *link)
-{
-    return client->link != NULL && is_same_process(client, link);
-}
-
 /* Whether both folders exist here and differ, by their real paths. */
 static bool are_apart(const char *first, const char *second)
 {
@@ -184,7 +179,8 @@ static bool are_apart(const char *first, const char *second)
     return apart;
 }
 
-/* A task saves in one folder only. A chief with another one could not train here, but would replace the chief that can. */
+/* A task saves in one folder only. A chief with another one could not train here, but would replace the chief that
+ * can. */
 est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_block, char *why, size_t size)
 {
     est_server *s = user;
@@ -196,10 +192,11 @@ est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_bl
         return EST_ADMITTED; /* the common case, without a look at the disk */
     if (!may_block) return EST_UNDECIDED;
     if (!are_apart(root, peer->folder)) return EST_ADMITTED;
-    snprintf(
-        why, size,
-        "%s has model_dir %.150s, but %s keeps checkpoints in %.150s: give all tasks of one job the same model_dir; give another job its own addresses and its own ESTOC_JOB",
-        peer->task, peer->folder, s->task, root);
+    snprintf(why, size,
+             "%s has model_dir %.150s, but %s keeps checkpoints in %.150s: "
+             "give all tasks of one job the same model_dir; "
+             "give another job its own addresses and its own ESTOC_JOB",
+             peer->task, peer->folder, s->task, root);
     est_log_warn("%s: refused %s: %s", s->task, peer->place, why);
     return EST_REFUSED;
 }
@@ -218,7 +215,7 @@ void est_clients_met(void *user, est_link *link)
 
     pthread_mutex_lock(&s->lock);
     client = est_clients_get(s, link);
-    if (client != NULL && is_spare(client, link)) {
+    if (client != NULL && client->link != NULL && is_same_process(client, link)) { /* a second link, or an old one */
         pthread_mutex_unlock(&s->lock);
         return;
     }
@@ -396,8 +393,8 @@ void est_clients_expire_turns(est_server *s)
     }
 }
 
-/* A client that left does not ask again. A lost one may come back, and its runs must not be made twice: it notices the loss within
- * silence_secs, and tries for as long again. */
+/* A client that left does not ask again. A lost one may come back, and its runs must not be made twice: it notices the
+ * loss within silence_secs, and tries for as long again. */
 static bool is_gone_for_good(const est_server *s, const est_client *client)
 {
     if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;

@@ -2,14 +2,14 @@
  *
  * The clients of a server: one entry per task name, whatever links its process has.
  *
- * When two processes use one name, the one that was started later (its incarnation begins with the time) replaces the other,
- * in whatever order they connect: the older one loses its link, and its requests are refused, also over new links, so that it
- * ends. The name of a process whose link was lost is reserved for it for `silence_secs`; an older process gets it only after
- * that.
+ * When two processes use one name, the one that was started later (its incarnation begins with the time) replaces the
+ * other, in whatever order they connect: the older one loses its link, and its requests are refused, also over new
+ * links, so that it ends. The name of a process whose link was lost is reserved for it for `silence_secs`; an older
+ * process gets it only after that.
  *
- * For each client the runs that changed variables are remembered with their answers until the client confirms that it has
- * them. So a run that is repeated because the link broke before its answer arrived is answered from memory: runs are
- * idempotent. */
+ * For each client the runs that changed variables are remembered with their answers until the client confirms that it
+ * has them. So a run that is repeated because the link broke before its answer arrived is answered from memory: runs
+ * are idempotent. */
 #ifndef EST_CLUSTER_CLIENTS_H
 #define EST_CLUSTER_CLIENTS_H
 
@@ -54,7 +54,8 @@ typedef struct est_client {
 /* Whether the name is that of a process outside the cluster. */
 bool est_is_external(const char *task);
 
-/* The client of a task; NULL: it never came. And that of a link, added if it is new; NULL: out of memory. Under `lock`. */
+/* The client of a task; NULL: it never came. And that of a link, added if it is new; NULL: out of memory. Under
+ * `lock`. */
 est_client *est_clients_find(const est_server *server, const char *task);
 est_client *est_clients_get(est_server *server, est_link *link);
 void        est_clients_free_one(est_client *client);
@@ -62,8 +63,9 @@ void        est_clients_free_one(est_client *client);
 /* Whether the process at the other end of a link owns its task's name; it counts as connected then. Under `lock`. */
 bool est_clients_knows(est_server *server, est_link *link);
 
-/* Whether the task's name is reserved for the process that had it, which may be about to reconnect, or that is connected but was
- * not heard lately. An older process is told EST_NAME_RESERVED until that is decided. Under `lock`. */
+/* Whether the task's name is reserved for the process that had it, which may be about to reconnect, or that is
+ * connected but was not heard lately. An older process is told EST_NAME_RESERVED until that is decided. Under
+ * `lock`. */
 bool est_client_is_reserved(const est_server *server, const est_client *client);
 
 #define EST_NAME_RESERVED "a newer process of this task was connected a moment ago, and may be back"
@@ -74,8 +76,8 @@ void est_clients_leave(est_server *server, est_link *link);
 /* Releases the hold of a client, if it has one. Under `lock`. */
 void est_client_end_hold(est_server *server, est_client *client);
 
-/* Forgets answered runs, except those of incarnation `by` from `first` on and those of incarnation `other`; 0: of none. Under
- * `host_lock`. */
+/* Forgets answered runs, except those of incarnation `by` from `first` on and those of incarnation `other`; 0: of none.
+ * Under `host_lock`. */
 void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other);
 
 /* For est_net_options; user is the server. */
@@ -89,8 +91,8 @@ bool est_clients_serve_extension(est_server *server, est_request *request);
 /* Takes back the turns of clients that were lost and did not come back for silence_secs. Under `lock`. */
 void est_clients_expire_turns(est_server *server);
 
-/* Frees what is remembered of clients that will not come back; entries of tasks stay for the status view. While a run is under
- * way, which may be one of theirs, this is left to the next call. Under `lock`. */
+/* Frees what is remembered of clients that will not come back; entries of tasks stay for the status view. While a run
+ * is under way, which may be one of theirs, this is left to the next call. Under `lock`. */
 void est_clients_forget_gone(est_server *server);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the resolvers: clusters with errors that name the offending field, and the rules that turn a cluster, a type and an
- * index into an est_task. The words of this folder are in cluster/server.h.
+ * Shared by the resolvers: clusters with errors that name the offending field, and the rules that turn a cluster, a
+ * type and an index into an est_task. The words of this folder are in cluster/server.h.
  *
  * Threading: as estoc/cluster.h. */
 #ifndef EST_CLUSTER_CLUSTER_H
@@ -37,8 +37,8 @@ typedef struct est_cluster_difference {
     const char *first, *second; /* the addresses; NULL: none */
 } est_cluster_difference;
 
-/* Finds one; false: there is none. Ignores evaluators, the two tasks `but` ("worker:1") and gaps of a list. `are_one` (NULL: no)
- * tells whether two different texts are the same address. *out borrows from the clusters. */
+/* Finds one; false: there is none. Ignores evaluators, the two tasks `but` ("worker:1") and gaps of a list. `are_one`
+ * (NULL: no) tells whether two different texts are the same address. *out borrows from the clusters. */
 bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
                         bool (*are_one)(void *user, const char *first, const char *second), void *user,
                         est_cluster_difference *out);

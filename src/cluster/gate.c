@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: a list of requests and turns in the order of the requests. A job has hundreds of workers at most, so lists are scanned. */
+ * The gate: a list of requests and turns in the order of the requests. A job has hundreds of workers at most, so lists
+ * are scanned. */
 #include "cluster/gate.h"
 
 #include <stdio.h>
@@ -57,8 +58,7 @@ static void gate_remove(est_gate *gate, int i)
     memmove(&gate->entries[i], &gate->entries[i + 1], sizeof *gate->entries * (size_t)(gate->n - i));
 }
 
-/* Ends the turn or the request of `who`. */
-static void gate_drop(est_gate *gate, const char *who)
+void est_gate_leave(est_gate *gate, const char *who)
 {
     int i = gate_find(gate, who);
 
@@ -88,7 +88,7 @@ static est_status gate_add(est_gate *gate, entry e, const char *who)
 
 est_status est_gate_ask(est_gate *gate, const char *who, int64_t limit, int64_t staleness, void *waiter)
 {
-    gate_drop(gate, who);
+    est_gate_leave(gate, who);
     return gate_add(gate, (entry){ .waits = true, .limit = limit, .staleness = staleness, .waiter = waiter }, who);
 }
 
@@ -172,12 +172,7 @@ void est_gate_count(est_gate *gate, const char *who, int64_t step)
 
 void est_gate_stop_waiting(est_gate *gate, const char *who)
 {
-    if (!est_gate_has_turn(gate, who)) gate_drop(gate, who);
-}
-
-void est_gate_leave(est_gate *gate, const char *who)
-{
-    gate_drop(gate, who);
+    if (!est_gate_has_turn(gate, who)) est_gate_leave(gate, who);
 }
 
 void est_gate_hold(est_gate *gate)

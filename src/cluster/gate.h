@@ -2,9 +2,9 @@
  *
  * The gate: admission control for training steps.
  *
- * The clock, the task that has the global step, keeps it. A worker asks for a turn before each step. It has the turn until its
- * step is counted, it asks again or it is gone. Turns are given in the order of requests, while
- *   G1  steps counted plus turns given are below the limit: so training ends exactly at the limit, whatever the number of
+ * The clock, the task that has the global step, keeps it. A worker asks for a turn before each step. It has the turn
+ * until its step is counted, it asks again or it is gone. Turns are given in the order of requests, while
+ *   G1  counted steps plus turns are below the limit: so training ends exactly at the limit, whatever the number of
  *       workers, and the turn of a lost worker goes to another;
  *   G2  no step under way is older than the staleness that was asked for, if any;
  *   G3  nobody holds the gate for a checkpoint.
@@ -25,15 +25,15 @@ void                      est_gate_free(est_gate *gate); /* NULL is fine; no req
 
 typedef enum est_gate_answer { EST_GATE_BEGIN = 1, EST_GATE_FINISHED, EST_GATE_DROPPED } est_gate_answer;
 
-/* `who` asks for a turn; est_gate_next returns `waiter`. This gives up an earlier turn or request of `who`, whose waiter is
- * returned as EST_GATE_DROPPED. limit, staleness: 0: none. */
+/* `who` asks for a turn; est_gate_next returns `waiter`. This gives up an earlier turn or request of `who`, whose
+ * waiter is returned as EST_GATE_DROPPED. limit, staleness: 0: none. */
 EST_MUST_CHECK est_status est_gate_ask(est_gate *gate, const char *who, int64_t limit, int64_t staleness, void *waiter);
 
 /* The next request that can be answered; false: none. Call it after every change. */
 bool est_gate_next(est_gate *gate, void **waiter, est_gate_answer *answer);
 
-/* Gives `who`, which has none, a turn if it would get one at once. Never with a staleness: a turn in advance would age, and block
- * others, while `who` saves, evaluates or runs hooks. */
+/* Gives `who`, which has none, a turn if it would get one at once. Never with a staleness: a turn in advance would age,
+ * and block others, while `who` saves, evaluates or runs hooks. */
 bool est_gate_try(est_gate *gate, const char *who, int64_t limit, int64_t staleness);
 
 bool est_gate_has_turn(const est_gate *gate, const char *who);

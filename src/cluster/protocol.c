@@ -23,7 +23,7 @@ const char *est_method_text(int method)
     }
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------------------------- */
 
 static void free_texts(void **texts, int *n)
 {
@@ -114,7 +114,7 @@ est_status est_packing_payload(const est_packing *p, est_payload *out)
     return EST_OK;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------------------------- */
 
 void est_unpacked_clear(est_unpacked *u)
 {
@@ -204,9 +204,7 @@ static est_status unpack_strings(est_unpacked *u, est_view *view, const uint8_t 
     est_str *strings;
 
     if (size < lengths) return est_fail(EST_DATA_LOSS, "a part of %zu bytes is too short for its strings", size);
-    if (!packing_reserve((void **)&u->texts, u->n_texts, &u->max_texts, sizeof *u->texts)) {
-        return est_no_memory();
-    }
+    if (!packing_reserve((void **)&u->texts, u->n_texts, &u->max_texts, sizeof *u->texts)) return est_no_memory();
     strings = est_alloc(sizeof *strings * ((size_t)view->count + 1));
     if (strings == NULL) return est_no_memory();
     u->texts[u->n_texts++] = strings;
@@ -242,9 +240,7 @@ static est_status unpack_one(est_unpacked *u, const est_message *message, est_wi
         }
         view.data = part;
     }
-    if (!packing_reserve((void **)&u->views, u->n, &u->max, sizeof *u->views)) {
-        return est_no_memory();
-    }
+    if (!packing_reserve((void **)&u->views, u->n, &u->max, sizeof *u->views)) return est_no_memory();
     u->views[u->n++] = view;
     return EST_OK;
 }

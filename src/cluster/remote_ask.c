@@ -17,7 +17,7 @@
 
 #define SLICE_SECS 0.5 /* between two looks at signals while waiting */
 
-/* --- waiting --------------------------------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------------------------- */
 
 /* A wait with a limit, which also ends with the job. */
 typedef struct waiting waiting;
@@ -81,8 +81,8 @@ static est_status try_to_reach(const est_tasks *r, est_remote_task *p, double se
     return EST_OK;
 }
 
-/* All missing tasks; a task that turns out to be there gets its link early. The look at all of them takes no longer than one more
- * attempt at the awaited task, and does not make a short wait long. */
+/* All missing tasks; a task that turns out to be there gets its link early. The look at all of them takes no longer
+ * than one more attempt at the awaited task, and does not make a short wait long. */
 static void add_missing(const waiting *w, est_strbuf *out)
 {
     const est_tasks *r      = w->remote;
@@ -102,8 +102,9 @@ static void add_missing(const waiting *w, est_strbuf *out)
 }
 
 /* Whether to go on waiting; logs the wait when due. `detail`: the last observation, or "". */
-static est_status keep_waiting(waiting *w, const char *detail)
+static est_status keep_waiting(void *user, const char *detail)
 {
+    waiting    *w        = user;
     const char *for_whom = w->base.for_whom, *why = w->base.why;
     double      secs   = est_wait_secs(&w->base);
     bool        late   = secs > w->base.limit_secs;
@@ -130,7 +131,7 @@ static est_status keep_waiting(waiting *w, const char *detail)
     return status;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------------------ */
+/* --- asking ----------------------------------------------------------------------------------------------------- */
 
 /* The link notices a lost task. A connected task that does not answer is logged after silence_secs, like a lost one. */
 est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, const char *then,
@@ -216,8 +217,8 @@ static void take_answer(void *user, est_status status, const char *error, est_me
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A task whose link broke may have lost its variables. The chief must restore them before training goes on, so waiting for
- * another task is pointless. */
+/* A task whose link broke may have lost its variables. The chief must restore them before training goes on, so waiting
+ * for another task is pointless. */
 static est_status check_links(const est_tasks *r)
 {
     for (int i = 0; i < r->base.n_tasks; i++) {
@@ -228,8 +229,8 @@ static est_status check_links(const est_tasks *r)
     return EST_OK;
 }
 
-/* Ends a wait so that no answer comes later: LEAVE fails the parked request, and keeps the link for what a stopped task still has
- * to do. A link over which even that fails is closed. */
+/* Ends a wait so that no answer comes later: LEAVE fails the parked request, and keeps the link for what a stopped task
+ * still has to do. A link over which even that fails is closed. */
 static void give_up(const est_remote_task *p, est_status status)
 {
     est_packing nothing = { 0 };
@@ -297,12 +298,7 @@ est_status est_remote_task_ask_patiently(const est_tasks *r, const est_remote_ta
     return status;
 }
 
-/* --- links -------------------------------------------------------------------------------------------------------------------- */
-
-static est_status look_while_connecting(void *user, const char *why)
-{
-    return keep_waiting(user, why);
-}
+/* --- links ------------------------------------------------------------------------------------------------------ */
 
 est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs)
 {
@@ -313,7 +309,7 @@ est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double 
     if (is_linked(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
-    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, look_while_connecting, &w, &link);
+    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, keep_waiting, &w, &link);
     est_wait_end(&w.base);
     EST_TRY(status);
     take_link(p, link);

@@ -19,8 +19,8 @@
 #define EST_ASK_SECS   60.0 /* for requests that are answered at once */
 #define EST_LEAVE_SECS 2.0  /* to say goodbye */
 
-/* How long to wait for an answer after a signal: to a run, which is made once whether or not its answer is awaited; to what a
- * checkpoint needs, which a stopped task still has to write (est_tasks_save_secs). */
+/* How long to wait for an answer after a signal: to a run, which is made once whether or not its answer is awaited; to
+ * what a checkpoint needs, which a stopped task still has to write (est_tasks_save_secs). */
 #define EST_STOP_SECS      1.0
 #define EST_STOP_SAVE_SECS 120.0
 
@@ -83,7 +83,7 @@ static inline est_tasks *est_tasks_of(const est_remote *remote)
     return r;
 }
 
-/* --- remote_ask.c ----------------------------------------------------------------------------------------------------- */
+/* --- remote_ask.c ----------------------------------------------------------------------------------------------- */
 
 /* Asks and waits; tell discards the answer. */
 EST_MUST_CHECK est_status est_remote_task_ask(const est_remote_task *p, est_method method, const est_packing *packing,
@@ -91,13 +91,14 @@ EST_MUST_CHECK est_status est_remote_task_ask(const est_remote_task *p, est_meth
 EST_MUST_CHECK est_status est_remote_task_tell(const est_remote_task *p, est_method method, const est_packing *packing,
                                                double secs);
 
-/* Waits for the answer to an earlier request. A long wait is logged with its reason `why` and with what the caller does `then`,
- * when it expires (NULL: it gives up). A signal ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it does not. */
+/* Waits for the answer to an earlier request. A long wait is logged with its reason `why` and with what the caller does
+ * `then`, when it expires (NULL: it gives up). A signal ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it
+ * does not. */
 EST_MUST_CHECK est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why,
                                                 const char *then, double stop_secs, est_message **answer);
 
-/* The same for requests to several tasks, asks[n_tasks], NULL: none. Waits for all of them and returns the first failure. `out`
- * (may be NULL) gets one answer per task, to be freed. */
+/* The same for requests to several tasks, asks[n_tasks], NULL: none. Waits for all of them and returns the first
+ * failure. `out` (may be NULL) gets one answer per task, to be freed. */
 EST_MUST_CHECK est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_method method,
                                               double stop_secs, est_message **out);
 
@@ -117,7 +118,7 @@ EST_MUST_CHECK est_status est_remote_task_list_variables(est_remote_task *p);
 void                      est_tasks_pack_terms(const est_tasks *r, est_packing *out); /* as field BYTES */
 int                       est_tasks_located(const est_remote *remote, const char *variable);
 
-/* --- members of est_remote_ops, and what they ask of each other -------------------------------------------------------- */
+/* --- members of est_remote_ops, and what they ask of each other ------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_remote_segment_enter(est_remote *remote, const est_segment *cut,
                                                    est_remote_segment **out);

@@ -2,9 +2,10 @@
  *
  * Segments at other tasks.
  *
- * A run that is not answered, because the link broke or the task took longer than answer_secs, is requested again with the same
- * sequence number while the task is the same process. The task answers a run that it has made from memory (cluster/clients.h),
- * so that the run is applied once. A restarted task has lost its variables; the session has to handle that: EST_UNAVAILABLE. */
+ * A run that is not answered, because the link broke or the task took longer than answer_secs, is requested again with
+ * the same sequence number while the task is the same process. The task answers a run that it has made from memory
+ * (cluster/clients.h), so that the run is applied once. A restarted task has lost its variables; the session has to
+ * handle that: EST_UNAVAILABLE. */
 #include "cluster/remote_internal.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 
 #define REPEATS_MAX 5 /* of one run, after a broken link or a timeout */
 
-/* --- segments ------------------------------------------------------------------------------------------------------------------- */
+/* --- segments --------------------------------------------------------------------------------------------------- */
 
 static est_status enter_at(est_remote_segment *segment, const est_segment *cut)
 {

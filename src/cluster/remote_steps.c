@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* --- synchronous steps --------------------------------------------------------------------------------------------- */
+/* --- synchronous steps ------------------------------------------------------------------------------------------ */
 
 /* asks[]: one per task. */
 static est_status ask_commit(const est_tasks *r, int task, const est_packing *packing, est_ask **asks)
@@ -153,7 +153,7 @@ static est_status join_step(est_tasks *r, bool *finished)
     return EST_OK;
 }
 
-/* --- training ---------------------------------------------------------------------------------------------------------------------- */
+/* --- training --------------------------------------------------------------------------------------------------- */
 
 est_status est_tasks_clock(est_tasks *r, est_remote_task **out)
 {
@@ -265,8 +265,8 @@ static est_status finish_commit(const est_tasks *r, const est_remote_task *clock
     return commit_step(r, clock, step, est_tasks_save_secs(r));
 }
 
-/* The clock comes first: it knows when no step is under way. The other tasks then refuse late pushes. A turn that this task got in
- * advance is given back, or the hold would wait for it. */
+/* The clock comes first: it knows when no step is under way. The other tasks then refuse late pushes. A turn that this
+ * task got in advance is given back, or the hold would wait for it. */
 est_status est_remote_hold(est_remote *remote)
 {
     est_tasks       *r       = est_tasks_of(remote);

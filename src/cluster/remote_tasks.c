@@ -45,9 +45,7 @@ static est_status take_variables(est_remote_task *p, const est_message *message)
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
             bool *has_value = est_arena_alloc(p->names, sizeof *has_value);
 
-            if (has_value == NULL) {
-                return est_no_memory();
-            }
+            if (has_value == NULL) return est_no_memory();
             *has_value = est_wire_bool(&r, &field);
             EST_TRY(est_map_put(&p->variables, name, has_value));
         } else if (field.number == EST_FIELD_SIZE) {
@@ -153,8 +151,8 @@ static bool are_one(void *until_ns, const char *first, const char *second)
     return false;
 }
 
-/* The addresses of the two tasks themselves do not count: this one may have moved, and nobody connects to it; the other was
- * reached, and may know itself by the address that it listens at. */
+/* The addresses of the two tasks themselves do not count: this one may have moved, and nobody connects to it; the other
+ * was reached, and may know itself by the address that it listens at. */
 static est_status compare_with(const est_tasks *r, const est_remote_task *p, const est_message *answer)
 {
     const char            *both[] = { r->server->task, p->name };
@@ -177,8 +175,8 @@ static est_status compare_with(const est_tasks *r, const est_remote_task *p, con
     return status;
 }
 
-/* Tasks with different clusters would wait for different tasks, or divide rows differently. External clients may know only a part
- * of the cluster. */
+/* Tasks with different clusters would wait for different tasks, or divide rows differently. External clients may know
+ * only a part of the cluster. */
 static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
 {
     est_packing  nothing = { 0 };
@@ -214,7 +212,7 @@ static est_status connect_all(est_remote *remote)
     return EST_OK;
 }
 
-/* --- names and places ------------------------------------------------------------------------------------------------------------ */
+/* --- names and places ------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const est_remote *remote, int task)
 {
@@ -265,7 +263,7 @@ static int place(est_remote *remote, uint64_t bytes, const bool *taken)
     return best;
 }
 
-/* --- variables ------------------------------------------------------------------------------------------------------------------- */
+/* --- variables -------------------------------------------------------------------------------------------------- */
 
 static est_status initialized(est_remote *remote, est_var *const *vars, int n, bool *flags)
 {
@@ -336,7 +334,7 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
     est_tasks_of(remote)->over_user = user;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------------------------- */
 
 static const est_remote_ops cluster_ops = {
     .connect     = connect_all,

@@ -33,7 +33,7 @@
 #define WRITE_SECS           INT64_C(300) /* for disks after a signal: one that hangs must not keep the process */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
-/* --- parked requests ---------------------------------------------------------------------------------------------------- */
+/* --- parked requests -------------------------------------------------------------------------------------------- */
 
 static void answer_turn(const est_server *s, est_request *request, est_gate_answer answer)
 {
@@ -88,8 +88,8 @@ bool est_server_is_held(const est_server *s)
     return est_gate_is_held(s->gate) && is_at_rest(s);
 }
 
-/* Whether the chief that declared the variables ready is connected. The terms of a lost chief may be out of date: all tasks may
- * have been restarted with another program, whose terms the next chief declares. */
+/* Whether the chief that declared the variables ready is connected. The terms of a lost chief may be out of date: all
+ * tasks may have been restarted with another program, whose terms the next chief declares. */
 static bool is_declarer_here(const est_server *s)
 {
     for (int i = 0; i < s->n_clients; i++) {
@@ -107,7 +107,8 @@ static est_status compare_terms(const est_server *s, const est_request *request)
                           est_server_chief(s, NULL));
 }
 
-/* Whether a waiting task can be answered. One whose terms differ from those of a lost chief waits for the next chief. */
+/* Whether a waiting task can be answered. One whose terms differ from those of a lost chief waits for the next
+ * chief. */
 static bool may_compare(const est_server *s, const est_request *request)
 {
     if (is_declarer_here(s) || compare_terms(s, request) == EST_OK) return true;
@@ -218,7 +219,7 @@ const char *est_server_chief(const est_server *s, const char **address)
     return names[i][1];
 }
 
-/* --- the executor ------------------------------------------------------------------------------------------------------- */
+/* --- the executor ----------------------------------------------------------------------------------------------- */
 
 /* The first request of a client that fetches its answers; requests of one client stay in order. NULL: none. */
 static est_queued *take_job(est_server *s)
@@ -271,7 +272,7 @@ static void *execute(void *arg)
     return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------------------------- */
 
 static const char *or_environment(const char *given, const char *variable, const char *fallback)
 {
@@ -321,7 +322,8 @@ static est_status find_address(const est_server *s, const char *type, int index,
     return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s:%d", type, index);
 }
 
-/* The time in milliseconds, so that later starts have greater numbers, and 20 random bits for starts at the same time. */
+/* The time in milliseconds, so that later starts have greater numbers, and 20 random bits for starts at the same
+ * time. */
 static uint64_t draw_incarnation(void)
 {
     uint32_t few = 0;
@@ -589,7 +591,7 @@ void est_server_free(est_server *s)
     if (last) est_server_free_rest(s);
 }
 
-/* --- the end of the job -------------------------------------------------------------------------------------------------- */
+/* --- the end of the job ----------------------------------------------------------------------------------------- */
 
 /* Tasks count, and external clients that have asked for more than the status: they drive the cluster. */
 static bool is_present(const est_client *client)
@@ -655,8 +657,8 @@ static const char *awaited_of_chief(const est_server *s)
                             : "it is gone, and must come back to save the last steps and to end the job";
 }
 
-/* Begins, continues or ends (why NULL) the wait for the chief; w->why NULL: there is none. The wait has a limit only while no
- * client is connected, counted from `here_ns`; clients that come and go do not restart it. */
+/* Begins, continues or ends (why NULL) the wait for the chief; w->why NULL: there is none. The wait has a limit only
+ * while no client is connected, counted from `here_ns`; clients that come and go do not restart it. */
 static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t here_ns)
 {
     const char *address, *name = est_server_chief(s, &address);
@@ -689,7 +691,8 @@ static void ask_whether_over(est_server *s, int64_t now, int64_t *asked_ns)
     s->done = s->done || over;
 }
 
-/* Whether est_server_join returns, and with what. here_ns: when a client was last connected; done_ns: when the job ended. */
+/* Whether est_server_join returns, and with what. here_ns: when a client was last connected; done_ns: when the job
+ * ended. */
 static bool join_ends(est_server *s, int64_t now, int64_t here_ns, int64_t done_ns, est_status *status)
 {
     look_for_signal(s);

@@ -3,26 +3,26 @@
  * A server, for the other files of this folder and for the layers above.
  *
  * Threads. The network thread receives requests (service.c). It executes what is small at once and queues the rest, and
- * everything while something long runs, for the executor: one thread that takes requests in the order of arrival, except that
- * requests of a client that does not fetch its answers wait until it does. So variables change in one run at a time, and a run
- * for one client never waits for the network of another.
+ * everything while something long runs, for the executor: one thread that takes requests in the order of arrival,
+ * except that requests of a client that does not fetch its answers wait until it does. So variables change in one run
+ * at a time, and a run for one client never waits for the network of another.
  *
- * Locks. `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards the host and its segments. Code that
- * takes both takes host_lock first, or only tries to.
+ * Locks. `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards the host and its segments.
+ * Code that takes both takes host_lock first, or only tries to.
  *
  * Words, the same in code, errors, logs and docs/cluster.md:
  *   client       a process that talks to this server, by the name of its task (clients.h)
- *   external     a client that is no task of the cluster ("client:..."): `estoc status`, a program that drives the cluster
+ *   external     a client that is no task of the cluster ("client:..."): `estoc status`, a program that drives it
  *   incarnation  one start of a process; a later start has the greater number
  *   segment      the part of a graph that one task runs in one exchange of messages: entered once, run in every step
  *   run          one execution of a segment; a push is a run that changes variables in a training step
  *   clock        the task that has the variable global_step, and so counts steps
  *   gate, turn   admission control for training steps, at the clock; the permit to make one step (gate.h)
  *   hold         the barrier before a consistent checkpoint: no step begins, and none is under way
- *   timeline     the history that a global step belongs to: it begins with the clock and with every rollback to a checkpoint
+ *   timeline     the history that a global step belongs to: the clock begins one when it starts and at every rollback
  *   step id      a timeline and a global step in it
- *   sync_replicas  steps that take the mean of what several workers push (sync_replicas.h); the accumulator sums the pushes,
- *                and the committer is the worker that has all tasks apply them
+ *   sync_replicas  steps that are the mean of what several workers push (sync_replicas.h): the accumulator sums the
+ *                pushes, and the committer is the worker that has all tasks apply them
  *   parked       said of a request that is answered when a condition holds
  *   terms        the settings that all trainers of a job must share (terms.h) */
 #ifndef EST_CLUSTER_SERVER_H
@@ -42,7 +42,7 @@
 #define EST_ENDED   "it ended: "           /* it failed; the error follows */
 #define EST_SPARE   "there is one already" /* the second link between two tasks */
 
-/* --- for the layers above --------------------------------------------------------------------------------------------- */
+/* --- for the layers above --------------------------------------------------------------------------------------- */
 
 #define EST_METHOD_EXTENSION 64 /* methods from here on are for extensions */
 
@@ -53,9 +53,9 @@ typedef struct est_extension {
     void *user;
 } est_extension;
 
-/* Passes requests from EST_METHOD_EXTENSION on to `serve`, and lost links to `lost`, both in the network thread without a lock
- * of the server held. Without an extension such requests fail with EST_UNAVAILABLE: the sender may try again. NULL removes the
- * extension; neither function is called after that. Not from callbacks of the net. */
+/* Passes requests from EST_METHOD_EXTENSION on to `serve`, and lost links to `lost`, both in the network thread without
+ * a lock of the server held. Without an extension such requests fail with EST_UNAVAILABLE: the sender may try again.
+ * NULL removes the extension; neither function is called after that. Not from callbacks of the net. */
 void est_server_extend(est_server *server, const est_extension *extension);
 
 /* est_server_create for a process with a model_dir, which is shown to other tasks. */
@@ -66,7 +66,8 @@ EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const cha
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
 const char *est_server_root(est_server *server); /* NULL: any folder; never changes again. Not under `lock`. */
 
-/* While nobody is connected est_server_join asks `over(user)` every second whether the job has ended without this task. */
+/* While nobody is connected est_server_join asks `over(user)` every second whether the job has ended without this
+ * task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
 
 est_net *est_server_net(est_server *server);
@@ -74,7 +75,7 @@ est_net *est_server_net(est_server *server);
 /* "chief:0", as it is called in this cluster, and its address (NULL: not wanted; *address NULL: none). Borrowed. */
 const char *est_server_chief(const est_server *server, const char **address);
 
-/* --- inside ----------------------------------------------------------------------------------------------------------- */
+/* --- inside ----------------------------------------------------------------------------------------------------- */
 
 typedef struct est_step_id {
     uint64_t timeline;
@@ -180,11 +181,11 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 /* Answers all parked requests whose condition holds. Under `lock`. */
 void est_server_wake(est_server *server);
 
-/* Sets the terms of the chief. Steps of tasks that agreed to other terms are refused until they compare again, which they do
- * when they make a new session. Under `lock`. */
+/* Sets the terms of the chief. Steps of tasks that agreed to other terms are refused until they compare again, which
+ * they do when they make a new session. Under `lock`. */
 EST_MUST_CHECK est_status est_server_set_terms(est_server *server, est_str terms);
 
-/* --- requests (service.c) ------------------------------------------------------------------------------------------------ */
+/* --- requests (service.c) --------------------------------------------------------------------------------------- */
 
 /* A request for the executor. */
 typedef struct est_queued {

@@ -2,20 +2,18 @@
  *
  * The requests that a server answers. "Parked" ones are answered when their condition holds.
  *
- * VARIABLES      -                                       -> READY; NAME, INITIALIZED, SIZE of each
- * READ           NAME                                    -> a tensor
- * WRITE          NAME, a tensor                          -> -
- * TURN           LIMIT, STALENESS, SYNC_REPLICAS         -> STEP, FINISHED; parked (cluster/gate.h). With SYNC_REPLICAS it is
+ * VARIABLES      -                                       -> READY; NAME, INITIALIZED, SIZE of each READ           NAME
+ * -> a tensor WRITE          NAME, a tensor                          -> - TURN           LIMIT, STALENESS,
+ * SYNC_REPLICAS         -> STEP, FINISHED; parked (cluster/gate.h). With SYNC_REPLICAS it is
  *                                                           answered at once, with TIMELINE
- * FINISH_STEP    STEP, TIMELINE, SYNC_REPLICAS           -> STEP, TIMELINE, COMMIT, FINISHED; parked (cluster/sync_replicas.h)
- * COMMIT         STEP, TIMELINE, FAILURE, BYTES (why)    -> -; with FAILURE the step is dropped
- * AWAIT_READY    BYTES (terms)                           -> -; parked
- * AWAIT_ALONE    FINISHED (no further step may begin)    -> -; parked until no other task trains
- * DECLARE_READY  BYTES (terms), TIMELINE                 -> BYTES (the process that it replaced), TIMELINE (from the clock)
- * DONE           -                                       -> -
- * LEAVE          -                                       -> -; parked requests of the task fail with EST_ABORTED
- * HOLD           HELD                                    -> COMMIT, STEP, TIMELINE (of a step to be committed first); parked until
- *                                                           no step is under way. Variables stay as they are from then on
+ * FINISH_STEP    STEP, TIMELINE, SYNC_REPLICAS           -> STEP, TIMELINE, COMMIT, FINISHED; parked
+ * (cluster/sync_replicas.h) COMMIT         STEP, TIMELINE, FAILURE, BYTES (why)    -> -; with FAILURE the step is
+ * dropped AWAIT_READY    BYTES (terms)                           -> -; parked AWAIT_ALONE    FINISHED (no further step
+ * may begin)    -> -; parked until no other task trains DECLARE_READY  BYTES (terms), TIMELINE                 -> BYTES
+ * (the process that it replaced), TIMELINE (from the clock) DONE           -                                       -> -
+ * LEAVE          -                                       -> -; parked requests of the task fail with EST_ABORTED HOLD
+ * HELD                                    -> COMMIT, STEP, TIMELINE (of a step to be committed first); parked until
+ *                                                           no step is under way; variables do not change then
  * STATUS         -                                       -> BYTES (JSON)
  * COMPARE        -                                       -> BYTES (the cluster, as JSON)
  * and those of cluster/service_segments.h and cluster/service_files.h. */
@@ -33,7 +31,7 @@
 
 #define INLINE_BYTES (1 << 20) /* the network thread runs segments with smaller inputs than this */
 
-/* --- answers -------------------------------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------------------------- */
 
 void est_service_answer(est_request *request, const est_packing *packing)
 {
@@ -59,7 +57,7 @@ void est_service_finish(est_request *request, est_status status, est_packing *pa
     if (packing != NULL) est_packing_clear(packing);
 }
 
-/* --- variables ----------------------------------------------------------------------------------------------------------------- */
+/* --- variables -------------------------------------------------------------------------------------------------- */
 
 static void list_variables(est_server *s, est_packing *out)
 {
@@ -127,7 +125,7 @@ static est_status write_variable(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* --- synchronous steps (cluster/sync_replicas.h) ------------------------------------------------------------------------------------------ */
+/* --- synchronous steps (cluster/sync_replicas.h) ---------------------------------------------------------------- */
 
 /* SY3: the committer found that the step cannot be made. */
 static void drop_step(est_server *s, est_request *request, est_step_id step, uint64_t failure)
@@ -170,7 +168,7 @@ static est_status commit_step(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* --- one request ------------------------------------------------------------------------------------------------------------------ */
+/* --- one request ------------------------------------------------------------------------------------------------ */
 
 static void execute_packed(est_server *s, est_request *request, int method)
 {
@@ -206,7 +204,7 @@ void est_service_execute(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->host_lock);
 }
 
-/* --- in the network thread ---------------------------------------------------------------------------------------------------------- */
+/* --- in the network thread -------------------------------------------------------------------------------------- */
 
 /* Whether a run is shorter than waking the executor for it would be. Takes host_lock when it is. */
 static bool take_inline(est_server *s, est_request *request)

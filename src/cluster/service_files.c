@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of a server's variables. A snapshot is taken between two runs without copying anything; its own thread writes it
- * while runs continue (kernels/copy_on_write.h). */
+ * Checkpoints of a server's variables. A snapshot is taken between two runs without copying anything; its own thread
+ * writes it while runs continue (kernels/copy_on_write.h). */
 #include "cluster/service_files.h"
 
 #include <stdio.h>
@@ -38,10 +38,10 @@ static est_status check_root(const char *root, const char *prefix)
     free(there);
     est_free(folder);
     if (same) return EST_OK;
-    return est_fail(
-        EST_PERMISSION_DENIED,
-        "%.200s is not in %s, where this task keeps checkpoints: give all tasks the same model_dir, in a file system that all of them see",
-        prefix, root);
+    return est_fail(EST_PERMISSION_DENIED,
+                    "%.200s is not in %s, where this task keeps checkpoints: "
+                    "give all tasks the same model_dir, in a file system that all of them see",
+                    prefix, root);
 }
 
 static est_status open_files(est_server *server, const est_request *request, files *out)
@@ -59,7 +59,7 @@ static est_status open_files(est_server *server, const est_request *request, fil
     return est_checkpoint_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 
-/* --- saving ---------------------------------------------------------------------------------------------------------- */
+/* --- saving ----------------------------------------------------------------------------------------------------- */
 
 /* Frees the rest of the server if it was freed while this snapshot was written. */
 static void end_writing(est_writing *w)
@@ -86,9 +86,9 @@ static void log_pause(const est_writing *w)
     int64_t ns = est_snapshot_paused_ns(w->snapshot, &bytes);
 
     if (ns == 0) return;
-    est_log_info(
-        "%s waited %.3f s until its part of a checkpoint was written: updates touched more than the %.0f MB that are kept in memory",
-        w->server->task, (double)ns / (double)EST_NS_PER_SEC, (double)bytes / 1e6);
+    est_log_info("%s waited %.3f s until its part of a checkpoint was written: "
+                 "updates touched more than the %.0f MB that are kept in memory",
+                 w->server->task, (double)ns / (double)EST_NS_PER_SEC, (double)bytes / 1e6);
 }
 
 static void *write_snapshot(void *arg)
@@ -167,7 +167,7 @@ bool est_service_may_pause(const est_server *server)
     return false;
 }
 
-/* --- the others ------------------------------------------------------------------------------------------------------- */
+/* --- the others ------------------------------------------------------------------------------------------------- */
 
 static est_status read_files(est_server *server, const files *f, bool verify_only)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments: entered once and run many times. A run that changes variables is made once per sequence number of its sender. */
+ * Segments: entered once and run many times. A run that changes variables is made once per sequence number of its
+ * sender. */
 #include "cluster/service_segments.h"
 
 #include <inttypes.h>
@@ -109,7 +110,7 @@ static est_status run_segment(est_server *s, est_request *request, int segment)
     return EST_OK;
 }
 
-/* --- runs that change variables: once -------------------------------------------------------------------------------------------- */
+/* --- runs that change variables: once --------------------------------------------------------------------------- */
 
 /* Keeps the answer in case the link breaks before it arrives. */
 static est_status remember(est_answered *run, const est_packing *answer)
@@ -175,8 +176,9 @@ void est_service_look_at_step(est_server *s, const char *who)
     est_server_wake(s);
 }
 
-/* After a hold was confirmed nothing may change variables until its release. The hold waited for all turns, so this client has
- * lost its turn or needs none. A client that holds and makes a step has its snapshots, or failed to get them. */
+/* After a hold was confirmed nothing may change variables until its release. The hold waited for all turns, so this
+ * client has lost its turn or needs none. A client that holds and makes a step has its snapshots, or failed to get
+ * them. */
 static est_status check_hold(est_server *s, est_client *client, const est_request *request)
 {
     if (client->holder != NULL) {
@@ -220,8 +222,8 @@ static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequenc
     (void)fflush(s->ledger);
 }
 
-/* Updates step, counters and gate after a run that wrote. The answer to a run that counted a step may include the next turn,
- * which saves a request. */
+/* Updates step, counters and gate after a run that wrote. The answer to a run that counted a step may include the next
+ * turn, which saves a request. */
 static void count_run(est_server *s, est_client *client, int segment)
 {
     int64_t before;
@@ -288,8 +290,8 @@ static est_status run_or_accumulate(est_server *s, est_request *request, int seg
         (est_step_id){ est_head_u64(est_request_message(request), EST_FIELD_TIMELINE, 0), (int64_t)step - 1 });
 }
 
-/* Makes a run that changes variables. The record of it is allocated first: if memory runs out after the run, only the kept
- * answer is lost. */
+/* Makes a run that changes variables. The record of it is allocated first: if memory runs out after the run, only the
+ * kept answer is lost. */
 static est_status run_once(est_server *s, est_request *request, int segment, uint64_t sequence, est_client *client)
 {
     est_answered *run = est_zalloc(sizeof *run);

@@ -12,7 +12,8 @@
 /* Under host_lock. */
 EST_MUST_CHECK est_status est_service_enter(est_server *server, est_request *request, est_packing *out);
 
-/* Runs a segment and answers. A run that changes variables and was made before is answered from memory. Under host_lock. */
+/* Runs a segment and answers. A run that changes variables and was made before is answered from memory. Under
+ * host_lock. */
 void est_service_run_segment(est_server *server, est_request *request);
 
 /* Whether a segment runs so quickly that the network thread may do it. Under host_lock. */

@@ -11,7 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/log.h"
 
-/* --- pushes -------------------------------------------------------------------------------------------------------- */
+/* --- pushes ----------------------------------------------------------------------------------------------------- */
 
 static void forget_pushes(est_segment_state *state)
 {
@@ -76,14 +76,15 @@ static est_status report_other_segments(est_server *s, const char *task, uint64_
         if (est_fingerprint64(client, strlen(client)) == who) snprintf(name, sizeof name, "%s", client);
     }
     pthread_mutex_unlock(&s->lock);
-    return est_fail(
-        EST_FAILED_PRECONDITION,
-        "%s and %s push different updates for one step: with sync_replicas all workers need the same graph and must run the same updates in a step, including those of hooks",
-        task, name);
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s and %s push different updates for one step: "
+                    "with sync_replicas all workers need the same graph and must run the same "
+                    "updates in a step, including those of hooks",
+                    task, name);
 }
 
-/* SY1. All workers push the segments of one variable in the same order. So when two segments that change it belong to the same
- * updates, each worker that has pushed the later one has pushed the earlier one. */
+/* SY1. All workers push the segments of one variable in the same order. So when two segments that change it belong to
+ * the same updates, each worker that has pushed the later one has pushed the earlier one. */
 static est_status check_segments(est_server *s, const char *task, uint64_t who, int segment)
 {
     for (int i = 0; i < est_host_segments(s->host); i++) {
@@ -117,10 +118,10 @@ est_status est_sync_replicas_add(est_server *s, est_request *request, int segmen
 
     take_timeline(s);
     if (step.timeline < s->version.timeline) {
-        return est_fail(
-            EST_ABORTED,
-            "%s pushes for a step of an old timeline: the job was rolled back, or the task with global_step was restarted",
-            task);
+        return est_fail(EST_ABORTED,
+                        "%s pushes for a step of an old timeline: "
+                        "the job was rolled back, or the task with global_step was restarted",
+                        task);
     }
     if (is_before(step, s->version)) {
         s->dropped++;

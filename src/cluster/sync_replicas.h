@@ -3,27 +3,27 @@
  * Synchronous steps: a step is the mean of what n workers push.
  *
  * Every push carries the id of the step that it was computed for. A task accumulates the pushes for its current step
- * (est_server.version) and drops older ones: the work of spare workers that came late. A worker that has pushed to all tasks
- * sends FINISH_STEP to the clock, which parks the request. When enough workers wait, the clock asks one of them to commit: it
- * has all other tasks, and then the clock, apply what they accumulated. With that the clock counts the step and answers all
- * who wait. If the committer dies, another waiting worker, or a task that holds steps for a checkpoint, commits instead.
- * Commits are idempotent.
+ * (est_server.version) and drops older ones: the work of spare workers that came late. A worker that has pushed to all
+ * tasks sends FINISH_STEP to the clock, which parks the request. When enough workers wait, the clock asks one of them
+ * to commit: it has all other tasks, and then the clock, apply what they accumulated. With that the clock counts the
+ * step and answers all who wait. If the committer dies, another waiting worker, or a task that holds steps for a
+ * checkpoint, commits instead. Commits are idempotent.
  *
- * After a rollback to a checkpoint the global step is smaller, and pushes for a later step are void. So steps are numbered
- * within a timeline, which the clock begins when it starts and whenever its step goes back. Numbers of timelines rise with
- * time, as incarnations do, and ids of an earlier timeline are old, whatever their step. The time of a restarted clock may be
- * behind, so the chief tells all tasks the timeline of the clock after it has restored the variables. Until then they refuse
- * an earlier timeline than theirs, rather than drop pushes for a step that counts.
+ * After a rollback to a checkpoint the global step is smaller, and pushes for a later step are void. So steps are
+ * numbered within a timeline, which the clock begins when it starts and whenever its step goes back. Numbers of
+ * timelines rise with time, as incarnations do, and ids of an earlier timeline are old, whatever their step. The time
+ * of a restarted clock may be behind, so the chief tells all tasks the timeline of the clock after it has restored the
+ * variables. Until then they refuse an earlier timeline than theirs, rather than drop pushes for a step that counts.
  *
  * What goes into a step:
  *   SY1  Updates are accumulated by segment. What a worker fetches does not change the segments that it pushes (C5 in
- *        runtime/partition.c); workers with different updates would make different steps. A worker that pushes another segment
- *        for a variable that was pushed already is refused.
+ *        runtime/partition.c). A worker that pushes another segment for a variable than the others is refused.
  *   SY2  A segment is applied once in a step. If a later one fails, the step is repeated without it.
- *   SY3  A step that cannot be applied, whoever commits, is dropped at all tasks, and its workers fail as the committer did.
+ *   SY3  A step that no committer can apply is dropped at all tasks, and its workers fail as the committer did.
  *
- * A segment accumulates one push per worker and step. Enough workers are those that sync_replicas asks for. They have a minute
- * to come for the first time; after that, and when some of them are lost, the workers that are connected are enough. */
+ * A segment accumulates one push per worker and step. Enough workers are those that sync_replicas asks for. They have a
+ * minute to come for the first time; after that, and when some of them are lost, the workers that are connected are
+ * enough. */
 #ifndef EST_CLUSTER_SYNC_REPLICAS_H
 #define EST_CLUSTER_SYNC_REPLICAS_H
 

@@ -2,11 +2,12 @@
  *
  * The waits under way in this process, for the status view and the log: who waits for whom, why and since when.
  *
- * A step begins and ends one or two waits, so the table has a fixed size, copies its texts and allocates nothing. A process may
- * be several tasks (in tests), so a wait names the task that waits.
+ * A step begins and ends one or two waits, so the table has a fixed size, copies its texts and allocates nothing. A
+ * process may be several tasks (in tests), so a wait names the task that waits.
  *
- * A waiting thread calls est_wait_report about every second. A wait is logged after 10 seconds or a quarter of its limit, then
- * at growing intervals of at most 30 seconds. From 10 seconds on it is a warning, which --quiet does not hide.
+ * A waiting thread calls est_wait_report about every second. A wait is logged after 10 seconds or a quarter of its
+ * limit, then at growing intervals of at most 30 seconds. From 10 seconds on it is a warning, which --quiet does not
+ * hide.
  *
  * Threading: any thread. */
 #ifndef EST_CLUSTER_WAIT_TABLE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The certificates of a job: its own authority, made for it and discarded with it, and one certificate that all its tasks
- * present to each other. Only holders of its key can join the job. */
+ * The certificates of a job: its own authority, made for it and discarded with it, and one certificate that all its
+ * tasks present to each other. Only holders of its key can join the job. */
 #ifndef EST_NET_CERTIFICATES_H
 #define EST_NET_CERTIFICATES_H
 

@@ -2,12 +2,13 @@
  *
  * Frames, the units that a link carries. Stateless; any thread.
  *
- * A frame is a header of 64 bytes and a body. Numbers are little-endian. The body is a table with the size of every part
- * (8 bytes each), the head, and the parts, each beginning at a multiple of 64 bytes from the start of the body; nothing follows the
- * last. So a receiver reads the header, allocates one aligned block, and reads the body into it.
+ * A frame is a header of 64 bytes and a body. Numbers are little-endian. The body is a table with the size of every
+ * part (8 bytes each), the head, and the parts, each beginning at a multiple of 64 bytes from the start of the body;
+ * nothing follows the last. So a receiver reads the header, allocates one aligned block, and reads the body into it.
  *
- * CRC-32C covers the header and the table, which decide how much memory is allocated and where bytes go. The sequence number counts the frames of one direction of a link from 0, so that a frame that was
- * lost, repeated or reordered is noticed. */
+ * CRC-32C covers the header and the table, which decide how much memory is allocated and where bytes go. The sequence
+ * number counts the frames of one direction of a link from 0, so that a frame that was lost, repeated or reordered is
+ * noticed. */
 #ifndef EST_NET_FRAME_H
 #define EST_NET_FRAME_H
 
@@ -62,7 +63,7 @@ EST_MUST_CHECK est_status est_frame_decode(const uint8_t *in, size_t size, est_f
  * body. */
 EST_MUST_CHECK est_status est_frame_read_table(const est_frame *frame, uint64_t *table);
 
-/* --- heads of our own frames ----------------------------------------------------------------------------------------- */
+/* --- heads of our own frames ------------------------------------------------------------------------------------ */
 
 typedef struct est_hello {
     est_task_id self;

@@ -2,8 +2,8 @@
  *
  * Shared by net.c, link.c and ask.c: the structs of a net and of its links.
  *
- * Only the network thread moves a link from one state to the next, and owns the list of links. Other threads leave requests
- * in the link, under its lock, and flag it. Locks: a link's before the net's; no callback is called with
+ * Only the network thread moves a link from one state to the next, and owns the list of links. Other threads leave
+ * requests in the link, under its lock, and flag it. Locks: a link's before the net's; no callback is called with
  * either held. Once a link is lost it no longer uses its net, so that links and asks may outlive it. */
 #ifndef EST_NET_LINK_H
 #define EST_NET_LINK_H
@@ -77,7 +77,7 @@ struct est_link {
     bool                 half_closed;
 
     pthread_mutex_t
-                   lock; /* guards what follows and the queue of the wire; the network thread, which alone writes state and wire, reads them without it */
+        lock; /* guards what follows and the queue of the wire; the network thread reads state and wire without it */
     est_link_state state;
     est_wire      *wire;
     est_task_id    peer; /* fixed once open */
@@ -141,12 +141,12 @@ struct est_net {
     char       cancel_why[EST_WHY_MAX];
 };
 
-/* --- net.c ----------------------------------------------------------------------------------------------------------- */
+/* --- net.c ------------------------------------------------------------------------------------------------------ */
 
 /* Makes the network thread look at the link soon. The link's lock is held. */
 void est_net_flag(est_net *net, est_link *link);
 
-/* --- link.c: in the network thread ----------------------------------------------------------------------------------- */
+/* --- link.c: in the network thread ------------------------------------------------------------------------------ */
 
 EST_MUST_CHECK est_status est_link_create(est_net *net, const char *address, const char *wanted, est_link **out);
 
@@ -177,7 +177,7 @@ const char *est_link_name(const est_link *link);
 /* Applies the fault that a test injected. */
 void est_link_inject(est_link *link);
 
-/* --- ask.c ----------------------------------------------------------------------------------------------------------- */
+/* --- ask.c ------------------------------------------------------------------------------------------------------ */
 
 /* The lock is held for these; asks with a `done` go onto link->to_call. */
 void est_asks_fail_all(est_link *link, est_status status, const char *why, bool waited_only);

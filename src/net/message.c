@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks by size class, four classes to a power of two, so that at most a fifth of a block is not asked for. All together,
- * used and free, are at most twice as many bytes as were once in use at the same time (pulls and pushes take turns): a training
- * sends the same messages step after step, and for a large one the kernel takes longer to clear new pages than to send it. */
+ * Blocks by size class, four classes to a power of two, so that at most a fifth of a block is not asked for. All
+ * together, used and free, are at most twice as many bytes as were once in use at the same time (pulls and pushes take
+ * turns): a training sends the same messages step after step, and for a large one the kernel takes longer to clear new
+ * pages than to send it. */
 #include "net/message.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of memory that are used again, and messages, which live in them. A training step sends and receives the same sizes
- * over and over; fresh memory of that size would have to be faulted in every time. Any thread. */
+ * Blocks of memory that are used again, and messages, which live in them. A training step sends and receives the same
+ * sizes over and over; fresh memory of that size would have to be faulted in every time. Any thread. */
 #ifndef EST_NET_MESSAGE_H
 #define EST_NET_MESSAGE_H
 

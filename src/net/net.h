@@ -3,16 +3,16 @@
  * The network of a process: requests to other tasks of the job, and theirs to this one.
  *
  * A process has one est_net: one thread, at most one listener, and a link to every peer that it talks to. A link is a
- * connection whose two ends have identified themselves (est_task_id) as tasks of one job. Either end may make
- * requests over it; every request is answered, or fails within its deadline with a text that names the peer and what was
- * asked of it. Peers that are silent for longer than `silence_secs` are lost, and so are those that close, break the
- * protocol or send what cannot be read; a lost link never comes back, est_net_connect makes a new one.
+ * connection whose two ends have identified themselves (est_task_id) as tasks of one job. Either end may make requests
+ * over it; every request is answered, or fails within its deadline with a text that names the peer and what was asked
+ * of it. Peers that are silent for longer than `silence_secs` are lost, and so are those that close, break the protocol
+ * or send what cannot be read; a lost link never comes back, est_net_connect makes a new one.
  *
  * A payload is a head of some bytes, which the layer above encodes, and parts: memory that is sent without a copy and
  * arrives as one block in which every part begins at a multiple of 64 bytes. Sizes are 64-bit throughout.
  *
- * The transport beneath (net/transport.h) is "tls", TCP with TLS 1.3 and certificates of the job's own authority on both
- * sides; "tcp", the same without any protection; or "ucx", shared memory and RDMA, which trusts its peers.
+ * The transport beneath (net/transport.h) is "tls", TCP with TLS 1.3 and certificates of the job's own authority on
+ * both sides; "tcp", the same without any protection; or "ucx", shared memory and RDMA, which trusts its peers.
  *
  * Threading: any thread, except that callbacks run in the network thread and must not block: they may answer, start
  * requests and hand work to other threads, but not wait for a request. */
@@ -73,8 +73,8 @@ typedef struct est_net_options {
     double      silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
     size_t      message_max;  /* 0: half of the machine's memory; a peer that announces more is lost */
 
-    /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then (est_message_ref
-     * keeps it longer). Called in the order in which requests of one link were made. */
+    /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then
+     * (est_message_ref keeps it longer). Called in the order in which requests of one link were made. */
     void (*serve)(void *user, est_request *request);
 
     /* Whether a peer of our job is admitted; a refused one is told `why` (`size` bytes). If the decision needs the
@@ -147,20 +147,20 @@ typedef struct est_link_counters {
 } est_link_counters;
 est_link_counters est_link_count(const est_link *link);
 
-/* --- requests that we make ------------------------------------------------------------------------------------------ */
+/* --- requests that we make -------------------------------------------------------------------------------------- */
 
 /* Sends a request. The head is copied; parts are borrowed until the ask is done (est_ask_wait, or `done` was called).
- * `method` is a number of the layer above, `what` a short text for errors ("pull of step 7"), copied. `done`, when not NULL,
- * is called in the network thread instead of a wait: with the answer, which it may keep by reference, or the failure; *out is
- * NULL then, and `out` may be. `deadline_secs` may be EST_FOREVER: as long as the link lasts. A wait sees its deadline to the
- * millisecond, `done` to a tenth of a second. */
+ * `method` is a number of the layer above, `what` a short text for errors ("pull of step 7"), copied. `done`, when not
+ * NULL, is called in the network thread instead of a wait: with the answer, which it may keep by reference, or the
+ * failure; *out is NULL then, and `out` may be. `deadline_secs` may be EST_FOREVER: as long as the link lasts. A wait
+ * sees its deadline to the millisecond, `done` to a tenth of a second. */
 typedef void (*est_ask_done)(void *user, est_status status, const char *error, est_message *answer);
 EST_MUST_CHECK est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_payload payload,
                                        double deadline_secs, est_ask_done done, void *user, est_ask **out);
 
-/* Waits for the answer: once, and it frees the ask. A failure that the peer answered comes back with its code and text, with
- * the peer's name in front; EST_UNAVAILABLE: the link was lost; EST_DEADLINE_EXCEEDED: "ps:0 did not answer <what> within
- * 30 s". `answer` is owned by the caller then. */
+/* Waits for the answer: once, and it frees the ask. A failure that the peer answered comes back with its code and text,
+ * with the peer's name in front; EST_UNAVAILABLE: the link was lost; EST_DEADLINE_EXCEEDED: "ps:0 did not answer <what>
+ * within 30 s". `answer` is owned by the caller then. */
 EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
 
 /* Waits at most `secs` until est_ask_wait would return at once; returns whether it would. */
@@ -172,7 +172,7 @@ double est_ask_limit_secs(const est_ask *ask); /* its deadline_secs; INFINITY: n
  * may execute the request all the same. */
 void est_ask_give_up(est_ask *ask, const char *why);
 
-/* --- requests that are made of us ------------------------------------------------------------------------------------ */
+/* --- requests that are made of us ------------------------------------------------------------------------------- */
 
 uint16_t     est_request_method(const est_request *request);
 est_link    *est_request_link(const est_request *request);    /* borrowed */

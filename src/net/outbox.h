@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What waits to be sent over one connection: frames in order, gathered as many at once as fit. A frame that goes out at once
- * costs no memory; one that must wait is kept with its parts where they lie (asks) or as a copy of what is left (answers).
- * One thread at a time. */
+ * What waits to be sent over one connection: frames in order, gathered as many at once as fit. A frame that goes out at
+ * once costs no memory; one that must wait is kept with its parts where they lie (asks) or as a copy of what is left
+ * (answers). One thread at a time. */
 #ifndef EST_NET_OUTBOX_H
 #define EST_NET_OUTBOX_H
 

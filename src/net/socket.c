@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP sockets: parsing and resolving addresses, listening at one or all interfaces, connecting, and the options that all sockets
- * get. */
+ * TCP sockets: parsing and resolving addresses, listening at one or all interfaces, connecting, and the options that
+ * all sockets get. */
 #include "net/socket.h"
 
 #include <errno.h>

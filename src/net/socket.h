@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP sockets: addresses, listening, and the settings that all of ours have: they do not block, are not inherited by programs
- * that we start, and send small messages at once. Any thread. */
+ * TCP sockets: addresses, listening, and the settings that all of ours have: they do not block, are not inherited by
+ * programs that we start, and send small messages at once. Any thread. */
 #ifndef EST_NET_SOCKET_H
 #define EST_NET_SOCKET_H
 

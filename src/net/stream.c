@@ -2,9 +2,9 @@
  *
  * The transports tcp and tls: sockets that libuv watches and that we read and write ourselves.
  *
- * Any thread writes to the socket, under the link's lock; the network thread is woken only for what the kernel did not take.
- * Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large body straight
- * into its message. */
+ * Any thread writes to the socket, under the link's lock; the network thread is woken only for what the kernel did not
+ * take. Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large
+ * body straight into its message. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +66,7 @@ struct est_wire {
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* --- sending: under the lock ----------------------------------------------------------------------------------------- */
+/* --- sending: under the lock ------------------------------------------------------------------------------------ */
 
 static ssize_t transmit_raw(est_wire *wire, struct iovec *iov, int n)
 {
@@ -179,7 +179,7 @@ static void stream_inject(est_wire *wire, est_injection what, uint64_t n)
     wire->cut_after = n;
 }
 
-/* --- in the network thread ------------------------------------------------------------------------------------------- */
+/* --- in the network thread -------------------------------------------------------------------------------------- */
 
 /* Watches the socket for the events that matter now. */
 static void watch(est_wire *wire)
@@ -484,7 +484,7 @@ static bool stream_finish(est_wire *wire)
     return done;
 }
 
-/* --- wires come and go ----------------------------------------------------------------------------------------------- */
+/* --- wires come and go ------------------------------------------------------------------------------------------ */
 
 static void free_wire(est_wire *wire)
 {
@@ -617,9 +617,10 @@ static void warn_of_tcp(const char *address)
     warned = true;
     pthread_mutex_unlock(&lock);
     if (again) return;
-    est_log_warn(
-        "tcp: connections are neither encrypted nor authenticated; anyone who reaches %s can read and change the job: choose tls, or use tcp on closed networks only",
-        address);
+    est_log_warn("tcp: connections are neither encrypted nor authenticated; "
+                 "anyone who reaches %s can read and change the job: "
+                 "choose tls, or use tcp on closed networks only",
+                 address);
 }
 
 static est_status stream_listen(est_carrier *carrier, const char *address, int *port)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS by OpenSSL. Reading is from the socket itself, as many records at once as OpenSSL's buffer holds. Writing is into a
- * buffer of ours through a BIO of a few lines, because OpenSSL's memory BIO clears and moves what it holds.
+ * TLS by OpenSSL. Reading is from the socket itself, as many records at once as OpenSSL's buffer holds. Writing is into
+ * a buffer of ours through a BIO of a few lines, because OpenSSL's memory BIO clears and moves what it holds.
  *
- * Memory is taken as late as possible, because anyone can connect: a session when the first bytes have come, large buffers when
- * hands are shaken. */
+ * Memory is taken as late as possible, because anyone can connect: a session when the first bytes have come, large
+ * buffers when hands are shaken. */
 #include "net/tls.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct est_tls {
     est_tls_context *context; /* borrowed */
     int              fd;
     SSL             *ssl; /* NULL: no handshake has begun */
-    uint8_t         *out; /* ciphertext: [sent, n_out) is to be sent */
+    uint8_t         *out; /* ciphertext: [sent, n_out) waits to be sent */
     size_t           n_out, sent, room;
     uint64_t         keyed_bytes; /* encrypted with the present key */
     bool             server, refused;
@@ -45,7 +45,7 @@ struct est_tls {
     uint8_t         *record; /* RECORD_BYTES: small pieces are put together to records; NULL: none were yet */
 };
 
-/* --- the BIO --------------------------------------------------------------------------------------------------------- */
+/* --- the BIO ---------------------------------------------------------------------------------------------------- */
 
 static int bio_write(BIO *bio, const char *bytes, size_t size, size_t *written)
 {
@@ -77,7 +77,7 @@ static int bio_create(BIO *bio)
     return 1;
 }
 
-/* --- the context ----------------------------------------------------------------------------------------------------- */
+/* --- the context ------------------------------------------------------------------------------------------------ */
 
 /* The reason that OpenSSL gave last, and forgets. */
 static const char *openssl_reason(void)
@@ -207,7 +207,7 @@ void est_tls_context_free(est_tls_context *context)
     est_free(context);
 }
 
-/* --- sessions -------------------------------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------------------------- */
 
 est_status est_tls_create(est_tls_context *context, int fd, bool server, est_tls **out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS 1.3 over a socket that does not block, with certificates on both sides that the job's own authority has signed. Host
- * names are not compared: every holder of a certificate of the job belongs to the job. No tickets, no early data: every
- * connection presents its certificate.
+ * TLS 1.3 over a socket that does not block, with certificates on both sides that the job's own authority has signed.
+ * Host names are not compared: every holder of a certificate of the job belongs to the job. No tickets, no early data:
+ * every connection presents its certificate.
  *
  * A session belongs to one thread at a time. Bytes to be sent are encrypted into memory of the session, from where the
  * caller sends them; bytes that come are read from the socket. */
@@ -19,7 +19,8 @@ typedef struct est_tls         est_tls;
 
 #define EST_TLS_WHY_MAX 256
 
-/* Reads ca.pem, cert.pem and key.pem of the folder. EST_FAILED_PRECONDITION: they are expired or do not fit each other. */
+/* Reads ca.pem, cert.pem and key.pem of the folder. EST_FAILED_PRECONDITION: they are expired or do not fit each
+ * other. */
 EST_MUST_CHECK est_status est_tls_context_create(const char *folder, est_tls_context **out);
 void                      est_tls_context_free(est_tls_context *context); /* NULL is fine */
 

@@ -2,13 +2,13 @@
  *
  * Transports carry frames: the contract between links (net/link.h) and tcp, tls and ucx.
  *
- * A carrier is a transport at work in one process, a wire one connection. A transport fills one struct est_transport, is
- * listed in net/transports.c, and calls the functions below when data arrives. It delivers frames whole and in order,
- * each as one est_message, and does not interpret them.
+ * A carrier is a transport at work in one process, a wire one connection. A transport fills one struct est_transport,
+ * is listed in net/transports.c, and calls the functions below when data arrives. It delivers frames whole and in
+ * order, each as one est_message, and does not interpret them.
  *
- * Threading: calls run in the network thread, whose loop the carrier was given, except where a comment says otherwise. The
- * functions that a transport calls may call back into it. `lock` is the link's own: it guards what a wire has queued, and
- * is never held while a transport calls up. */
+ * Threading: calls run in the network thread, whose loop the carrier was given, except where a comment says otherwise.
+ * The functions that a transport calls may call back into it. `lock` is the link's own: it guards what a wire has
+ * queued, and is never held while a transport calls up. */
 #ifndef EST_NET_TRANSPORT_H
 #define EST_NET_TRANSPORT_H
 
@@ -87,7 +87,7 @@ extern const est_transport *const est_transports[]; /* all; NULL ends them */
 /* By name. EST_INVALID_ARGUMENT: unknown; the error lists the transports. */
 EST_MUST_CHECK est_status est_transport_find(const char *name, const est_transport **out);
 
-/* --- what a transport calls: in the network thread, without the lock ------------------------------------------------- */
+/* --- what a transport calls: in the network thread, without the lock -------------------------------------------- */
 
 /* A peer has connected. `scarce`: descriptors are running out, so it is accepted only in place of another. NULL: it
  * is refused, and closed. */

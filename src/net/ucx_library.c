@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loading UCX, and keeping it quiet: it would write to stdout, which is the program's. Setting UCX_LOG_LEVEL lets it. */
+ * Loading UCX, and keeping it quiet: it would write to stdout, which is the program's. Setting UCX_LOG_LEVEL lets
+ * it. */
 #if defined(EST_UCX) && EST_UCX
 
 #include "net/ucx_library.h"
@@ -36,9 +37,9 @@ static void *find(void *handle, const char *name)
     return function;
 }
 
-/* By default UCX leaves shared memory out where the death of a peer must be seen, and lets no other process have a port for
- * a minute; and it gives up peers by a clock of its own, while it is our beats that tell who is silent. It takes these
- * settings from the environment alone. What the user has set stays. */
+/* By default UCX leaves shared memory out where the death of a peer must be seen, and lets no other process have a port
+ * for a minute; and it gives up peers by a clock of its own, while it is our beats that tell who is silent. It takes
+ * these settings from the environment alone. What the user has set stays. */
 static void set_defaults(void)
 {
     static const char *const defaults[][2] = { { "UCX_POSIX_ERROR_HANDLING", "y" },

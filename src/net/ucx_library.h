@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of UCX that we use, found when the transport is first chosen: UCX takes over signals and memory calls of a
- * process as soon as it is loaded, which must not happen to programs that do not use it. Only in builds with EST_UCX. Any thread. */
+ * The functions of UCX that we use, found when the transport is first chosen: UCX takes over signals and memory calls
+ * of a process as soon as it is loaded, which must not happen to programs that do not use it. Only in builds with
+ * EST_UCX. Any thread. */
 #ifndef EST_NET_UCX_LIBRARY_H
 #define EST_NET_UCX_LIBRARY_H
 

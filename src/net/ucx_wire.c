@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wires of the transport ucx. A frame is one active message. Its first bytes (header, table and head) are the message's header
- * when they are few; the parts are sent from where they lie and land in the message's block. UCX promises no order between
- * large and small messages, so a wire hands its arrivals over by their sequence numbers, one at a time. */
+ * Wires of the transport ucx. A frame is one active message. Its first bytes (header, table and head) are the message's
+ * header when they are few; the parts are sent from where they lie and land in the message's block. UCX promises no
+ * order between large and small messages, so a wire hands its arrivals over by their sequence numbers, one at a
+ * time. */
 #if defined(EST_UCX) && EST_UCX
 
 #include "net/ucx_wire.h"
@@ -17,7 +18,7 @@
 
 #define TAKE_NS EST_NS_PER_SEC /* for a peer to fetch parts that the sender wants back */
 
-/* --- under the carrier's lock ---------------------------------------------------------------------------------------- */
+/* --- under the carrier's lock ----------------------------------------------------------------------------------- */
 
 void est_ucx_make_ready(est_wire *wire)
 {
@@ -125,7 +126,7 @@ ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes,
     return kept ? UCS_INPROGRESS : UCS_OK;
 }
 
-/* What is under way fails soon. */
+/* Requests under way fail soon. */
 static void close_endpoint(est_wire *wire)
 {
     const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE };
@@ -170,7 +171,7 @@ static void drop(arrival *a)
     est_block_free(carrier->blocks, a);
 }
 
-/* --- sending: under the link's lock ---------------------------------------------------------------------------------- */
+/* --- sending: under the link's lock ----------------------------------------------------------------------------- */
 
 /* The pieces behind the front: the parts, and what fills up the room between them. */
 static size_t list_pieces(const est_payload *payload, uint8_t *copy, ucp_dt_iov_t *iov)
@@ -327,7 +328,7 @@ void est_ucx_inject(est_wire *wire, est_injection what, uint64_t n)
     wire->cut_after = n;
 }
 
-/* --- in the network thread ------------------------------------------------------------------------------------------- */
+/* --- in the network thread -------------------------------------------------------------------------------------- */
 
 static void locked_make_ready(est_wire *wire)
 {

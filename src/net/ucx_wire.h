@@ -2,9 +2,10 @@
  *
  * Shared by ucx.c and ucx_wire.c: the structs of a carrier and of its wires.
  *
- * Any thread calls UCX, under the carrier's lock, which comes after links' locks: a small frame leaves from the thread that
- * sends it. Callbacks of UCX run under that lock, within ucp_worker_progress, and only record events; the network thread handles
- * them afterwards, without the lock, before the loop goes to sleep. A thread that leaves work to UCX wakes it.
+ * Any thread calls UCX, under the carrier's lock, which comes after links' locks: a small frame leaves from the thread
+ * that sends it. Callbacks of UCX run under that lock, within ucp_worker_progress, and only record events; the network
+ * thread handles them afterwards, without the lock, before the loop goes to sleep. A thread that leaves work to UCX
+ * wakes it.
  *
  *   U1  Memory of an owner is not read any more when `forget` or `end` returns: its requests are completed then. */
 #ifndef EST_NET_UCX_WIRE_H
@@ -63,7 +64,8 @@ struct est_wire {
     bool         drained;     /* a sending is done */
 };
 
-/* A frame that UCX has not sent yet. The list of its pieces, its front and, without an owner, its parts lie behind it. */
+/* A frame that UCX has not sent yet. The list of its pieces, its front and, without an owner, its parts lie behind
+ * it. */
 struct sending {
     sending    *next, *previous;
     est_wire   *wire;
@@ -90,7 +92,7 @@ struct connection {
     ucp_conn_request_h request;
 };
 
-/* --- under the carrier's lock ---------------------------------------------------------------------------------------- */
+/* --- under the carrier's lock ----------------------------------------------------------------------------------- */
 
 /* Notes an event of the wire. */
 void est_ucx_make_ready(est_wire *wire);
@@ -101,7 +103,7 @@ void         est_ucx_on_error(void *user, ucp_ep_h ep, ucs_status_t status);
 ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes, void *data, size_t size,
                               const ucp_am_recv_param_t *param);
 
-/* --- in the network thread ------------------------------------------------------------------------------------------- */
+/* --- in the network thread -------------------------------------------------------------------------------------- */
 
 /* Handles the events of a wire. Frames that came before it broke are still delivered. */
 void est_ucx_see_to(est_wire *wire);
@@ -109,7 +111,7 @@ void est_ucx_see_to(est_wire *wire);
 /* Frees ended wires that UCX has done with. */
 void est_ucx_reap(est_carrier *carrier);
 
-/* --- as in est_transport --------------------------------------------------------------------------------------------- */
+/* --- as in est_transport ---------------------------------------------------------------------------------------- */
 
 est_status est_ucx_send(est_wire *wire, est_outgoing *out, bool *wake);
 void       est_ucx_forget(est_wire *wire, const void *owner, bool *wake);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accepted connections whose peers wait for admission. Anyone can make them, so their number is limited: when it is exceeded, the
- * oldest connection of the source that has most of them is dropped. So a flood displaces its own connections, and a task that
- * connects meanwhile is admitted: from another address always, from the same one unless its handshake takes longer than the
- * flood needs to fill all places.
+ * Accepted connections whose peers wait for admission. Anyone can make them, so their number is limited: when it is
+ * exceeded, the oldest connection of the source that has most of them is dropped. So a flood displaces its own
+ * connections, and a task that connects meanwhile is admitted: from another address always, from the same one unless
+ * its handshake takes longer than the flood needs to fill all places.
  *
- * A source is an IPv4 address or an IPv6 network of 64 bits. Sources are compared by a hash: two with the same hash count as one
- * source. Owned by the network thread. */
+ * A source is an IPv4 address or an IPv6 network of 64 bits. Sources are compared by a hash: two with the same hash
+ * count as one source. Owned by the network thread. */
 #ifndef EST_NET_UNFINISHED_H
 #define EST_NET_UNFINISHED_H
 

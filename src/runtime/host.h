@@ -2,8 +2,8 @@
  *
  * A task's side of runtime/remote.h: variables for other tasks, and the segments that those have entered.
  *
- * A segment travels as bytes (est_segment_encode): a GraphDef and the names of its feeds, fetches and targets. Equal segments, as
- * the workers of one job enter them, are one hosted segment with one plan.
+ * A segment travels as bytes (est_segment_encode): a GraphDef and the names of its feeds, fetches and targets. Equal
+ * segments, as the workers of one job enter them, are one hosted segment with one plan.
  *
  * Threading: one thread at a time. */
 #ifndef EST_RUNTIME_HOST_H
@@ -25,8 +25,8 @@ est_pool  *est_host_pool(est_host *host);
 /* Appends a segment as bytes. */
 EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
 
-/* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph that cannot be
- * read, or that does not fit existing variables, is an error that changes nothing. */
+/* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph
+ * that cannot be read, or that does not fit existing variables, is an error that changes nothing. */
 EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);
 
 /* The segments: inputs, outputs, effects. */
@@ -40,7 +40,8 @@ bool             est_host_counts(const est_host *host, int segment,
                                  const char *variable); /* whether it updates the variable from its value */
 bool             est_host_share(const est_host *host, int a, int b); /* whether both change one variable */
 
-/* Runs a segment. Outputs (est_host_output), which may be variables, are not copied: valid until the next run of any segment. */
+/* Runs a segment. Outputs (est_host_output), which may be variables, are not copied: valid until the next run of any
+ * segment. */
 EST_MUST_CHECK est_status est_host_run(est_host *host, int segment, uint64_t run_seed, const est_tensor *const *inputs);
 const est_view           *est_host_output(const est_host *host, int segment, int i);
 

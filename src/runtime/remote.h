@@ -2,12 +2,12 @@
  *
  * The other tasks that a session uses: a contract that cluster/ implements with sockets and tests implement in memory.
  *
- * runtime/partition.c cuts a step into what runs here and segments, which other tasks run. A segment has a graph of its own. It is
- * entered at its task once, then started with inputs and finished with outputs in every run. Tasks are numbers from 0 up;
- * variables at other tasks have no memory here (est_var.elsewhere).
+ * runtime/partition.c cuts a step into what runs here and segments, which other tasks run. A segment has a graph of its
+ * own. It is entered at its task once, then started with inputs and finished with outputs in every run. Tasks are
+ * numbers from 0 up; variables at other tasks have no memory here (est_var.elsewhere).
  *
- * Failures: EST_UNAVAILABLE and EST_ABORTED mean that the task was lost or restarted; a new session may succeed (train/loop.h).
- * Threading: one thread at a time. */
+ * Failures: EST_UNAVAILABLE and EST_ABORTED mean that the task was lost or restarted; a new session may succeed
+ * (train/loop.h). Threading: one thread at a time. */
 #ifndef EST_RUNTIME_REMOTE_H
 #define EST_RUNTIME_REMOTE_H
 
@@ -38,7 +38,8 @@ typedef struct est_remote_entry {
     est_store_entry entry;
 } est_remote_entry;
 
-/* A checkpoint of which each task writes or reads the part with its variables, in a file system that all tasks share. */
+/* A checkpoint of which each task writes or reads the part with its variables, in a file system that all tasks
+ * share. */
 typedef struct est_remote_files {
     const char             *prefix;  /* save: each task writes its part of it, est_part_prefix(prefix, task) */
     const est_remote_entry *entries; /* [n] */
@@ -46,8 +47,8 @@ typedef struct est_remote_files {
 } est_remote_files;
 
 typedef struct est_remote_ops {
-    /* Called when a session is made: connects to the tasks (again), waits with a deadline for those that are missing, logs the
-     * wait, and lists the variables of each. */
+    /* Called when a session is made: connects to the tasks (again), waits with a deadline for those that are missing,
+     * logs the wait, and lists the variables of each. */
     EST_MUST_CHECK est_status (*connect)(est_remote *remote);
 
     /* "ps:0"; borrowed. */
@@ -59,16 +60,16 @@ typedef struct est_remote_ops {
     /* Whether this process itself is that task. */
     bool (*is_here)(const est_remote *remote, const char *job, int index);
 
-    /* located: the task that has the variable; -1: none. place: chooses the task for new variables of `bytes` in all, and adds
-     * them to its load; never one of taken[n_keepers], which are not all. taken NULL: any of them. */
+    /* located: the task that has the variable; -1: none. place: chooses the task for new variables of `bytes` in all,
+     * and adds them to its load; never one of taken[n_keepers], which are not all. taken NULL: any of them. */
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
     void (*leave)(est_remote_segment *segment); /* NULL is fine */
 
-    /* Sends the inputs, which must not change until finish. Does not wait, except that a late segment waits until the step was
-     * made. Several may be under way at one task, which runs them in the order of their starts. */
+    /* Sends the inputs, which must not change until finish. Does not wait, except that a late segment waits until the
+     * step was made. Several may be under way at one task, which runs them in the order of their starts. */
     EST_MUST_CHECK est_status (*start)(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in);
 
     /* Waits for the outputs, which are borrowed until the next start and not copied. */
@@ -85,13 +86,13 @@ typedef struct est_remote_ops {
     /* The first of the entries whose variable has a NaN; -1: none. */
     EST_MUST_CHECK est_status (*find_nan)(est_remote *remote, const est_remote_entry *entries, int n, int *out);
 
-    /* Every task with entries takes a snapshot of its variables (est_store_snapshot), writes it while training goes on, and
-     * answers when it is on disk; parts[n_tasks]: which tasks wrote one. EST_INVALID_ARGUMENT: a variable has a NaN; the error
-     * names it. After a failure the caller removes the parts of the other tasks. */
+    /* Every task with entries takes a snapshot of its variables (est_store_snapshot), writes it while training goes on,
+     * and answers when it is on disk; parts[n_tasks]: which tasks wrote one. EST_INVALID_ARGUMENT: a variable has a
+     * NaN; the error names it. After a failure the caller removes the parts of the other tasks. */
     EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_files *files, bool *parts);
 
-    /* verify: every task reads and checks its entries and changes nothing (est_store_verify). restore: it reads them into its
-     * variables, which are initialized then (est_store_restore). */
+    /* verify: every task reads and checks its entries and changes nothing (est_store_verify). restore: it reads them
+     * into its variables, which are initialized then (est_store_restore). */
     EST_MUST_CHECK est_status (*verify)(est_remote *remote, const est_remote_files *files);
     EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_files *files);
 
@@ -108,7 +109,7 @@ struct est_remote {
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };
 
-/* --- the cut (runtime/partition.c) ----------------------------------------------------------------------------------- */
+/* --- the cut (runtime/partition.c) ------------------------------------------------------------------------------ */
 
 /* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
 EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);
@@ -117,8 +118,8 @@ EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const e
  * est_pass_lookups. */
 EST_MUST_CHECK est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store);
 
-/* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an EstFinish
- * stand for each segment. Segments are in `arena`, their graphs are the caller's to free. */
+/* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an
+ * EstFinish stand for each segment. Segments are in `arena`, their graphs are the caller's to free. */
 EST_MUST_CHECK est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store,
                                              const est_remote *remote, est_arena *arena, est_segment **segments,
                                              int *n_segments);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstStart sends the inputs of a segment to the task that runs it; EstFinish waits for its outputs. What is done between them
- * runs while the other task computes. Both take the inputs: they are sent from where they lie, and until the outputs are there
- * nobody else may get their memory. Only the planner makes them, so they are in no list of ops. */
+ * EstStart sends the inputs of a segment to the task that runs it; EstFinish waits for its outputs. What is done
+ * between them runs while the other task computes. Both take the inputs: they are sent from where they lie, and until
+ * the outputs are there nobody else may get their memory. Only the planner makes them, so they are in no list of
+ * ops. */
 #include "runtime/store.h"
 #include "tensor/shape.h"
 

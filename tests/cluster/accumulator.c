@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What several workers push for one step, as one: against sums worked out here in double. */
+ * The accumulated pushes of several workers, against sums worked out here in double. */
 #include "cluster/accumulator.h"
 #include "base/fault.h"
 #include "ops/ops.h"

@@ -341,8 +341,8 @@ static void *make_step(void *arg)
     return push(p, p->value) == EST_OK && p->remote->ops->turn(p->remote, &finished) == EST_OK ? p : NULL;
 }
 
-/* Waits until so many pushes are collected at the server. */
-static void await_collected(est_server *server, int n)
+/* Waits until so many pushes are accumulated at the server. */
+static void await_accumulated(est_server *server, int n)
 {
     int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
     int     most     = -1;
@@ -379,7 +379,7 @@ static void push_again(bool fetch_less)
     void     *result;
 
     assert_int_equal(pthread_create(&thread, NULL, push_one, &one), 0);
-    await_collected(s.ps[0], 1);
+    await_accumulated(s.ps[0], 1);
     cut_link(s.ps[0], "worker:0");
     pthread_join(thread, &result);
     assert_null(result); /* its session has to be made anew */
@@ -529,7 +529,7 @@ static void committer_dies(death how)
         assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
         await_parked(s.ps[CLOCK], i + 1);
     }
-    await_collected(s.ps[OTHER], 2);
+    await_accumulated(s.ps[OTHER], 2);
     lock = let_commit(&s, how);
     for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->tasks[i].link, "it dies");
     pthread_join(thread[1], &result);
@@ -585,7 +585,7 @@ static void fail_at(int ps, const char *variable, float a)
         assert_int_equal(pthread_create(&thread[i], NULL, fail_to_push, &p[i]), 0);
         await_parked(s.ps[CLOCK], i + 1);
     }
-    await_collected(s.ps[OTHER], 2);
+    await_accumulated(s.ps[OTHER], 2);
     set_initialized(s.ps[ps], variable, false);
     hold_steps(s.ps[CLOCK], false);
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose place a task's name is, when links break and processes of one name come and go: what was held over a link ends with it, a
- * run is made once whoever came in between, steps need turns as before, and nothing is kept of those who will not come back. */
+ * Which process owns the name of a task when links break and processes of one name come and go: a hold ends with its link, a run
+ * is made once even if another process came in between, steps need turns as before, and clients that will not come back are
+ * forgotten. */
 #include <pthread.h>
 #include <stdio.h>
 

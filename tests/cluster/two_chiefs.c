@@ -74,7 +74,7 @@ TEST(other_directory)
     snprintf(text, sizeof text, "chief:0 has model_dir %s, but ps:0 keeps checkpoints in %s: give all tasks of one job",
              c.model, model);
     cluster_wait_log(&c, new, text, 1);
-    snprintf(text, sizeof text, "ps:0: %s is refused: chief:0 has model_dir %s", second, c.model);
+    snprintf(text, sizeof text, "ps:0: refused %s: chief:0 has model_dir %s", second, c.model);
     cluster_wait_log(&c, ps, text, 1);
     memcpy(c.model, model, sizeof model);
     cluster_wait_all(&c, 60);

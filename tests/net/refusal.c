@@ -250,7 +250,7 @@ TEST(identity)
     fd = call(&server);
     put_hello(fd, 0, "job", "ps:1");
     assert_int_equal(get_frame(fd, head).kind, EST_FRAME_FAILURE);
-    assert_string_equal(head + 4, "refused by ps:0: stranger looks for ps:1, this is ps:0");
+    assert_string_equal(head + 4, "refused by ps:0: stranger looks for ps:1, but this is ps:0");
     expect_closed(fd);
 
     net_test_start(&client, "tcp", "worker:0", &(est_net_options){ .self.job = "mine" });
@@ -264,7 +264,7 @@ TEST(identity)
     expect_closed(fd);
     net_test_start(&client, "tcp", "worker:0", NULL);
     net_expect(est_net_connect(client.net, server.address, "ps:1", NET_TEST_SECS, &link), EST_FAILED_PRECONDITION,
-               "refused by ps:0: worker:0 looks for ps:1, this is ps:0");
+               "refused by ps:0: worker:0 looks for ps:1, but this is ps:0");
     assert_int_equal(server.n_met, 0);
     assert_int_equal(client.n_met, 0);
     net_test_stop(&client);
@@ -297,7 +297,7 @@ TEST(order)
     expect_logged("it sent data before its hello");
 
     for (int i = 0; i < 3; i++) {
-        static const char *const why[] = { "frame 0 came where 1 was due", "frame 2 came where 1 was due",
+        static const char *const why[] = { "received frame 0 instead of 1", "received frame 2 instead of 1",
                                            "it sent a second hello" };
 
         fd = call(&server);
