@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How values are reduced between processes and replicas. */
+ * The all-reduce algorithms. */
 #ifndef ESTOC_COMMUNICATION_H
 #define ESTOC_COMMUNICATION_H
 
@@ -14,7 +14,5 @@ typedef enum est_communication {
     EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
     EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
 } est_communication;
-
-typedef enum est_reduce_op { EST_REDUCE_OP_SUM, EST_REDUCE_OP_MEAN } est_reduce_op;
 
 #endif

@@ -17,6 +17,7 @@
 #define EST_COLLECTIVE_COLLECTIVE_H
 
 #include "collective/group.h"
+#include "estoc/reduce_op.h"
 #include "estoc/tensor.h"
 
 /* An operation under way. Waited for exactly once, which frees it. */
