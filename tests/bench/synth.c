@@ -294,5 +294,5 @@ TEST(usage)
 
 int main(void)
 {
-    return est_test_run(tool_dir_make, tool_dir_remove);
+    return est_test_run(est_test_root_make, est_test_root_remove);
 }

@@ -333,6 +333,7 @@ TEST(out_of_memory)
 {
     fixture          f    = sparse(EST_F32, EST_I64, true);
     est_accumulator *made = NULL;
+    bool             fired = true;
 
     FAULT_LOOP(l, FAULT_ALLOCATIONS) {
         fault_arm(&l);
@@ -341,7 +342,6 @@ TEST(out_of_memory)
     }
     est_accumulator_free(made);
     est_accumulator_free(NULL);
-    fired = true;
     for (int64_t n = 1; fired; n++) {
         const est_tensor *const *mean;
         est_status               status = EST_OK;
