@@ -122,7 +122,7 @@ static est_dataset *shuffle_images(const options *o)
     est_dataset *d;
 
     bench_check(est_tensor_create(EST_F32, EST_SHAPE(N_IMAGES, N_PIXELS), &images));
-    est_random_fill_uniform_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(images), est_tensor_data(images));
+    est_random_fill_uniform_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(images), est_tensor_mutable_data(images));
     d = est_dataset_slices(EST_NAMED_TENSORS({ "image", images }));
     est_tensor_free(images);
     d = est_dataset_shuffle(d, IMAGE_BUFFER, 1);

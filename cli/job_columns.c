@@ -104,7 +104,7 @@ static est_status make_integer_list(job_runner *r, const job_feature *f, const e
     int64_t    *data;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
-    data = est_tensor_data(values);
+    data = est_tensor_mutable_data(values);
     for (int i = 0; i < f->values.n; i++) {
         (void)est_number_i64(f->values.data[i], strlen(f->values.data[i]), &data[i]); /* job_check has seen to it */
     }

@@ -160,7 +160,7 @@ static est_status to_ragged(const job_runner *r, const est_field *in, int compon
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
     values = est_alloc((size_t)(n + 1) * size);
     if (values == NULL) return est_no_memory();
-    splits    = est_tensor_data(out->splits);
+    splits    = est_tensor_mutable_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
         bool missing = weight != NULL ? is_unweighed(weight, in, i) : is_missing(field, i);
@@ -367,7 +367,7 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
     }
     if (job_n_classes(&r->job->model) == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
-    to = est_tensor_data(out[0].values);
+    to = est_tensor_mutable_data(out[0].values);
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
     return EST_OK;
 }

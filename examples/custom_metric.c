@@ -34,7 +34,7 @@ static double uniform(uint64_t *state)
 /* Row number in, features and weight out. */
 static est_status make_baby(void *user, const est_field *in, est_field *out)
 {
-    uint64_t state = (uint64_t) * (int64_t *)est_tensor_data(in[0].values);
+    uint64_t state = (uint64_t) * (const int64_t *)est_tensor_data(in[0].values);
     double   age = 15 + 30 * uniform(&state), weeks = 30 + 12 * uniform(&state);
     double   babies = uniform(&state) < 0.1 ? 2 : 1, noise = 0;
 

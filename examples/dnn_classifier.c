@@ -33,7 +33,7 @@ static double uniform(uint64_t *state)
 /* Row number in, features and label out. */
 static est_status make_row(void *user, const est_field *in, est_field *out)
 {
-    uint64_t state = (uint64_t) * (int64_t *)est_tensor_data(in[0].values);
+    uint64_t state = (uint64_t) * (const int64_t *)est_tensor_data(in[0].values);
     int      a = (int)(WORDS * uniform(&state)), b = (int)(WORDS * uniform(&state));
     float    c     = (float)(2 * uniform(&state) - 1);
     bool     alike = a % 2 == b % 2;

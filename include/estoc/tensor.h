@@ -91,8 +91,9 @@ EST_API const est_shape *est_tensor_shape(const est_tensor *tensor); /* borrowed
 EST_API int64_t          est_tensor_count(const est_tensor *tensor); /* elements */
 EST_API size_t           est_tensor_bytes(const est_tensor *tensor); /* of data; est_str elements count 16 each */
 
-/* The elements, row-major. Write only while you hold the only reference. Borrowed until the tensor goes. */
-EST_API void *est_tensor_data(const est_tensor *tensor);
+/* The elements, row-major, to read or to write; borrowed until the tensor is freed. Write only while you hold the only reference. */
+EST_API const void *est_tensor_data(const est_tensor *tensor);
+EST_API void       *est_tensor_mutable_data(est_tensor *tensor);
 
 /* Copies bytes into element i of a string tensor that only the caller holds. The bytes that were there stay until the
  * tensor goes. */

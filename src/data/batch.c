@@ -29,7 +29,7 @@ void est_batch_copy(est_tensor *to, int64_t to_first, const est_tensor *from, in
     size_t size = est_dtype_size(est_tensor_dtype(from));
 
     if (n == 0) return;
-    memcpy((char *)est_tensor_data(to) + (size_t)to_first * size,
+    memcpy((char *)est_tensor_mutable_data(to) + (size_t)to_first * size,
            (const char *)est_tensor_data(from) + (size_t)from_first * size, (size_t)n * size);
 }
 

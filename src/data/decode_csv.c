@@ -136,7 +136,7 @@ static void part_spread(const mixed *m, est_tensor *const *part, size_t n, est_f
     for (int c = 0; c < m->n_columns; c++) {
         size_t      size = est_dtype_size(est_tensor_dtype(part[c]));
         const char *from = est_tensor_data(part[c]);
-        char       *to   = est_tensor_data(out[c].values);
+        char       *to   = est_tensor_mutable_data(out[c].values);
 
         for (size_t i = 0; i < n; i++) memcpy(to + m->index[i] * size, from + i * size, size);
     }

@@ -110,7 +110,7 @@ static est_status make_nothing(est_node node, est_tensor **out)
         if (shape.dim[i] < 0) shape.dim[i] = 0;
     }
     EST_TRY(est_tensor_create(est_node_dtype(node), shape, out));
-    memset(est_tensor_data(*out), 0, est_tensor_bytes(*out));
+    memset(est_tensor_mutable_data(*out), 0, est_tensor_bytes(*out));
     return EST_OK;
 }
 
@@ -221,7 +221,7 @@ est_status est_together_positions(const est_together *together, est_tensor **out
     size_t size = packed_size(together);
 
     EST_TRY(est_tensor_create(EST_U8, EST_SHAPE((int64_t)size), out));
-    pack_positions(together, est_tensor_data(*out));
+    pack_positions(together, est_tensor_mutable_data(*out));
     return EST_OK;
 }
 
@@ -362,7 +362,7 @@ static est_status sum_one(est_together *together, void *data, int64_t count, est
 static est_status sum_copies(est_together *together, const addends *a)
 {
     for (int i = 0; i < a->n; i++) {
-        EST_TRY(sum_one(together, est_tensor_data(a->values[i]), est_tensor_count(a->values[i]),
+        EST_TRY(sum_one(together, est_tensor_mutable_data(a->values[i]), est_tensor_count(a->values[i]),
                         est_tensor_dtype(a->values[i])));
     }
     return sum_one(together, a->counts, a->n_counts, EST_F64);

@@ -84,7 +84,7 @@ static bool starts_at_zero(const est_vocab_info *info)
 
 /* Moves the entries of `old` that the new vocabulary still has to their places in `value`. The others keep what is there,
  * or become 0. */
-static est_status remap(const est_vocab_info *info, const est_tensor *old, est_tensor *value)
+static est_status remap(const est_vocab_info *info, est_tensor *old, est_tensor *value)
 {
     const est_shape *new_shape = est_tensor_shape(value), *old_shape = est_tensor_shape(old);
     vocabulary       old_vocab = { 0 }, new_vocab = { 0 };
@@ -98,8 +98,8 @@ static est_status remap(const est_vocab_info *info, const est_tensor *old, est_t
         est_tensor_dtype(old) != est_tensor_dtype(value)) {
         return est_fail(EST_INVALID_ARGUMENT, "axis %d: it is not of the same kind as in the checkpoint", info->axis);
     }
-    to     = blocks_of(est_tensor_data(value), new_shape, est_tensor_dtype(value), info->axis);
-    from   = blocks_of(est_tensor_data(old), old_shape, est_tensor_dtype(old), info->axis);
+    to     = blocks_of(est_tensor_mutable_data(value), new_shape, est_tensor_dtype(value), info->axis);
+    from   = blocks_of(est_tensor_mutable_data(old), old_shape, est_tensor_dtype(old), info->axis);
     status = vocabulary_read(info->old_vocab, info->old_vocab_size, &old_vocab);
     if (status == EST_OK) status = vocabulary_read(info->new_vocab, info->new_vocab_size, &new_vocab);
     if (status == EST_OK && (new_vocab.n + info->num_oov_buckets != to.n || old_vocab.n > from.n ||

@@ -70,9 +70,9 @@ static est_status make_default(const est_numeric_options *o, est_tensor **out)
         float value = o->default_value[o->n_default == 1 ? 0 : i];
 
         if (o->dtype == EST_F32)
-            ((float *)est_tensor_data(*out))[i] = value;
+            ((float *)est_tensor_mutable_data(*out))[i] = value;
         else
-            ((int64_t *)est_tensor_data(*out))[i] = (int64_t)value;
+            ((int64_t *)est_tensor_mutable_data(*out))[i] = (int64_t)value;
     }
     return EST_OK;
 }

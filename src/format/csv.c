@@ -453,7 +453,7 @@ static est_status decode_into(const est_csv_decoder *d, const est_str *rows, siz
     for (size_t i = 0; i < d->n_fields; i++) {
         size_t k = d->field_column[i];
 
-        if (k < d->n_columns) c.targets[i] = (target){ &d->columns[k], est_tensor_data(tensors[k]) };
+        if (k < d->n_columns) c.targets[i] = (target){ &d->columns[k], est_tensor_mutable_data(tensors[k]) };
     }
     status = decode_rows(&c, rows, n, bad_row);
     if (status == EST_OK) status = own_strings(d, tensors);

@@ -407,7 +407,7 @@ static est_status make_default(const est_feature_spec *spec, est_tensor **out)
     if (spec->rows == EST_ROWS_FIXED) shape = given != NULL ? spec->shape : EST_SHAPE(0);
     EST_TRY(est_tensor_create(spec->dtype, shape, &value));
     if (given == NULL && est_tensor_count(value) > 0 && spec->dtype != EST_STRING)
-        memset(est_tensor_data(value), 0, size);
+        memset(est_tensor_mutable_data(value), 0, size);
     for (int64_t i = 0; given != NULL && i < est_tensor_count(value); i++) {
         const char *from = (const char *)est_tensor_data(given) + (est_tensor_count(given) > 1 ? (size_t)i * size : 0);
         est_status  status = EST_OK;
@@ -418,7 +418,7 @@ static est_status make_default(const est_feature_spec *spec, est_tensor **out)
             memcpy(&text, from, sizeof text);
             status = est_tensor_set_string(value, i, text.data, text.size);
         } else {
-            memcpy((char *)est_tensor_data(value) + (size_t)i * size, from, size);
+            memcpy((char *)est_tensor_mutable_data(value) + (size_t)i * size, from, size);
         }
         if (status != EST_OK) {
             est_tensor_free(value);

@@ -157,9 +157,19 @@ size_t est_tensor_bytes(const est_tensor *tensor)
     return tensor != NULL ? (size_t)tensor->count * est_dtype_size(tensor->dtype) : 0;
 }
 
-void *est_tensor_data(const est_tensor *tensor)
+const void *est_tensor_data(const est_tensor *tensor)
 {
     return tensor != NULL ? tensor->data : NULL;
+}
+
+void *est_tensor_view_data(const est_tensor *tensor)
+{
+    return tensor != NULL ? tensor->data : NULL;
+}
+
+void *est_tensor_mutable_data(est_tensor *tensor)
+{
+    return est_tensor_view_data(tensor);
 }
 
 est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *bytes, size_t size)

@@ -77,7 +77,7 @@ static void feed_batches(est_loop *loop, int n)
     for (int r = 0; r < est_loop_replicas(loop) && loop->rows != NULL; r++) {
         const est_field *batch = &loop->batch[r * est_loop_components(loop)];
 
-        *(float *)est_tensor_data(loop->rows[r]) = r < n ? (float)est_field_rows(batch) : 0;
+        *(float *)est_tensor_mutable_data(loop->rows[r]) = r < n ? (float)est_field_rows(batch) : 0;
     }
     for (int i = 0; i < loop->spec.n_feeds; i++) {
         const est_loop_feed *feed  = &loop->feeds[i];

@@ -75,11 +75,11 @@ static void test_csv_round_trip(void **state)
     tool_check(est_example_parser_create(specs, 4, &parser));
     tool_check(est_example_parse(parser, records, n, batch));
     for (int k = 0; k < 4; k++) assert_memory_equal(est_tensor_data(batch[k].splits), splits[k], sizeof splits[k]);
-    assert_int_equal(((int64_t *)est_tensor_data(batch[0].values))[1], -4);
-    expect_str(((est_str *)est_tensor_data(batch[1].values))[0], "Ann \"A\" Lee, Dr.");
-    expect_str(((est_str *)est_tensor_data(batch[1].values))[1], "");
-    assert_true(((float *)est_tensor_data(batch[2].values))[1] == 2);
-    expect_str(((est_str *)est_tensor_data(batch[3].values))[1], "two\nlines");
+    assert_int_equal(((const int64_t *)est_tensor_data(batch[0].values))[1], -4);
+    expect_str(((const est_str *)est_tensor_data(batch[1].values))[0], "Ann \"A\" Lee, Dr.");
+    expect_str(((const est_str *)est_tensor_data(batch[1].values))[1], "");
+    assert_true(((const float *)est_tensor_data(batch[2].values))[1] == 2);
+    expect_str(((const est_str *)est_tensor_data(batch[3].values))[1], "two\nlines");
     est_feature_batch_clear(batch, 4);
     est_example_parser_free(parser);
     free_records(records, n);

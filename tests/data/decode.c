@@ -314,7 +314,8 @@ static void test_csv_bad_rows(void **state)
             rows = est_test_iterate(d);
             while (est_iterator_next(rows, element) == EST_OK) {
                 for (int64_t i = 0; i < est_tensor_count(element[0].values); i++) {
-                    assert_int_equal(((int32_t *)est_tensor_data(element[0].values))[i], ((int[]){ 1, 3, 4, 6 })[n++]);
+                    assert_int_equal(((const int32_t *)est_tensor_data(element[0].values))[i],
+                                     ((int[]){ 1, 3, 4, 6 })[n++]);
                 }
                 est_element_clear(element, 2);
             }
@@ -427,7 +428,7 @@ static void test_unordered(void **state)
     (void)state;
     while (est_iterator_next(rows, element) == EST_OK) {
         for (int64_t i = 0; i < est_tensor_count(element[0].values); i++) {
-            seen[((int32_t *)est_tensor_data(element[0].values))[i]]++;
+            seen[((const int32_t *)est_tensor_data(element[0].values))[i]]++;
         }
         est_element_clear(element, 2);
     }
@@ -489,7 +490,7 @@ static void test_positions_changed(void **state)
     check(est_iterator_save(rows, &position));
     est_iterator_free(rows);
     for (int64_t i = 0; i < est_tensor_count(position); i++) {
-        uint8_t *bytes = est_tensor_data(position);
+        uint8_t *bytes = est_tensor_mutable_data(position);
 
         for (int bit = 0; bit < 8; bit++) {
             est_field element[2] = { 0 };

@@ -215,7 +215,7 @@ static void test_damaged_position(void **state)
     for (int workers = 0; workers <= 1; workers++) {
         est_interleave_options o        = { .cycle = 3, .workers = workers };
         est_tensor            *position = position_after(interleaved(l, o), 4, seen);
-        uint8_t               *bytes    = est_tensor_data(position);
+        uint8_t               *bytes    = est_tensor_mutable_data(position);
 
         for (int64_t i = 0; i < est_tensor_count(position); i++) {
             est_iterator *rows       = source_open(interleaved(l, o));

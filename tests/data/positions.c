@@ -161,7 +161,7 @@ static void check_damage(est_test_make make, int64_t after)
 {
     est_dataset *dataset  = est_test_finish(make());
     est_tensor  *position = position_of(dataset, after);
-    uint8_t     *bytes    = est_tensor_data(position);
+    uint8_t     *bytes    = est_tensor_mutable_data(position);
     int64_t      n        = est_tensor_count(position);
 
     for (int64_t i = 0; i < n; i++) {

@@ -14,7 +14,7 @@
 /* Row i, in order: a bad one makes the loss of step i + 1 NaN. */
 static est_status make_row(void *user, const est_field *in, est_field *out)
 {
-    int64_t bad = *(int64_t *)user, i = *(int64_t *)est_tensor_data(in[0].values);
+    int64_t bad = *(int64_t *)user, i = *(const int64_t *)est_tensor_data(in[0].values);
     float   x[] = { (float)(i % 7), 1 }, y[] = { i == bad ? NAN : (float)(i % 5) };
 
     EST_TRY(est_tensor_f32(EST_SHAPE(2), x, &out[0].values));
@@ -68,14 +68,14 @@ static int64_t good_step(const char *dir)
 
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &value), EST_OK);
-    step = *(int64_t *)est_tensor_data(value);
+    step = *(const int64_t *)est_tensor_data(value);
     est_tensor_free(value);
     for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
         const char *name = est_checkpoint_at(checkpoint, i)->name;
 
         assert_int_equal(est_checkpoint_read(checkpoint, name, &value), EST_OK);
         for (int64_t k = 0; est_tensor_dtype(value) == EST_F32 && k < est_tensor_count(value); k++) {
-            if (!isfinite(((float *)est_tensor_data(value))[k]))
+            if (!isfinite(((const float *)est_tensor_data(value))[k]))
                 fail_msg("step %" PRId64 ": %s is spoiled", step, name);
         }
         est_tensor_free(value);
@@ -123,7 +123,7 @@ static est_status root_model(est_model *model, est_mode mode, const void *params
 
 static est_status make_root_row(void *user, const est_field *in, est_field *out)
 {
-    int64_t bad = *(int64_t *)user, i = *(int64_t *)est_tensor_data(in[0].values);
+    int64_t bad = *(int64_t *)user, i = *(const int64_t *)est_tensor_data(in[0].values);
     float   x[] = { 1 + (float)(i % 7), i == bad ? 0 : 1 }, y[] = { (float)(i % 5) };
 
     EST_TRY(est_tensor_f32(EST_SHAPE(2), x, &out[0].values));

@@ -397,10 +397,10 @@ static est_status spoilt_input(const est_input_context *context, void *user, est
     (void)context;
     if (status == EST_OK) status = est_tensor_create(EST_F32, EST_SHAPE(16, 1), &y);
     if (status == EST_OK) {
-        for (int i = 0; i < 32; i++) ((float *)est_tensor_data(x))[i] = (float)i / 32;
-        for (int i = 0; i < 16; i++) ((float *)est_tensor_data(y))[i] = (float)i;
-        if (strcmp(user, "x") == 0) ((float *)est_tensor_data(x))[21] = NAN;
-        if (strcmp(user, "y") == 0) ((float *)est_tensor_data(y))[10] = -INFINITY;
+        for (int i = 0; i < 32; i++) ((float *)est_tensor_mutable_data(x))[i] = (float)i / 32;
+        for (int i = 0; i < 16; i++) ((float *)est_tensor_mutable_data(y))[i] = (float)i;
+        if (strcmp(user, "x") == 0) ((float *)est_tensor_mutable_data(x))[21] = NAN;
+        if (strcmp(user, "y") == 0) ((float *)est_tensor_mutable_data(y))[10] = -INFINITY;
         d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
         status = est_dataset_finish(est_dataset_batch(d, 8, NULL), out);
     }

@@ -43,7 +43,7 @@ static int64_t saved_step(const char *dir)
 
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &step), EST_OK);
-    value = *(int64_t *)est_tensor_data(step);
+    value = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
     est_checkpoint_close(checkpoint);
     return value;

@@ -216,7 +216,7 @@ static void shared_tensors_survive_a_failed_node(void **state)
     (void)est_build0(t.graph, &est_op_const, EST_ATTRS(est_attr_tensor("value", tensor), est_attr_int("nonsense", 1)));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "nonsense");
     nn_end(&t);
-    assert_true(*(float *)est_tensor_data(tensor) == 7);
+    assert_true(*(const float *)est_tensor_data(tensor) == 7);
     est_tensor_free(tensor);
 }
 

@@ -138,7 +138,7 @@ static void test_modes(void **state)
     interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = shop_input, .batches = true), &p));
     for (int batch = 0; batch < 2; batch++) {
         interop_check(est_predictions_next(p));
-        memcpy((float *)est_tensor_data(logits) + (ptrdiff_t)batch * 12,
+        memcpy((float *)est_tensor_mutable_data(logits) + (ptrdiff_t)batch * 12,
                est_tensor_data(est_predictions_get(p, "logits")), 12 * sizeof(float));
     }
     interop_tensor(&out, "logits", logits);

@@ -54,10 +54,10 @@ static void add_floats(const char *name, est_shape shape, bool ragged, const cha
 {
     est_tensor *splits = ragged ? make_splits(like) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_F32, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
-        ((float *)est_tensor_data(values))[i] = nan && draw(5) == 0 ? NAN : (float)draw(4000) / 1000 - 1;
+        ((float *)est_tensor_mutable_data(values))[i] = nan && draw(5) == 0 ? NAN : (float)draw(4000) / 1000 - 1;
     }
     add_raw(name, values, splits);
 }
@@ -66,10 +66,10 @@ static void add_ints(const char *name, est_shape shape, bool ragged, int64_t low
 {
     est_tensor *splits = ragged ? make_splits(NULL) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_I64, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
-        ((int64_t *)est_tensor_data(values))[i] = low + (int64_t)draw((uint64_t)(high - low));
+        ((int64_t *)est_tensor_mutable_data(values))[i] = low + (int64_t)draw((uint64_t)(high - low));
     }
     add_raw(name, values, splits);
 }
@@ -79,7 +79,7 @@ static void add_words(const char *name, est_shape shape, bool ragged)
     static const char *const words[] = { "red", "green", "blue", "", "a longer word, with a comma", "x", "yellow" };
     est_tensor              *splits = ragged ? make_splits(NULL) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_STRING, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
         const char *word = words[draw(7)];
@@ -263,7 +263,7 @@ static void say_variables(est_strbuf *out, est_session *session)
 
         interop_check(est_session_read(session, est_session_variable(session, i), &value));
         for (int64_t k = 0; k < est_tensor_count(value); k++) {
-            ((float *)est_tensor_data(value))[k] = (float)draw(2000) / 1000 - 1;
+            ((float *)est_tensor_mutable_data(value))[k] = (float)draw(2000) / 1000 - 1;
         }
         interop_check(est_session_write(session, est_session_variable(session, i), value));
         snprintf(name, sizeof name, "variable/%s", est_session_variable(session, i));
@@ -450,13 +450,16 @@ static void set_row(est_example *example, int row)
 
         switch (est_tensor_dtype(raws[i].values)) {
         case EST_F32:
-            est_example_set_f32s(example, raws[i].name, (float *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_f32s(example, raws[i].name, (const float *)est_tensor_data(raws[i].values) + first,
+                                 (size_t)n);
             break;
         case EST_I64:
-            est_example_set_i64s(example, raws[i].name, (int64_t *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_i64s(example, raws[i].name, (const int64_t *)est_tensor_data(raws[i].values) + first,
+                                 (size_t)n);
             break;
         default:
-            est_example_set_bytes(example, raws[i].name, (est_str *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_bytes(example, raws[i].name, (const est_str *)est_tensor_data(raws[i].values) + first,
+                                  (size_t)n);
         }
     }
 }

@@ -31,7 +31,7 @@ static est_tensor *integers_of(est_str bytes)
     int64_t     n      = (int64_t)(bytes.size / sizeof(int64_t));
 
     interop_check(est_tensor_create(EST_I64, EST_SHAPE(n), &tensor));
-    if (n > 0) memcpy(est_tensor_data(tensor), bytes.data, bytes.size);
+    if (n > 0) memcpy(est_tensor_mutable_data(tensor), bytes.data, bytes.size);
     return tensor;
 }
 

@@ -161,7 +161,7 @@ static est_tensor *zeros_f32(est_shape shape)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(EST_F32, shape, &t));
-    memset(est_tensor_data(t), 0, est_tensor_bytes(t));
+    memset(est_tensor_mutable_data(t), 0, est_tensor_bytes(t));
     return t;
 }
 
@@ -170,7 +170,7 @@ static est_tensor *of_type(est_dtype dtype, est_shape shape)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(dtype, shape, &t));
-    if (dtype != EST_STRING) memset(est_tensor_data(t), 0, est_tensor_bytes(t));
+    if (dtype != EST_STRING) memset(est_tensor_mutable_data(t), 0, est_tensor_bytes(t));
     return t;
 }
 

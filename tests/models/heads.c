@@ -35,9 +35,9 @@ static est_json *load(const char *name)
 static void set_element(est_tensor *t, int64_t i, const est_json *v)
 {
     switch (est_tensor_dtype(t)) {
-    case EST_F32: ((float *)est_tensor_data(t))[i] = (float)json_number_value(v); break;
-    case EST_I32: ((int32_t *)est_tensor_data(t))[i] = (int32_t)json_integer_value(v); break;
-    case EST_I64: ((int64_t *)est_tensor_data(t))[i] = json_integer_value(v); break;
+    case EST_F32: ((float *)est_tensor_mutable_data(t))[i] = (float)json_number_value(v); break;
+    case EST_I32: ((int32_t *)est_tensor_mutable_data(t))[i] = (int32_t)json_integer_value(v); break;
+    case EST_I64: ((int64_t *)est_tensor_mutable_data(t))[i] = json_integer_value(v); break;
     default: assert_ok(est_tensor_set_string(t, i, json_string_value(v), strlen(json_string_value(v)))); break;
     }
 }

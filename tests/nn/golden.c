@@ -83,7 +83,7 @@ static est_tensor *json_tensor(const est_json *v)
     assert_ok(est_tensor_create(dtype, shape, &t));
     assert_int_equal(est_tensor_count(t), json_array_size(data));
     for (int64_t i = 0; i < est_tensor_count(t); i++) {
-        set_element(est_tensor_data(t), dtype, i, json_array_get(data, (size_t)i));
+        set_element(est_tensor_mutable_data(t), dtype, i, json_array_get(data, (size_t)i));
     }
     return t;
 }

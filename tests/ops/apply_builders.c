@@ -138,7 +138,7 @@ static void compare(const update *u, est_session *session)
     check(est_session_read(session, "sparse/w", &sparse) == EST_OK, u->name, "read");
     check(est_session_read(session, "dense/w", &dense) == EST_OK, u->name, "read");
     for (int i = 0; i < ROWS * COLS && sparse != NULL && dense != NULL; i++) {
-        double s = ((float *)est_tensor_data(sparse))[i], d = ((float *)est_tensor_data(dense))[i];
+        double s = ((const float *)est_tensor_data(sparse))[i], d = ((const float *)est_tensor_data(dense))[i];
         int    row     = i / COLS;
         bool   touched = row == 1 || row == 4 || row == 5;
         double before  = -0.5 + 0.13 * i;

@@ -113,13 +113,14 @@ static void test_unknown_batch(void)
     for (int batch = 3; session != NULL && batch <= 7; batch += 4) {
         est_tensor *images = NULL, *out[3] = { NULL, NULL, NULL }, *ones = NULL;
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(batch, 6, 6, 2), &images) == EST_OK);
-        for (int64_t i = 0; i < est_tensor_count(images); i++) ((float *)est_tensor_data(images))[i] = numbers[i % 12];
+        for (int64_t i = 0; i < est_tensor_count(images); i++)
+            ((float *)est_tensor_mutable_data(images))[i] = numbers[i % 12];
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(3, 3, 2, 8), &ones) == EST_OK);
-        for (int i = 0; i < 144; i++) ((float *)est_tensor_data(ones))[i] = numbers[i % 11];
+        for (int i = 0; i < 144; i++) ((float *)est_tensor_mutable_data(ones))[i] = numbers[i % 11];
         CHECK(est_session_write(session, "filter", ones) == EST_OK, "%s", est_error_message());
         est_tensor_free(ones);
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(8), &ones) == EST_OK);
-        memset(est_tensor_data(ones), 0, 8 * sizeof(float));
+        memset(est_tensor_mutable_data(ones), 0, 8 * sizeof(float));
         CHECK(est_session_write(session, "bias", ones) == EST_OK, "%s", est_error_message());
         CHECK(est_session_run(session, EST_FEEDS({ x, images }),
                               EST_NODES(grad[0].values, grad[1].values, grad[2].values), (est_nodes){ 0 },

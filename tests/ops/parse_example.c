@@ -352,7 +352,7 @@ static void refuse(est_attrs attrs, const char *key, est_shape default_shape, co
     est_tensor *value = NULL;
 
     assert_ok(est_tensor_create(EST_F32, default_shape, &value));
-    memset(est_tensor_data(value), 0, est_tensor_bytes(value));
+    memset(est_tensor_mutable_data(value), 0, est_tensor_bytes(value));
     (void)est_build(graph, &est_op_parse_example,
                     EST_NODES(examples, none, none, strings(graph, &key, key != NULL), none, est_const(graph, value)),
                     attrs);

@@ -225,8 +225,8 @@ static void test_long_sum(void)
 
     CHECK(est_tensor_create(EST_F32, EST_SHAPE(n), &value) == EST_OK);
     for (int64_t i = 0; value != NULL && i < n; i++) {
-        float v                              = 0.1f + (float)(i % 7) * 0.01f;
-        ((float *)est_tensor_data(value))[i] = v;
+        float v                                      = 0.1f + (float)(i % 7) * 0.01f;
+        ((float *)est_tensor_mutable_data(value))[i] = v;
         exact += v;
     }
     out = test_run(est_sum(x), EST_FEEDS({ x, value }));

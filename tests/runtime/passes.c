@@ -26,7 +26,7 @@ static est_tensor *noise(est_shape shape, uint64_t key)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(EST_F32, shape, &t));
-    est_random_fill_normal_f32(&(est_random){ key, 3, 0 }, 0, est_tensor_count(t), est_tensor_data(t));
+    est_random_fill_normal_f32(&(est_random){ key, 3, 0 }, 0, est_tensor_count(t), est_tensor_mutable_data(t));
     return t;
 }
 
@@ -471,7 +471,7 @@ static void ties_in_a_window_go_the_same_way(void **state)
     (void)state;
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2, 6, 6, 1), &image));
     for (int i = 0; i < 72; i++)
-        ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
+        ((float *)est_tensor_mutable_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
     wrt[0]     = est_const_f32(t.graph, EST_SHAPE(1, 1, 1, 8), (const float[8]){ 1, -1, 2, 0, 0.5f, -2, 1, 1 });
     wrt[1]     = est_const_f32(t.graph, EST_SHAPE(8), (const float[8]){ 0, 0, 1, 0, -1, 0.5f, 0, 0 });
     est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2,
@@ -490,7 +490,8 @@ static void assert_all(nn_test *t, const char *name, float want)
     est_tensor *value = NULL;
 
     assert_ok(est_session_read(t->session, name, &value));
-    for (int64_t i = 0; i < est_tensor_count(value); i++) assert_true(((float *)est_tensor_data(value))[i] == want);
+    for (int64_t i = 0; i < est_tensor_count(value); i++)
+        assert_true(((const float *)est_tensor_data(value))[i] == want);
     est_tensor_free(value);
 }
 

@@ -478,7 +478,7 @@ static void spoil(const trained *m, const char *name)
     est_tensor *value;
 
     assert_ok(est_session_read(m->session, name, &value));
-    ((float *)est_tensor_data(value))[est_tensor_count(value) - 1] = NAN;
+    ((float *)est_tensor_mutable_data(value))[est_tensor_count(value) - 1] = NAN;
     assert_ok(est_session_write(m->session, name, value));
     est_tensor_free(value);
 }

@@ -532,9 +532,9 @@ static void test_nan(void **state)
         assert_ok(est_session_read(session, wide ? "wide" : "small", &value));
         assert_ok(est_session_read(session, wide ? "wide" : "small", &good));
         if (wide) {
-            ((double *)est_tensor_data(value))[places[i % 5]] = NAN;
+            ((double *)est_tensor_mutable_data(value))[places[i % 5]] = NAN;
         } else {
-            ((float *)est_tensor_data(value))[places[i % 5]] = NAN;
+            ((float *)est_tensor_mutable_data(value))[places[i % 5]] = NAN;
         }
         assert_ok(est_session_write(session, wide ? "wide" : "small", value));
         assert_ok(est_saved_nan(session, &name));
