@@ -100,7 +100,7 @@ static void make_columns(job *j)
         const est_column *a = est_key_column(j->columns, word(pairs[k][0]));
         const est_column *b = est_key_column(j->columns, word(pairs[k][1]));
 
-        j->wide[n_wide++] = est_crossed_column(EST_COLUMNS(a, b), 1000000, 0);
+        j->wide[n_wide++] = est_crossed_column(EST_COLUMN_LIST(a, b), 1000000, 0);
     }
     bench_check(est_columns_status(j->columns));
 }

@@ -528,7 +528,7 @@ static est_status make_baseline_features(job_runner *r)
     const est_column *nothing = est_numeric_column(r->columns, "row",
                                                    EST_NUMERIC(.default_value = &zero, .n_default = 1));
 
-    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+    return est_parse_spec_create(EST_COLUMN_LIST(nothing), &r->features);
 }
 
 /* The label, and the weight if there is one. */

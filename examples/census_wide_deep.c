@@ -108,9 +108,10 @@ static model_columns build_model_columns(est_columns *c)
     /* crosses */
     const est_column *education_key          = est_key_column(c, "education");
     const est_column *occupation_key         = est_key_column(c, "occupation");
-    const est_column *education_x_occupation = est_crossed_column(EST_COLUMNS(education_key, occupation_key), 1000, 0);
+    const est_column *education_x_occupation = est_crossed_column(
+        EST_COLUMN_LIST(education_key, occupation_key), 1000, 0);
     const est_column *age_x_education_x_occupation = est_crossed_column(
-        EST_COLUMNS(age_buckets, education_key, occupation_key), 1000, 0);
+        EST_COLUMN_LIST(age_buckets, education_key, occupation_key), 1000, 0);
 
     return (model_columns){
         { education, marital_status, relationship, workclass, occupation, age_buckets, education_x_occupation,
@@ -279,7 +280,7 @@ static bool was_trained(const est_estimator *estimator, const est_metrics *metri
 static est_status run(est_estimator *estimator, census *files, est_serving_input served)
 {
     est_metrics  *metrics  = NULL;
-    est_exporter *exporter = est_final_exporter("census", EST_EXPORTER(.saved_model.input = served));
+    est_exporter *exporter = est_final_exporter("census", EST_EXPORTER_OPTIONS(.saved_model.input = served));
     double        auc      = 0;
     est_status    status;
 

@@ -150,12 +150,12 @@ static est_status train_and_evaluate(const char *output_dir, int64_t train_steps
     if (status == EST_OK) status = est_estimator_add_metrics(estimator, my_rmse, NULL);
     if (status == EST_OK) status = est_estimator_add_metrics(estimator, my_r2, NULL);
     if (status == EST_OK) {
-        exporter = est_latest_exporter(
-            "exporter", EST_EXPORTER(.saved_model.input = { .raw = &served, .n_raw = 1 }, .exports_to_keep = EST_OFF));
-        status = est_train_and_evaluate(estimator, EST_TRAIN_SPEC(.input_fn = read_dataset, .max_steps = train_steps),
-            EST_EVAL_SPEC(.input_fn = read_dataset, .steps = EST_FOREVER, .throttle_secs = EVAL_INTERVAL,
-                .exporters = EST_EXPORTERS(exporter)),
-            &metrics);
+        exporter = est_latest_exporter("exporter",
+            EST_EXPORTER_OPTIONS(.saved_model.input = { .raw = &served, .n_raw = 1 }, .exports_to_keep = EST_OFF));
+        status   = est_train_and_evaluate(estimator, EST_TRAIN_SPEC(.input_fn = read_dataset, .max_steps = train_steps),
+              EST_EVAL_SPEC(.input_fn = read_dataset, .steps = EST_FOREVER, .throttle_secs = EVAL_INTERVAL,
+                  .exporters = EST_EXPORTERS(exporter)),
+              &metrics);
     }
     if (status == EST_OK && was_trained(estimator, metrics)) {
         printf("%s has its %" PRId64 " steps already\n", est_estimator_model_dir(estimator), train_steps);

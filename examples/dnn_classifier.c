@@ -100,7 +100,7 @@ static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
     const est_column *numeric_feature_c         = est_numeric_column(c, "numeric_feature_c", NULL);
 
     status = est_dnn_classifier(
-        EST_CANNED(.columns = EST_COLUMNS(categorical_feature_a_emb, categorical_feature_b_emb, numeric_feature_c),
+        EST_CANNED(.columns = EST_COLUMN_LIST(categorical_feature_a_emb, categorical_feature_b_emb, numeric_feature_c),
             .hidden_units   = EST_I64S(1024, 512, 256),
             .optimizer      = { .name = "Adam" }, /* the default, Adagrad at 0.001, needs many more steps */
             .config         = EST_RUN_CONFIG(.model_dir = model_dir, .seed = 1, .save_summary_steps = 100)),

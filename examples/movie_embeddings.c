@@ -118,8 +118,8 @@ static est_status ratings(est_model *m, est_mode mode, const void *params)
 {
     const columns *c     = params;
     est_features   batch = est_model_features(m);
-    est_node       user  = est_input_layer(batch, EST_COLUMNS(c->user), EST_INPUT_LAYER(.name = "users"));
-    est_node       movie = est_input_layer(batch, EST_COLUMNS(c->movie), EST_INPUT_LAYER(.name = "movies"));
+    est_node       user  = est_input_layer(batch, EST_COLUMN_LIST(c->user), EST_INPUT_LAYER(.name = "users"));
+    est_node       movie = est_input_layer(batch, EST_COLUMN_LIST(c->movie), EST_INPUT_LAYER(.name = "movies"));
     est_node       mean  = est_weight(
                est_model_graph(m), "mean", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_constant(MEAN)));
     est_node both, own, rating, label, loss;

@@ -3,8 +3,8 @@
  * Canned estimators: whole models from feature columns.
  *
  *     status = est_dnn_linear_combined_classifier(EST_CANNED(
- *         .linear_columns = EST_COLUMNS(occupation, age_x_education),
- *         .dnn_columns    = EST_COLUMNS(age, occupation_embedding),
+ *         .linear_columns = EST_COLUMN_LIST(occupation, age_x_education),
+ *         .dnn_columns    = EST_COLUMN_LIST(age, occupation_embedding),
  *         .hidden_units   = EST_I64S(100, 50),
  *         .config         = EST_RUN_CONFIG(.model_dir = "runs/census")), &estimator);
  *

@@ -125,7 +125,7 @@ typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_me
 
 /* What Latest, Final and Best need to know. */
 typedef struct est_exporter_options {
-    size_t             struct_size; /* filled by EST_EXPORTER */
+    size_t             struct_size; /* filled by EST_EXPORTER_OPTIONS */
     est_export_options saved_model; /* checkpoint_path and struct_size are not looked at; copied */
 
     /* 0: 5; EST_OFF: all. The newest count by name, of those with names of 10 digits; the one just made always stays. */
@@ -142,7 +142,7 @@ typedef struct est_exporter_options {
         *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only that there is such a metric */
     bool larger_is_better; /* best: of `metric`, its larger value */
 } est_exporter_options;
-#define EST_EXPORTER(...)                                                                                              \
+#define EST_EXPORTER_OPTIONS(...)                                                                                      \
     (&(const est_exporter_options){ .struct_size = EST_STRUCT_SIZE(est_exporter_options), __VA_ARGS__ })
 
 /* After every evaluation; at the end only; when the evaluation is better than those of all exports that are there. An export

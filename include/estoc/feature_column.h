@@ -7,7 +7,7 @@
  *     const est_column *age      = est_numeric_column(c, "age", NULL);
  *     const est_column *ages     = est_bucketized_column(age, EST_F32S(18, 25, 30, 35, 40, 45, 50, 55, 60, 65));
  *     const est_column *work     = est_hash_bucket_column(c, "occupation", 1000, NULL);
- *     const est_column *crossed  = est_crossed_column(EST_COLUMNS(ages, est_key_column(c, "occupation")), 50000, 0);
+ *     const est_column *crossed  = est_crossed_column(EST_COLUMN_LIST(ages, est_key_column(c, "occupation")), 50000, 0);
  *     const est_column *embedded = est_embedding_column(work, 8, NULL);
  *     ...
  *     est_columns_free(c);
@@ -56,7 +56,7 @@ typedef struct est_column_list {
     int                      n;
 } est_column_list;
 
-#define EST_COLUMNS(...)                                                                                               \
+#define EST_COLUMN_LIST(...)                                                                                           \
     ((est_column_list){ (const est_column *const[]){ __VA_ARGS__ },                                                    \
                         (int)(sizeof((const est_column *const[]){ __VA_ARGS__ }) / sizeof(const est_column *)) })
 

@@ -126,7 +126,7 @@ typedef struct est_saving_listeners {
     int                         n;
 } est_saving_listeners;
 
-#define EST_LISTENERS(...)                                                                                             \
+#define EST_SAVING_LISTENERS(...)                                                                                      \
     ((est_saving_listeners){                                                                                           \
         (est_saving_listener *const[]){ __VA_ARGS__ },                                                                 \
         (int)(sizeof((est_saving_listener *const[]){ __VA_ARGS__ }) / sizeof(est_saving_listener *)) })

@@ -43,7 +43,7 @@ extern "C" {
     X(est_evaluate_options, EST_EVALUATE_OPTIONS)                                                                      \
     X(est_every_options, EST_EVERY)                                                                                    \
     X(est_export_options, EST_EXPORT)                                                                                  \
-    X(est_exporter_options, EST_EXPORTER)                                                                              \
+    X(est_exporter_options, EST_EXPORTER_OPTIONS)                                                                              \
     X(est_ftrl_options, EST_FTRL)                                                                                      \
     X(est_head_finish_options, EST_HEAD_FINISH)                                                                        \
     X(est_head_options, EST_HEAD)                                                                                      \

@@ -398,7 +398,7 @@ static est_node weights_of(est_head_use *u)
     char                    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (o->weight_column == NULL && o->weight_numeric == NULL) return EST_NO_NODE;
-    w = o->weight_numeric != NULL ? est_input_layer(est_model_features(u->model), EST_COLUMNS(o->weight_numeric),
+    w = o->weight_numeric != NULL ? est_input_layer(est_model_features(u->model), EST_COLUMN_LIST(o->weight_numeric),
                                                     EST_INPUT_LAYER(.name = "weights"))
                                   : est_model_feature(u->model, o->weight_column);
     if (est_graph_status(u->graph) != EST_OK) return w;
@@ -663,7 +663,7 @@ static est_status parse_weight(const est_column *column, est_parse_spec *spec)
     est_status              status;
     int                     n;
 
-    EST_TRY(est_parse_spec_create(EST_COLUMNS(column), &own));
+    EST_TRY(est_parse_spec_create(EST_COLUMN_LIST(column), &own));
     features = est_parse_spec_features(own, &n);
     status   = EST_OK;
     for (int i = 0; i < n && status == EST_OK; i++) status = est_parse_spec_add(spec, &features[i]);

@@ -132,9 +132,9 @@ static est_node score_of(est_model *m, const job *j)
     }
     case WAY_RAGGED: {
         est_features features = est_model_features(m);
-        est_node     deep     = est_input_layer(features, EST_COLUMNS(j->embedded, j->keyed), NULL);
+        est_node     deep     = est_input_layer(features, EST_COLUMN_LIST(j->embedded, j->keyed), NULL);
 
-        return est_add(est_linear_model(features, EST_COLUMNS(j->linear), NULL), est_dense(deep, 1, NULL));
+        return est_add(est_linear_model(features, EST_COLUMN_LIST(j->linear), NULL), est_dense(deep, 1, NULL));
     }
     case WAY_BATCH_NORM: return est_dense(est_batch_norm(est_dense(first, 3, NULL), true, NULL), 1, NULL);
     default: return est_dense(first, 1, NULL);

@@ -114,7 +114,7 @@ static void test_silent_train(void **state)
     refused(train(e, EST_HOOKS(&quiet, &hook), (est_saving_listeners){ 0 }), "hook 1: after_run " SILENT);
     hook = (est_hook){ .begin = silent_hook };
     refused(train(e, EST_HOOKS(&hook), (est_saving_listeners){ 0 }), "hook 0: begin " SILENT);
-    refused(train(e, (est_hooks){ 0 }, EST_LISTENERS(&listener)), "saving listener 0: after_save " SILENT);
+    refused(train(e, (est_hooks){ 0 }, EST_SAVING_LISTENERS(&listener)), "saving listener 0: after_save " SILENT);
     (void)est_fail(EST_NOT_FOUND, STALE);
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = silent_input, .steps = 1)), "input_fn: it " SILENT);
     est_estimator_free(e);

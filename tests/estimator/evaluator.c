@@ -624,7 +624,7 @@ static pid_t start_exporting(const char *dir, bool never)
     est_log_set_level(EST_LOG_INFO);
     est_log_set_sink(note_line, (void *)(uintptr_t)dir);
     e      = make(dir, 10, EVALUATOR);
-    latest = est_latest_exporter("latest", EST_EXPORTER(.saved_model = { SERVED }, .exports_to_keep = EST_OFF));
+    latest = est_latest_exporter("latest", EST_EXPORTER_OPTIONS(.saved_model = { SERVED }, .exports_to_keep = EST_OFF));
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 80),
                                     EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
                                                   .throttle_secs = EST_OFF,

@@ -11,7 +11,7 @@
 #include "estimator/estimator.h"
 #include "support/export_test.h"
 
-#define OPTIONS(...) EST_EXPORTER(.saved_model = { .input = { .raw = shop_raw, .n_raw = 1 } }, __VA_ARGS__)
+#define OPTIONS(...) EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = shop_raw, .n_raw = 1 } }, __VA_ARGS__)
 
 typedef struct fixture {
     char             dir[64], base[128], list[1024];
@@ -539,14 +539,15 @@ static void every_allocation_of_making_one_may_fail(void **state)
     specs[1].default_value = one;
     for (int64_t n = 1; made == NULL; n++) {
         est_fault_arm_alloc(n);
-        made = est_best_exporter(
-            "it",
-            EST_EXPORTER(.saved_model = {
-                             .input = { .parse = specs, .n_parse = 2, .alternatives = &other, .n_alternatives = 1 },
-                             .eval_input     = { .parse = specs, .n_parse = 2 },
-                             .train_input    = { .raw = shop_raw, .n_raw = 3 },
-                             .assets_extra   = extra,
-                             .n_assets_extra = 1 }));
+        made = est_best_exporter("it",
+                                 EST_EXPORTER_OPTIONS(.saved_model = { .input        = { .parse          = specs,
+                                                                                         .n_parse        = 2,
+                                                                                         .alternatives   = &other,
+                                                                                         .n_alternatives = 1 },
+                                                                       .eval_input   = { .parse = specs, .n_parse = 2 },
+                                                                       .train_input  = { .raw = shop_raw, .n_raw = 3 },
+                                                                       .assets_extra = extra,
+                                                                       .n_assets_extra = 1 }));
         est_fault_arm_alloc(0);
     }
     est_exporter_free(made);

@@ -157,7 +157,7 @@ static void census_open(census *c, const char *dir, const char *rows, const char
     ages       = est_bucketized_column(age, EST_F32S(30, 40, 50));
     work       = est_vocabulary_file_column(c->columns, "work", words, NULL);
     c->wide[0] = work;
-    c->wide[1] = est_crossed_column(EST_COLUMNS(ages, work), 50, 0);
+    c->wide[1] = est_crossed_column(EST_COLUMN_LIST(ages, work), 50, 0);
     c->deep[0] = ages;
     c->deep[1] = est_embedding_column(work, 3, NULL);
     ok(est_parse_spec_create((est_column_list){ c->wide, 2 }, &c->features));

@@ -198,13 +198,14 @@ static void test_own_saver(void **state)
     (void)state;
     est_test_dir(dir);
     est_test_dir(whole);
-    saver = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_LISTENERS(&own.listener)));
+    saver = est_checkpoint_saver_hook(
+        dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_SAVING_LISTENERS(&own.listener)));
     second = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 1000));
     e      = make(dir, 2);
     keep_log();
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10, .hooks = EST_HOOKS(saver, second),
-                                       .saving_listeners = EST_LISTENERS(&call.listener))),
+                                       .saving_listeners = EST_SAVING_LISTENERS(&call.listener))),
         EST_OK);
     assert_false(has_line("Create CheckpointSaverHook."));
     drop_log();
@@ -259,7 +260,7 @@ static void test_saver_of_model(void **state)
         e                = make_of(saving_model, dir, 0); /* no checkpoints by the configuration */
         keep_log();
         assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 50,
-                                                        .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                        .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                          EST_OK);
         assert_true(has_line("A CheckpointSaverListener requested that training be stopped. listener: 0"));
         drop_log();
@@ -279,17 +280,18 @@ static void test_listeners_refused(void **state)
     est_test_dir(dir);
     e = make(dir, 0);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                    .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("saving listeners need checkpoints");
-    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener, NULL))),
-                     EST_INVALID_ARGUMENT);
+    assert_int_equal(
+        est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
+                                       .saving_listeners = EST_SAVING_LISTENERS(&listener.listener, NULL))),
+        EST_INVALID_ARGUMENT);
     est_test_error_has("saving listener 1 is NULL");
     est_estimator_free(e);
     e = make(dir, 10);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                    .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                      EST_OK);
     assert_int_equal(listener.saves, 2);
     est_estimator_free(e);

@@ -86,8 +86,8 @@ static est_exporter *best(const char *metric)
 {
     static const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
 
-    return est_best_exporter("best",
-                             EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .metric = metric));
+    return est_best_exporter(
+        "best", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .metric = metric));
 }
 
 static est_status export_nothing(est_exporter *exporter, est_estimator *estimator, const char *export_path,
@@ -276,7 +276,7 @@ static void test_files(void **state)
 
 static est_exporter *latest(const est_component *raw)
 {
-    return est_latest_exporter("latest", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    return est_latest_exporter("latest", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
 }
 
 static void test_receivers(void **state)
@@ -306,8 +306,8 @@ static void test_train_graph(void **state)
     static const est_component xy[]     = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) },
                                             { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
     est_exporter              *exporter = est_final_exporter(
-                     "all",
-                     EST_EXPORTER(.saved_model = { .input = { .raw = xy, .n_raw = 1 }, .train_input = { .raw = xy, .n_raw = 2 } }));
+                     "all", EST_EXPORTER_OPTIONS(.saved_model = { .input       = { .raw = xy, .n_raw = 1 },
+                                                                  .train_input = { .raw = xy, .n_raw = 2 } }));
     est_estimator *e;
     char           dir[64];
 

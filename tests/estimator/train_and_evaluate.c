@@ -171,11 +171,11 @@ static void test_final_export_after_the_end_of_input(void **state)
     char                dir[64];
     int64_t             passes = 2;
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *final  = est_final_exporter("final",
-                                                    EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_exporter       *latest = est_latest_exporter("latest",
-                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_estimator      *e;
+    est_exporter       *final  = est_final_exporter(
+               "final", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter *latest = est_latest_exporter(
+        "latest", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_estimator *e;
 
     (void)state;
     assert_non_null(final);
@@ -235,9 +235,9 @@ static void test_no_batch(void **state)
     char                dir[64], eval[128];
     int64_t             none  = 0;
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *final = est_final_exporter("final",
-                                                   EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_estimator      *e;
+    est_exporter       *final = est_final_exporter(
+              "final", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_estimator *e;
 
     (void)state;
     est_test_dir(dir);
@@ -260,10 +260,10 @@ static void test_second_trainer(void **state)
 {
     char                dir[64], eval[128];
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *latest = est_latest_exporter("latest",
-                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_dir_lock       *lock   = NULL;
-    est_estimator      *e;
+    est_exporter       *latest = est_latest_exporter(
+              "latest", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_dir_lock  *lock = NULL;
+    est_estimator *e;
 
     (void)state;
     est_test_dir(dir);
@@ -384,7 +384,7 @@ static void test_no_export_path(void **state)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     est_exporter       *best  = est_best_exporter(
-               "best", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .compare = never));
+               "best", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .compare = never));
     est_metrics   *m = NULL;
     est_estimator *e;
     char           dir[64];
@@ -517,8 +517,10 @@ static void refused(est_estimator *e, const est_train_spec *train, const est_eva
 static void test_refused_specs(void **state)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter *one = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_exporter *two = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter       *one   = est_final_exporter(
+                "one", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter *two = est_final_exporter(
+        "one", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_exporter *const same[] = { one, two }, *const none[] = { NULL };
     est_exporter *const empty[] = { &(est_exporter){ .name = "empty" } };
     est_hook nothing = { 0 }, *const no_hook[] = { NULL };

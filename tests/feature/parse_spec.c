@@ -57,11 +57,11 @@ static void test_what_columns_ask_for(void **state)
 
     (void)state;
     assert_ok(est_parse_spec_create(
-        EST_COLUMNS(est_bucketized_column(age, EST_F32S(1)), age, pair, count,
-                    est_crossed_column(EST_COLUMNS(kind, est_key_column(t.columns, "town")), 9, 0),
-                    est_embedding_column(est_weighted_column(id, "weight"), 2, NULL), est_indicator_column(kind),
-                    est_hash_bucket_column(t.columns, "zip", 5, EST_CATEGORICAL(.dtype = EST_I64)),
-                    est_sequence_numeric_column(t.columns, "steps", EST_NUMERIC(.shape = EST_SHAPE(2)))),
+        EST_COLUMN_LIST(est_bucketized_column(age, EST_F32S(1)), age, pair, count,
+                        est_crossed_column(EST_COLUMN_LIST(kind, est_key_column(t.columns, "town")), 9, 0),
+                        est_embedding_column(est_weighted_column(id, "weight"), 2, NULL), est_indicator_column(kind),
+                        est_hash_bucket_column(t.columns, "zip", 5, EST_CATEGORICAL(.dtype = EST_I64)),
+                        est_sequence_numeric_column(t.columns, "steps", EST_NUMERIC(.shape = EST_SHAPE(2)))),
         &spec));
     est_columns_free(t.columns); /* the spec keeps what it needs */
     t.columns = NULL;
@@ -103,7 +103,7 @@ static void test_the_same_column_twice(void **state)
     int               n    = 0;
 
     (void)state;
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
     (void)est_parse_spec_features(spec, &n);
     assert_int_equal(n, 2);
     est_parse_spec_free(spec);
@@ -117,7 +117,7 @@ static void test_refusals(void **state)
     const est_column *other = est_bucketized_column(
         est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2))), EST_F32S(1));
     const est_column      *words = est_hash_bucket_column(t.columns, "k", 5, EST_CATEGORICAL(.dtype = EST_I64));
-    const est_column      *cross = est_crossed_column(EST_COLUMNS(est_key_column(t.columns, "k"), other), 5, 0);
+    const est_column      *cross = est_crossed_column(EST_COLUMN_LIST(est_key_column(t.columns, "k"), other), 5, 0);
     const est_feature_spec label = { .name = "label", .dtype = EST_I64 }, again = { .name = "x", .dtype = EST_F32 },
                            nameless = { .dtype = EST_F32 }, odd = { .name = "odd", .dtype = EST_BOOL };
     est_parse_spec *spec = NULL;
@@ -133,15 +133,15 @@ static void test_refusals(void **state)
     assert_int_equal(n, 1);
     est_parse_spec_free(spec);
     spec = NULL;
-    assert_int_equal(est_parse_spec_create(EST_COLUMNS(x, other), &spec), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_parse_spec_create(EST_COLUMN_LIST(x, other), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(
         strstr(est_error_message(),
                "the column \"x\" wants the feature \"x\" parsed as float32 [2], another one as float32 [1]"));
-    assert_int_equal(est_parse_spec_create(EST_COLUMNS(words, cross), &spec), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_parse_spec_create(EST_COLUMN_LIST(words, cross), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "any number of string, another one as any number of int64"));
     assert_null(spec);
 
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x), &spec));
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x), &spec));
     assert_ok(est_parse_spec_add(spec, &label));
     assert_int_equal(est_parse_spec_add(spec, &label), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "\"label\" is parsed already"));
@@ -170,10 +170,10 @@ static est_parse_spec *census_spec(est_columns *columns)
     est_parse_spec               *spec   = NULL;
 
     assert_ok(est_parse_spec_create(
-        EST_COLUMNS(est_numeric_column(columns, "age", NULL),
-                    est_numeric_column(columns, "gain", EST_NUMERIC(.default_value = zero, .n_default = 1)),
-                    est_vocabulary_strings_column(columns, "work", work, 2, NULL),
-                    est_identity_column(columns, "education", 17, NULL)),
+        EST_COLUMN_LIST(est_numeric_column(columns, "age", NULL),
+                        est_numeric_column(columns, "gain", EST_NUMERIC(.default_value = zero, .n_default = 1)),
+                        est_vocabulary_strings_column(columns, "work", work, 2, NULL),
+                        est_identity_column(columns, "education", 17, NULL)),
         &spec));
     assert_ok(est_parse_spec_add(spec, &label));
     return spec;
@@ -286,21 +286,21 @@ static est_status make_all(est_columns *c, est_graph *graph, est_parse_spec **sp
     const est_column *steps     = est_identity_column(c, "id", 4, EST_CATEGORICAL(.sequence = true));
     const est_column *ages      = est_bucketized_column(x, EST_F32S(1, 2));
     const est_column *kind      = est_vocabulary_strings_column(c, "word", work, 2, NULL);
-    const est_column *cross     = est_crossed_column(EST_COLUMNS(ages, id, est_key_column(c, "key")), 9, 0);
+    const est_column *cross     = est_crossed_column(EST_COLUMN_LIST(ages, id, est_key_column(c, "key")), 9, 0);
     const est_column *heavy     = est_weighted_column(id, "w");
     const est_column *shared[1] = { NULL };
     est_features      features  = { .graph = graph, .find = placeholder, .user = graph };
     est_node          lengths;
 
-    est_shared_embedding_columns(EST_COLUMNS(heavy), 2, NULL, shared);
+    est_shared_embedding_columns(EST_COLUMN_LIST(heavy), 2, NULL, shared);
     EST_TRY(est_columns_status(c));
-    EST_TRY(est_parse_spec_create(EST_COLUMNS(x, heavy, kind, cross), spec));
+    EST_TRY(est_parse_spec_create(EST_COLUMN_LIST(x, heavy, kind, cross), spec));
     (void)est_input_layer(
-        features, EST_COLUMNS(x, ages, shared[0], est_indicator_column(kind), est_embedding_column(cross, 2, NULL)),
+        features, EST_COLUMN_LIST(x, ages, shared[0], est_indicator_column(kind), est_embedding_column(cross, 2, NULL)),
         NULL);
-    (void)est_linear_model(features, EST_COLUMNS(x, heavy, kind, cross), NULL);
+    (void)est_linear_model(features, EST_COLUMN_LIST(x, heavy, kind, cross), NULL);
     (void)est_sequence_input_layer(
-        features, EST_COLUMNS(est_embedding_column(steps, 2, NULL), est_sequence_numeric_column(c, "s", NULL)),
+        features, EST_COLUMN_LIST(est_embedding_column(steps, 2, NULL), est_sequence_numeric_column(c, "s", NULL)),
         &lengths);
     EST_TRY(est_columns_status(c));
     return est_graph_status(graph);

@@ -56,8 +56,8 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
     out[4] = est_vocabulary_strings_column(c, "shade", words, 4,
                                            EST_CATEGORICAL(.has_default = true, .default_value = 1));
     out[5] = est_vocabulary_file_column(c, "city", interop_path("cities.txt"), EST_CATEGORICAL(.num_oov_buckets = 2));
-    out[6] = est_crossed_column(EST_COLUMNS(key, est_key_column(c, "other")), 20, 7);
-    out[7] = est_crossed_column(EST_COLUMNS(key, ages, out[3]), 40, 0);
+    out[6] = est_crossed_column(EST_COLUMN_LIST(key, est_key_column(c, "other")), 20, 7);
+    out[7] = est_crossed_column(EST_COLUMN_LIST(key, ages, out[3]), 40, 0);
     out[8] = est_identity_column(c, "part", 5, NULL);
     out[9] = est_weighted_column(out[8], "parts");
 }
@@ -66,8 +66,8 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
 static void make_shared(const est_embedding_column_options *options, const est_column *vec, const est_column **out)
 {
     est_shared_embedding_columns(
-        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3, options,
-        out);
+        EST_COLUMN_LIST(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3,
+        options, out);
     out[2] = vec;
 }
 

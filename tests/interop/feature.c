@@ -170,7 +170,7 @@ static void numbers(lists *l, est_columns *c)
                                    est_bucketized_column(nans, EST_F32S(0, 2)) };
 
     for (int i = 0; i < 6; i++) l->dense[l->n_dense++] = l->linear[l->n_linear++] = in[i];
-    categorical(l, est_crossed_column(EST_COLUMNS(in[4], in[5]), 30, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(in[4], in[5]), 30, 0), 2, NULL);
 }
 
 static void categories(lists *l, est_columns *c)
@@ -197,11 +197,12 @@ static void categories(lists *l, est_columns *c)
     categorical(l, color, 2, NULL);
     categorical(l, year, 2, NULL);
     categorical(l, file, 2, NULL);
-    pair = est_crossed_column(EST_COLUMNS(key, color), 50, 0);
+    pair = est_crossed_column(EST_COLUMN_LIST(key, color), 50, 0);
     categorical(l, pair, 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(dense_key, id, year), 50, 42), 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(odd, pair), 50, 0), 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(dense_key, id, year), 50, 42), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(odd, pair), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2,
+                NULL);
     categorical(l, est_weighted_column(id, "weight"), 2, NULL);
 }
 
@@ -209,9 +210,10 @@ static void shared(lists *l, est_columns *c)
 {
     const est_column *out[2];
 
-    est_shared_embedding_columns(EST_COLUMNS(est_identity_column(c, "odd_id", 12, EST_CATEGORICAL(.has_default = true)),
-                                             est_identity_column(c, "id", 12, NULL)),
-                                 3, NULL, out);
+    est_shared_embedding_columns(
+        EST_COLUMN_LIST(est_identity_column(c, "odd_id", 12, EST_CATEGORICAL(.has_default = true)),
+                        est_identity_column(c, "id", 12, NULL)),
+        3, NULL, out);
     for (int i = 0; i < 2; i++) l->dense[l->n_dense++] = l->linear[l->n_linear++] = out[i];
 }
 

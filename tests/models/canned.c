@@ -536,11 +536,12 @@ static void test_dynamic_columns(void **state)
     (void)state;
     est_test_dir(base);
     (void)snprintf(dir, sizeof dir, "%s/linear", base);
-    MAKE(est_linear_classifier, e, .columns = EST_COLUMNS(kind, wide[2]));
+    MAKE(est_linear_classifier, e, .columns = EST_COLUMN_LIST(kind, wide[2]));
     expect_learning("linear", e, BINARY, 0.5);
     (void)snprintf(dir, sizeof dir, "%s/combined", base);
-    MAKE(est_dnn_linear_combined_classifier, e, .dnn_columns = EST_COLUMNS(kind, deep[0]),
-         .linear_columns = EST_COLUMNS(kind), .hidden_units = units, .dnn_optimizer = fast, .linear_optimizer = fast);
+    MAKE(est_dnn_linear_combined_classifier, e, .dnn_columns = EST_COLUMN_LIST(kind, deep[0]),
+         .linear_columns = EST_COLUMN_LIST(kind), .hidden_units = units, .dnn_optimizer = fast,
+         .linear_optimizer = fast);
     expect_learning("combined", e, BINARY, 0.2);
     est_test_dir_remove(base);
 }
@@ -739,9 +740,9 @@ static void train_shared(const char *dir, bool frozen, int64_t max_steps, float 
     problem           p          = { .labels = BINARY, .batch = 8, .passes = EST_FOREVER };
     const est_column *shared[1];
 
-    est_shared_embedding_columns(EST_COLUMNS(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
+    est_shared_embedding_columns(EST_COLUMN_LIST(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
     assert_ok(est_dnn_classifier(
-        EST_CANNED(.columns = EST_COLUMNS(shared[0], deep[0]), .hidden_units = EST_I64S(4),
+        EST_CANNED(.columns = EST_COLUMN_LIST(shared[0], deep[0]), .hidden_units = EST_I64S(4),
                    .config = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true, .seed = 3)),
         &e));
     assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .max_steps = max_steps)));
@@ -886,11 +887,11 @@ static void test_bad_columns(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) sets[i] = est_columns_create();
     made   = est_hash_bucket_column(sets[0], "kind", 10, NULL);
-    status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(made), .hidden_units = units), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "est_dnn_classifier: ");
     assert_blamed(status, line, "\"kind\" is a hash bucket column, which an input layer cannot take as it is");
-    status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMNS(made, NULL)), &e);
+    status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMN_LIST(made, NULL)), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "a linear model: column 1 of 2 is NULL");
     status = est_dnn_linear_combined_regressor(EST_CANNED(.dnn_columns = { &made, 1 }, .hidden_units = units), &e);
@@ -901,11 +902,11 @@ static void test_bad_columns(void **state)
 
     made = est_bucketized_column(est_numeric_column(sets[1], "age", NULL), EST_F32S(3, 2));
     line = __LINE__ - 1;
-    assert_blamed(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(made)), &e), line, "boundaries");
+    assert_blamed(est_linear_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(made)), &e), line, "boundaries");
     made   = est_vocabulary_file_column(sets[2], "kind", "/no/such/vocabulary", NULL);
     line   = __LINE__ - 1;
     made   = est_indicator_column(made);
-    status = est_dnn_regressor(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    status = est_dnn_regressor(EST_CANNED(.columns = EST_COLUMN_LIST(made), .hidden_units = units), &e);
     assert_int_equal(status, EST_NOT_FOUND);
     (void)snprintf(where, sizeof where, "canned.c:%d: ", line);
     est_test_error_has(where);
@@ -929,7 +930,7 @@ static void test_line_of_a_model(void **state)
 
     (void)state;
     est_test_dir(dir);
-    assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(size), .model_dir = dir), &e));
+    assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(size), .model_dir = dir), &e));
     line = __LINE__ - 1;
     assert_ok(est_graph_create(1, &graph));
     (void)est_scalar(graph, EST_F32, 1);

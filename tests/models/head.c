@@ -585,7 +585,7 @@ static void test_parse_spec(void **state)
     assert_ok(est_regression_head(2, EST_HEAD(.name = "price", .weight_numeric = w), &heads[1]));
     assert_ok(est_multi_label_head(4, EST_HEAD(.name = "tags"), &heads[2]));
     assert_ok(est_multi_head(heads, 3, NULL, &multi));
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x), &spec));
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x), &spec));
     assert_ok(est_head_parse_spec(multi, spec));
     expect_feature(spec, 1, "kind", EST_STRING, 1);
     expect_feature(spec, 2, "w", EST_F32, 1);

@@ -357,7 +357,7 @@ static est_exporter *some_est_exporter(void)
 {
     static const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
 
-    return est_latest_exporter("exporter", EST_EXPORTER(.saved_model = { .input = { .raw = &x, .n_raw = 1 } }));
+    return est_latest_exporter("exporter", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = &x, .n_raw = 1 } }));
 }
 
 static est_tfrecord_reader *some_est_tfrecord_reader(void)

@@ -385,13 +385,13 @@ int cluster_job_task(int argc, char **argv)
     if (status == EST_OK && job.count > 0) {
         status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_input, .input_user = &job, .steps = job.count,
                                                         .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
-                                                        .saving_listeners = EST_LISTENERS(&death.listener)));
+                                                        .saving_listeners = EST_SAVING_LISTENERS(&death.listener)));
     } else if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
                            .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
-                           .saving_listeners = EST_LISTENERS(&death.listener)),
+                           .saving_listeners = EST_SAVING_LISTENERS(&death.listener)),
             EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .hooks = { evals, 1 },
                           .exporters = { exports, job.export_ms > 0 ? 1 : 0 }, .start_delay_secs = EST_OFF,
                           .throttle_secs = 1, .steps = EST_FOREVER),

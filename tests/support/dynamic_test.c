@@ -21,7 +21,7 @@ static void ok(est_status status)
 est_status dynamic_model(est_model *m, est_mode mode, const void *params)
 {
     const dynamic_params *p     = params;
-    est_node              layer = est_input_layer(est_model_features(m), EST_COLUMNS(p->user, p->word), NULL);
+    est_node              layer = est_input_layer(est_model_features(m), EST_COLUMN_LIST(p->user, p->word), NULL);
     est_node              score = est_squeeze(est_dense(layer, 1, NULL), EST_I64S(1));
     est_node              loss;
 
