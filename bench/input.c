@@ -86,7 +86,7 @@ static est_dataset *parse_examples(const options *o)
         specs[k].default_value = k <= CLICKS_N_NUM ? zero : no_word;
     }
     d = est_dataset_tfrecords(files(o, "clicks-*.tfrecord"), NULL);
-    d = est_dataset_parse_examples(d, specs, CLICKS_N_ALL, CLICKS_BATCH, parsing(o));
+    d = est_dataset_parse_examples(d, (est_feature_specs){ specs, CLICKS_N_ALL }, CLICKS_BATCH, parsing(o));
     est_tensor_free(zero);
     est_tensor_free(no_word);
     return d;

@@ -82,7 +82,8 @@ static est_dataset *clicks(const job *j)
     d = est_dataset_tfrecords(d, EST_INTERLEAVE(.cycle = 4));
     d = est_dataset_shuffle(d, BUFFER, 1);
     d = est_dataset_repeat(d, EST_FOREVER);
-    d = est_dataset_parse_examples(d, specs, CLICKS_N_CAT + 2, j->model.batch, EST_PARSE(.workers = 1));
+    d = est_dataset_parse_examples(d, (est_feature_specs){ specs, CLICKS_N_CAT + 2 }, j->model.batch,
+                                   EST_PARSE(.workers = 1));
     return est_dataset_prefetch(d, PREFETCH);
 }
 

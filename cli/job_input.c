@@ -311,14 +311,12 @@ static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_pars
                                 .trim        = csv->trim,
                                 .header      = csv->header,
                                 .na_value    = csv->na,
-                                .field_names = csv->fields.data,
-                                .n_fields    = (size_t)csv->fields.n };
+                                .field_names = { csv->fields.data, csv->fields.n } };
 
     /* One column alone, the label of a baseline, could be an empty field; but a label is never empty. */
     if (r->csv.n == 1) lines = est_dataset_filter(lines, is_line, NULL);
     lines = est_dataset_decode_csv(lines, r->csv, &options, r->job->data.batch, parse);
-    return est_dataset_map(lines, from_csv,
-                           EST_MAP(.user = r, .components = r->components, .n_components = r->n_specs));
+    return est_dataset_map(lines, from_csv, EST_MAP(.user = r, .components = { r->components, r->n_specs }));
 }
 
 /* --- from Examples ---------------------------------------------------------------------------------------------------- */
@@ -340,7 +338,8 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 
 static est_dataset *parse_examples(job_runner *r, est_dataset *records, const est_parse_options *parse)
 {
-    records = est_dataset_parse_examples(records, r->specs, r->n_specs, r->job->data.batch, parse);
+    records = est_dataset_parse_examples(records, (est_feature_specs){ r->specs, r->n_specs }, r->job->data.batch,
+                                         parse);
     if (r->job->data.label.strip == NULL) return records;
     return est_dataset_map(records, strip_labels, EST_MAP(.user = r));
 }
@@ -399,7 +398,7 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
     };
 
     lines = est_dataset_decode_libsvm(lines, r->job->data.batch, parse);
-    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = components, .n_components = 3));
+    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = { components, 3 }));
 }
 
 /* --- the whole chain -------------------------------------------------------------------------------------------------- */

@@ -52,11 +52,11 @@ static est_status make_row(void *user, const est_field *in, est_field *out)
 
 static est_dataset *batches(est_dataset *rows)
 {
-    const est_component columns[] = { { "categorical_feature_a", EST_STRING, EST_SHAPE_SCALAR, false },
-        { "categorical_feature_b", EST_STRING, EST_SHAPE_SCALAR, false },
-        { "numeric_feature_c", EST_F32, EST_SHAPE_SCALAR, false }, { "label", EST_I64, EST_SHAPE_SCALAR, false } };
+    const est_component columns[] = { { .name = "categorical_feature_a", .dtype = EST_STRING },
+        { .name = "categorical_feature_b", .dtype = EST_STRING }, { .name = "numeric_feature_c", .dtype = EST_F32 },
+        { .name = "label", .dtype = EST_I64 } };
 
-    rows = est_dataset_map(rows, make_row, EST_MAP(.components = columns, .n_components = 4));
+    rows = est_dataset_map(rows, make_row, EST_MAP(.components = { columns, 4 }));
     rows = est_dataset_batch(rows, BATCH_SIZE, NULL);
     return est_dataset_prefetch(rows, 2);
 }

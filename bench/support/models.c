@@ -242,7 +242,7 @@ est_status bench_model_input(const char *name, est_dataset **out)
         components[i] = (est_component){ est_node_name(shape.feed[i]), est_tensor_dtype(b.sets[0][i]),
                                          *est_tensor_shape(b.sets[0][i]), false };
     }
-    d = est_dataset_generator(components, b.n_feeds, &(est_generator){ .next = next_batch, .user = &b });
+    d = est_dataset_generator((est_components){ components, b.n_feeds }, EST_GENERATOR(.next = next_batch, .user = &b));
     est_graph_free(shape.graph);
     return est_dataset_finish(d, out);
 }

@@ -55,6 +55,14 @@ typedef struct est_shape {
 #define EST_SHAPE_SCALAR  ((est_shape){ 0, { 0 } })
 #define EST_SHAPE_UNKNOWN ((est_shape){ -1, { 0 } })
 
+/* A list of shapes: EST_SHAPES(EST_SHAPE(-1), EST_SHAPE(3, 3)). */
+typedef struct est_shapes {
+    const est_shape *data;
+    int              n;
+} est_shapes;
+
+#define EST_SHAPES(...) EST_SPAN(est_shapes, const est_shape, __VA_ARGS__)
+
 /* Number of elements; -1 when the rank or a dimension is unknown, INT64_MAX when there are more than that. */
 EST_API int64_t est_shape_count(const est_shape *shape);
 
@@ -121,9 +129,7 @@ typedef struct est_named_tensors {
     int                     n;
 } est_named_tensors;
 
-#define EST_NAMED_TENSORS(...)                                                                                         \
-    ((est_named_tensors){ (const est_named_tensor[]){ __VA_ARGS__ },                                                   \
-                          (int)(sizeof((const est_named_tensor[]){ __VA_ARGS__ }) / sizeof(est_named_tensor)) })
+#define EST_NAMED_TENSORS(...) EST_SPAN(est_named_tensors, const est_named_tensor, __VA_ARGS__)
 
 /* Rows of unequal length (a batch of sparse features): values of all rows one after the other, and where each row
  * starts: row r is values[splits[r]] .. values[splits[r + 1] - 1]. Both tensors are shared. */

@@ -111,7 +111,7 @@ static est_status understudy_end(est_hook *hook, est_loop *loop)
 
 est_hook *est_training_understudy(est_training *t)
 {
-    t->understudy = (est_hook){ .after_run = understudy_after_run, .end = understudy_end, .idle = true };
+    t->understudy = (est_hook)EST_HOOK(.after_run = understudy_after_run, .end = understudy_end, .idle = true);
     return &t->understudy;
 }
 

@@ -72,7 +72,7 @@ static void test_csv_round_trip(void **state)
     tool_run_free(&run);
     n = read_records(tool_path("people.tfrecord"), records);
     assert_int_equal(n, 3);
-    tool_check(est_example_parser_create(specs, 4, &parser));
+    tool_check(est_example_parser_create((est_feature_specs){ specs, 4 }, &parser));
     tool_check(est_example_parse(parser, records, n, batch));
     for (int k = 0; k < 4; k++) assert_memory_equal(est_tensor_data(batch[k].splits), splits[k], sizeof splits[k]);
     assert_int_equal(((const int64_t *)est_tensor_data(batch[0].values))[1], -4);

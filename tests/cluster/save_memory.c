@@ -61,7 +61,8 @@ static est_cluster *cluster_of(const char *address)
 {
     est_cluster *made;
 
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", &address, 1 } }, 1, &made));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { &address, 1 } } }, 1 },
+                                 &made));
     return made;
 }
 

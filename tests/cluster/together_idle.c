@@ -105,8 +105,8 @@ static est_status input(const est_input_context *context, void *user, est_datase
     (void)user;
     own = (batches){ .n = context->pipeline == 0 ? STEPS : 1, .pipeline = context->pipeline };
     return est_dataset_finish(
-        est_dataset_generator(
-            components, 5, &(est_generator){ .open = open_batches, .next = next_batch, .close = free, .user = &own }),
+        est_dataset_generator((est_components){ components, 5 },
+                              EST_GENERATOR(.open = open_batches, .next = next_batch, .close = free, .user = &own)),
         out);
 }
 
@@ -175,7 +175,7 @@ static int task(int argc, char **argv)
                                     .linear   = words,
                                     .embedded = est_embedding_column(words, 4, NULL),
                                     .keyed    = est_dynamic_embedding_column(columns, "words", EST_STRING, 3, NULL) };
-    est_hook          shows     = { .end = together_show };
+    est_hook          shows     = EST_HOOK(.end = together_show);
     est_strategy     *strategy  = NULL;
     est_estimator    *estimator = NULL;
     est_status        status;

@@ -126,9 +126,8 @@ static est_dataset *make_generator(void)
     static int64_t             at;
     static const est_component number = { .name = "number", .dtype = EST_I64 };
 
-    return est_dataset_generator(
-        &number, 1,
-        &(est_generator){ .next = next_number, .save = save_number, .restore = restore_number, .user = &at });
+    return est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR(.next = next_number, .save = save_number,
+                                                                               .restore = restore_number, .user = &at));
 }
 
 /* The position of the dataset after a few elements, the caller's. */

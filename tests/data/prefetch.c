@@ -70,7 +70,7 @@ static est_dataset *numbers_dataset(numbers *n)
     *n = (numbers){ .fail_at = -1, .us = pthread_self() };
     assert_int_equal(est_lock_init(&n->lock), EST_OK);
     assert_int_equal(est_cond_init(&n->cond), EST_OK);
-    return est_dataset_generator(&component, 1, &(est_generator){ .next = numbers_next, .user = n });
+    return est_dataset_generator((est_components){ &component, 1 }, EST_GENERATOR(.next = numbers_next, .user = n));
 }
 
 static void numbers_destroy(numbers *n)

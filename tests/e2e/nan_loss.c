@@ -27,8 +27,8 @@ static est_status input(const est_input_context *context, void *user, est_datase
     const est_component row[] = { { "x", EST_F32, EST_SHAPE(2), false }, { "y", EST_F32, EST_SHAPE(1), false } };
     est_dataset        *d     = est_dataset_range(0, context->mode == EST_TRAIN ? STEPS : 4, 1);
 
-    d = est_dataset_map(
-        d, make_row, EST_MAP(.components = row, .n_components = 2, .user = context->mode == EST_TRAIN ? user : &none));
+    d = est_dataset_map(d, make_row,
+                        EST_MAP(.components = { row, 2 }, .user = context->mode == EST_TRAIN ? user : &none));
     d = est_dataset_batch(d, 1, NULL);
     d = est_dataset_prefetch(d, 2);
     return est_dataset_finish(d, out);
@@ -136,7 +136,7 @@ static est_status root_input(const est_input_context *context, void *user, est_d
     est_dataset        *d     = est_dataset_range(0, STEPS, 1);
 
     (void)context;
-    d = est_dataset_map(d, make_root_row, EST_MAP(.components = row, .n_components = 2, .user = user));
+    d = est_dataset_map(d, make_root_row, EST_MAP(.components = { row, 2 }, .user = user));
     return est_dataset_finish(est_dataset_batch(d, 1, NULL), out);
 }
 
@@ -211,7 +211,7 @@ static void test_nan_checkpoint(void **state)
     est_metrics   *metrics = NULL;
     int64_t        none    = -1;
     est_hook      *stops   = est_nan_hook(false);
-    spoiler        s       = { .hook = { .after_run = spoil } };
+    spoiler        s       = { .hook = EST_HOOK(.after_run = spoil) };
     est_estimator *e;
     char           dir[64], other[64];
 
@@ -238,7 +238,7 @@ static void test_nan_checkpoint(void **state)
                          e, EST_TRAIN_SPEC(.input_fn = root_input, .input_user = &none, .hooks = EST_HOOKS(stops)),
                          EST_EVAL_SPEC(.input_fn = root_input, .input_user = &none), NULL),
                      EST_OK);
-    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = raw, .n_raw = 1 }), NULL),
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = { raw, 1 } }), NULL),
                      EST_FAILED_PRECONDITION);
     est_test_error_has("the variable 'w' of ");
     est_estimator_free(e);

@@ -38,7 +38,8 @@ static void finds_what_is_asked_for(void **state)
     est_feature                 x, ids;
 
     (void)state;
-    ok(est_dataset_finish(est_dataset_generator(components, 3, &(est_generator){ .next = nothing }), &input));
+    ok(est_dataset_finish(est_dataset_generator((est_components){ components, 3 }, EST_GENERATOR(.next = nothing)),
+                          &input));
     ok(est_model_create(EST_TRAIN, &config, &task, input, 1, &model));
     features = est_model_features(model);
     assert_ptr_equal(features.graph, est_model_graph(model));
@@ -213,7 +214,7 @@ static void wide_and_deep_from_csv(void **state)
     ok(est_train(c.estimator, &train));
     assert_true(loss_of(&c) < before / 2);
 
-    served.parse = est_parse_spec_features(c.features, &served.n_parse);
+    served.parse = est_parse_spec_features(c.features);
     ok(est_export_saved_model(c.estimator, dir, EST_EXPORT(.input = served), path)); /* which runs what it wrote */
     census_close(&c);
 

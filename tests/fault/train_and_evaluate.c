@@ -29,7 +29,7 @@ static est_status run(const char *dir, est_metrics **metrics)
 {
     const est_component raw      = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
     est_exporter       *exporter = est_latest_exporter(
-              "latest", EST_EXPORTER_OPTIONS(.saved_model = { .input = { .raw = &raw, .n_raw = 1 } }));
+              "latest", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { &raw, 1 } })));
     est_estimator *e = NULL;
     est_status     status;
 

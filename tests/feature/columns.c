@@ -10,7 +10,7 @@ static const char *const colors[] = { "red", "green", "blue" };
 
 static const est_column *color(feature_test *t)
 {
-    return est_vocabulary_strings_column(t->columns, "color", colors, 3, NULL);
+    return est_vocabulary_strings_column(t->columns, "color", (est_strings){ colors, 3 }, NULL);
 }
 
 static void test_names(void **state)
@@ -61,12 +61,11 @@ static void test_bad_numbers(void **state)
     feature_bad_column(&t, "has a dimension that is not above 0");
     est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_STRING));
     feature_bad_column(&t, "not of string");
-    est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(3), .default_value = two, .n_default = 2));
+    est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(3), .default_value = { two, 2 }));
     feature_bad_column(&t, "has 2 default values for the shape [3]");
-    est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_I64, .default_value = half, .n_default = 1));
+    est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_I64, .default_value = { half, 1 }));
     feature_bad_column(&t, "its default value 0.5 is not");
-    est_sequence_numeric_column(t.columns, "x",
-                                EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = two, .n_default = 2));
+    est_sequence_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = { two, 2 }));
     feature_bad_column(&t, "the padding is one number");
     est_bucketized_column(est_numeric_column(t.columns, "x", NULL), EST_F32S(1, 3, 3));
     feature_bad_column(&t, "do not ascend: 3 after 3");
@@ -104,18 +103,18 @@ static void test_bad_categories(void **state)
     feature_bad_column(&t, "needs at least one bucket, not -1");
     est_hash_bucket_column(t.columns, "x", 3, EST_CATEGORICAL(.dtype = EST_F32));
     feature_bad_column(&t, "is not of float32");
-    est_vocabulary_strings_column(t.columns, "x", twice, 3, NULL);
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ twice, 3 }, NULL);
     feature_bad_column(&t, "\"a\" is in the vocabulary twice");
-    est_vocabulary_strings_column(t.columns, "x", twice, 0, NULL);
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ twice, 0 }, NULL);
     feature_bad_column(&t, "at least one entry");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.vocabulary_size = 2));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.vocabulary_size = 2));
     feature_bad_column(&t, "takes no such option: vocabulary_size");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3,
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 },
                                   EST_CATEGORICAL(.has_default = true, .num_oov_buckets = 2));
     feature_bad_column(&t, "both num_oov_buckets and a default value");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.num_oov_buckets = -2));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.num_oov_buckets = -2));
     feature_bad_column(&t, "cannot be negative");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.dtype = EST_I64));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.dtype = EST_I64));
     feature_bad_column(&t, "is of int64, but its vocabulary is of string");
     assert_ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 7, 7 }, &numbers));
     est_vocabulary_list_column(t.columns, "x", numbers, NULL);

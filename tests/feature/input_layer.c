@@ -212,9 +212,10 @@ static void test_vocabularies(void **state)
     feature_strings(&t, "color", EST_SHAPE(4, 1), (const char *const[]){ "green", "", "blue", "red" });
     feature_i64(&t, "year", EST_SHAPE(3), (const int64_t[]){ -1, 1999, 5 });
     feature_rows(&t, "year", 4, (const int64_t[]){ 0, 1, 2, 3, 3 });
-    plain    = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
-    oov      = est_vocabulary_strings_column(t.columns, "color", list, 2, EST_CATEGORICAL(.num_oov_buckets = 1));
-    fallback = est_vocabulary_strings_column(t.columns, "color", list, 2,
+    plain    = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 }, NULL);
+    oov      = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 },
+                                             EST_CATEGORICAL(.num_oov_buckets = 1));
+    fallback = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 },
                                              EST_CATEGORICAL(.has_default = true, .default_value = 1));
     year     = est_vocabulary_list_column(t.columns, "year", years, NULL);
     file     = est_vocabulary_file_column(t.columns, "color", path, NULL);
@@ -261,7 +262,7 @@ static void test_ids_are_computed_once(void **state)
 {
     static const char *const list[] = { "red", "green" };
     feature_test             t      = feature_begin();
-    const est_column        *color  = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
+    const est_column        *color  = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 }, NULL);
     const est_column        *id     = est_identity_column(t.columns, "id", 3, NULL);
     const est_column        *word   = est_hash_bucket_column(t.columns, "word", 9, NULL);
     const est_column        *cross  = est_crossed_column(EST_COLUMN_LIST(color, id), 9, 0);
@@ -683,9 +684,9 @@ static void test_rows_without_values(void **state)
     static const char *const vocabulary[] = { "a", "b" };
     feature_test             t            = feature_begin();
     const est_column        *word         = est_hash_bucket_column(t.columns, "word", 3, NULL);
-    const est_column        *known        = est_vocabulary_strings_column(t.columns, "known", vocabulary, 2, NULL);
-    const est_column        *cross        = est_crossed_column(
-                      EST_COLUMN_LIST(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
+    const est_column *known = est_vocabulary_strings_column(t.columns, "known", (est_strings){ vocabulary, 2 }, NULL);
+    const est_column *cross = est_crossed_column(
+        EST_COLUMN_LIST(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
     est_node y;
 
     (void)state;

@@ -9,9 +9,9 @@ static void test_sum_of_columns(void **state)
     feature_test             t        = feature_begin();
     const est_column        *x        = est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2)));
     const est_column        *in       = est_bucketized_column(x, EST_F32S(0));
-    const est_column        *color    = est_vocabulary_strings_column(t.columns, "color", colors, 2, NULL);
-    const est_column        *emb      = est_embedding_column(color, 2, NULL);
-    est_node                 y;
+    const est_column *color = est_vocabulary_strings_column(t.columns, "color", (est_strings){ colors, 2 }, NULL);
+    const est_column *emb   = est_embedding_column(color, 2, NULL);
+    est_node          y;
 
     (void)state;
     feature_f32(&t, "x", EST_SHAPE(2, 2), (const float[]){ 1, 2, -3, 4 });
@@ -103,10 +103,10 @@ static void test_sequences(void **state)
     static const char *const list[] = { "a", "b" };
     feature_test             t      = feature_begin();
     const float              pad[]  = { 9 };
-    const est_column        *word   = est_vocabulary_strings_column(t.columns, "word", list, 2,
+    const est_column        *word   = est_vocabulary_strings_column(t.columns, "word", (est_strings){ list, 2 },
                                                                     EST_CATEGORICAL(.sequence = true));
     const est_column        *number = est_sequence_numeric_column(
-               t.columns, "number", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = pad, .n_default = 1));
+               t.columns, "number", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = { pad, 1 }));
     est_node y, lengths = EST_NO_NODE;
 
     (void)state;

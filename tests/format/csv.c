@@ -322,7 +322,7 @@ static void test_field_names(void **state)
     static const est_csv_column columns[] = { { .name = "income", .dtype = EST_STRING },
                                               { .name = "age", .dtype = EST_F32 } };
     static const char *const    names[]   = { "age", "job", "income" };
-    est_csv_decoder            *d = decoder_of(columns, 2, EST_CSV(.field_names = names, .n_fields = 3, .trim = true));
+    est_csv_decoder            *d         = decoder_of(columns, 2, EST_CSV(.field_names = { names, 3 }, .trim = true));
     est_tensor                 *out[2];
 
     (void)state;
@@ -386,10 +386,8 @@ static void test_bad_specs(void **state)
         { { .name = "x", .dtype = EST_U8 }, NULL, "uint8" },
         { { .name = "x", .dtype = EST_F32, .default_text = "?" }, NULL, "the default \"?\" is not a number" },
         { { .name = "f", .dtype = EST_F32 }, EST_CSV(.delimiter = '"'), "delimiter" },
-        { { .name = "f", .dtype = EST_F32 },
-          EST_CSV(.field_names = names, .n_fields = 1, .header = true),
-          "header too" },
-        { { .name = "x", .dtype = EST_F32 }, EST_CSV(.field_names = names, .n_fields = 1), "not among the names" },
+        { { .name = "f", .dtype = EST_F32 }, EST_CSV(.field_names = { names, 1 }, .header = true), "header too" },
+        { { .name = "x", .dtype = EST_F32 }, EST_CSV(.field_names = { names, 1 }), "not among the names" },
         { { .name = "x", .dtype = EST_F32 }, &(est_csv_options){ .delimiter = ';' }, "EST_CSV" },
     };
     est_csv_decoder *d;

@@ -46,7 +46,7 @@ static est_status parse(const est_feature_spec *specs, size_t n_specs, const est
     est_example_parser *parser;
     est_status          status;
 
-    EST_TRY(est_example_parser_create(specs, n_specs, &parser));
+    EST_TRY(est_example_parser_create((est_feature_specs){ specs, n_specs }, &parser));
     status = est_example_parse(parser, examples, n, batch);
     est_example_parser_free(parser);
     return status;
@@ -429,7 +429,7 @@ static void test_same_name_twice(void **state)
     est_example_parser *parser;
 
     (void)state;
-    assert_int_equal(est_example_parser_create(specs, 2, &parser), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_example_parser_create((est_feature_specs){ specs, 2 }, &parser), EST_INVALID_ARGUMENT);
     check_error("\"a\" is asked for twice");
     est_example_parser_free(NULL);
 }

@@ -84,7 +84,8 @@ static est_status parse(const est_feature_spec *lists, size_t n_lists, const est
     est_sequence_parser *parser;
     est_status           status;
 
-    EST_TRY(est_sequence_parser_create(context_specs, 1, lists, n_lists, &parser));
+    EST_TRY(est_sequence_parser_create((est_feature_specs){ context_specs, 1 }, (est_feature_specs){ lists, n_lists },
+                                       &parser));
     status = est_sequence_parse(parser, examples, n, context, batch);
     est_sequence_parser_free(parser);
     return status;

@@ -159,7 +159,7 @@ static void numbers(lists *l, est_columns *c)
     const est_column  *num     = est_numeric_column(c, "num", NULL);
     const est_column  *square  = est_numeric_column(c, "square",
                                                     EST_NUMERIC(.shape = EST_SHAPE(2, 2), .normalizer = shifted));
-    const est_column  *flat    = est_numeric_column(c, "flat", EST_NUMERIC(.default_value = seven, .n_default = 1));
+    const est_column  *flat    = est_numeric_column(c, "flat", EST_NUMERIC(.default_value = { seven, 1 }));
     const est_column  *ints    = est_numeric_column(c, "int", EST_NUMERIC(.dtype = EST_I64));
     const est_column  *nans    = est_numeric_column(c, "nans", EST_NUMERIC(.shape = EST_SHAPE(2)));
     const est_column  *in[]    = { num,
@@ -181,7 +181,7 @@ static void categories(lists *l, est_columns *c)
     const est_column        *id       = est_identity_column(c, "id", 6, NULL);
     const est_column        *odd      = est_identity_column(c, "odd_id", 6,
                                                             EST_CATEGORICAL(.has_default = true, .default_value = 2));
-    const est_column        *color    = est_vocabulary_strings_column(c, "color", colors, 3, NULL);
+    const est_column        *color    = est_vocabulary_strings_column(c, "color", (est_strings){ colors, 3 }, NULL);
     const est_column        *key = est_key_column(c, "key"), *dense_key = est_key_column(c, "dense_key");
     const est_column        *file = est_vocabulary_file_column(c, "dense_word", interop_path("vocabulary.txt"),
                                                                EST_CATEGORICAL(.vocabulary_size = 4, .num_oov_buckets = 3));
@@ -224,8 +224,7 @@ static void sequences(lists *l, est_columns *c)
 
     l->steps[l->n_steps++] = est_embedding_column(id, 3, NULL);
     l->steps[l->n_steps++] = est_indicator_column(id);
-    l->steps[l->n_steps++] = est_sequence_numeric_column(c, "step_num",
-                                                         EST_NUMERIC(.default_value = pad, .n_default = 1));
+    l->steps[l->n_steps++] = est_sequence_numeric_column(c, "step_num", EST_NUMERIC(.default_value = { pad, 1 }));
 }
 
 static est_columns *make_columns(lists *l, bool with_shared)
@@ -388,7 +387,8 @@ static void test_specs(void **state)
     memcpy(all, l.dense, sizeof l.dense);
     memcpy(all + l.n_dense, l.steps, sizeof l.steps);
     interop_check(est_parse_spec_create((est_column_list){ all, l.n_dense + l.n_steps }, &spec));
-    features = est_parse_spec_features(spec, &n);
+    features = est_parse_spec_features(spec).data;
+    n        = est_parse_spec_features(spec).n;
     for (int i = 0; i < n; i++) {
         est_tensor *shape = NULL;
         char        name[256];
@@ -436,7 +436,7 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     const rows  *r = user;
     est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "example", r->examples }));
 
-    d = est_dataset_parse_examples(d, r->specs, r->n_specs, 8, NULL);
+    d = est_dataset_parse_examples(d, (est_feature_specs){ r->specs, r->n_specs }, 8, NULL);
     if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
     return est_dataset_finish(d, out);
 }
@@ -516,7 +516,8 @@ static void test_export(void **state)
     c = make_columns(&l, true);
     interop_check(est_parse_spec_create((est_column_list){ l.dense, l.n_dense }, &spec));
     r.examples = make_examples();
-    r.specs    = est_parse_spec_features(spec, &r.n_specs);
+    r.specs    = est_parse_spec_features(spec).data;
+    r.n_specs  = est_parse_spec_features(spec).n;
     interop_check(
         est_estimator_create(model_fn,
                              EST_ESTIMATOR(.model_dir = interop_path("run"), .params = &l, .params_size = sizeof l,
@@ -526,7 +527,7 @@ static void test_export(void **state)
     say_predictions(&out, e, &r);
     interop_save("answers", &out);
     interop_check(est_export_saved_model(e, interop_path("export"),
-                                         EST_EXPORT(.input = { .parse = r.specs, .n_parse = r.n_specs }), NULL));
+                                         EST_EXPORT(.input = { .parse = { r.specs, r.n_specs } }), NULL));
     est_estimator_free(e);
     est_tensor_free(r.examples);
     est_parse_spec_free(spec);

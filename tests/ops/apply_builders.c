@@ -127,7 +127,7 @@ static est_gradient gradient_of(est_node rows, est_node variable)
     est_node           w        = est_const_f32(rows.graph, EST_SHAPE(2, 2, 1), weight);
     est_gradient       g;
 
-    est_gradients(est_sum(est_mul(est_square(rows), w)), &variable, 1, &g);
+    est_gradients(est_sum(est_mul(est_square(rows), w)), (est_nodes){ &variable, 1 }, &g);
     return g;
 }
 

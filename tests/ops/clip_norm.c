@@ -43,7 +43,7 @@ static void check_one(void)
     est_node x    = est_const_f32(graph, EST_SHAPE(2), (const float[]){ 3, 4 });
     est_node zero = est_const_f32(graph, EST_SHAPE(2), (const float[]){ 0, 0 });
     est_node y    = est_clip_by_norm(zero, 2);
-    est_gradients(est_sum(y), &zero, 1, &g);
+    est_gradients(est_sum(y), (est_nodes){ &zero, 1 }, &g);
     run(graph, EST_NODES(est_clip_by_norm(x, 1), est_clip_by_norm(x, 10), y, g.values, est_clip_by_norm(x, 1e30)), out);
     check(near(out[0], 0, 0.6) && near(out[0], 1, 0.8), "clipped");
     check(((const float *)est_tensor_data(out[1]))[0] == 3 && ((const float *)est_tensor_data(out[1]))[1] == 4,

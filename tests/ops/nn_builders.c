@@ -106,7 +106,7 @@ static void test_unknown_batch(void)
     y = est_bias_add(est_conv2d(x, est_read_variable(filter), 1, 1, EST_SAME), est_read_variable(bias));
     y = est_max_pool(est_avg_pool(y, 2, 2, 1, 1, EST_SAME), 2, 2, 2, 2, EST_VALID);
     CHECK(est_node_dim(y, 0) == -1 && est_node_dim(y, 1) == 3 && est_node_dim(y, 3) == 8);
-    est_gradients(est_sum(y), wrt, 3, grad);
+    est_gradients(est_sum(y), (est_nodes){ wrt, 3 }, grad);
     CHECK(est_node_dim(grad[0].values, 1) == 6 && est_node_dim(grad[0].values, 3) == 2);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
     CHECK(est_session_create(graph, EST_SESSION(.threads = 2), &session) == EST_OK, "%s", est_error_message());

@@ -51,7 +51,7 @@ static void fixture_make(fixture *f)
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ -1 }, &f->minus_one));
     make_specs(f->specs, f->seven, f->minus_one);
     f->examples = est_placeholder(f->graph, "examples", EST_STRING, EST_SHAPE(-1));
-    est_parse_examples(f->examples, f->specs, N_SPECS, f->parsed);
+    est_parse_examples(f->examples, (est_feature_specs){ f->specs, N_SPECS }, f->parsed);
     assert_ok(est_graph_status(f->graph));
     assert_ok(est_session_create(f->graph, EST_SESSION(.threads = 1), &f->session));
 }
@@ -400,7 +400,7 @@ static void every_allocation_may_fail(void **state)
         if (status == EST_OK) {
             est_node examples = est_placeholder(graph, "examples", EST_STRING, EST_SHAPE(-1));
 
-            est_parse_examples(examples, specs, N_SPECS, parsed);
+            est_parse_examples(examples, (est_feature_specs){ specs, N_SPECS }, parsed);
             status = est_graph_status(graph);
             if (status == EST_OK) status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
             if (status == EST_OK) {

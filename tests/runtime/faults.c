@@ -26,7 +26,7 @@ static est_node crossed(est_node id)
 {
     est_ragged_node rows  = est_ragged_from_dense(id);
     est_ragged_node text  = { est_as_string(rows.values), rows.splits };
-    est_ragged_node cross = est_ragged_cross((const est_ragged_node[]){ rows, text }, 2, 11, 0);
+    est_ragged_node cross = est_ragged_cross((est_ragged_nodes){ (const est_ragged_node[]){ rows, text }, 2 }, 11, 0);
     est_ragged_node hash  = { est_string_to_hash_bucket(text.values, 5), text.splits };
 
     return est_concat(EST_NODES(est_embedding(cross.values, 11, 3, EST_EMBEDDING(.splits = cross.splits)),

@@ -339,7 +339,7 @@ static void gradients_through_relu(void **state)
     est_gradient g[4];
 
     (void)state;
-    est_gradients(m.loss, m.wrt, 4, g);
+    est_gradients(m.loss, (est_nodes){ m.wrt, 4 }, g);
     both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in },
                       EST_NODES(m.loss, g[0].values, g[1].values, g[2].values, g[3].values), 1e-5);
     assert_int_equal(count_ops(b.step, "EstMatMulReluGrad"), 1);
@@ -431,7 +431,7 @@ static void conv_pool_once(const conv_case *c, bool train, bool peek)
     fetches[n++] = y;
     if (peek) fetches[n++] = act;
     if (train) {
-        est_gradients(est_sum(est_square(y)), wrt, 2, g);
+        est_gradients(est_sum(est_square(y)), (est_nodes){ wrt, 2 }, g);
         fetches[n++] = g[0].values;
         fetches[n++] = g[1].values;
     }
@@ -476,7 +476,7 @@ static void ties_in_a_window_go_the_same_way(void **state)
     wrt[1]     = est_const_f32(t.graph, EST_SHAPE(8), (const float[8]){ 0, 0, 1, 0, -1, 0.5f, 0, 0 });
     est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2,
                               EST_VALID);
-    est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), wrt, 2, g);
+    est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), (est_nodes){ wrt, 2 }, g);
     both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, EST_NODES(y, g[0].values, g[1].values),
                       1e-6);
     assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), 1);
@@ -577,7 +577,7 @@ static void bags_are_joined_where_they_are_made(void **state)
         est_node     fetches[8];
         both         b;
 
-        est_gradients(est_sum(est_square(j.whole)), j.tables, 4, g);
+        est_gradients(est_sum(est_square(j.whole)), (est_nodes){ j.tables, 4 }, g);
         for (int k = 0; k < 4; k++) {
             fetches[2 * k]     = g[k].values;
             fetches[2 * k + 1] = est_cast(g[k].indices, EST_F32);
@@ -617,7 +617,7 @@ static void many_bags_are_looked_up_once(void **state)
     est_variable_initializer(w, noise_const(t.graph, EST_SHAPE(2, 3), 2));
     for (int k = 0; k < BAGS; k++) parts[k] = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0);
     parts[BAGS] = est_read_variable(w);
-    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), &w, 1, &g);
+    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), (est_nodes){ &w, 1 }, &g);
     assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 4, 0 }, &values));
     assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &splits));
     b = run_both(t.graph, EST_NODES(ids.values, ids.splits), (const est_tensor *const[]){ values, splits },

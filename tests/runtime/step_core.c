@@ -66,7 +66,7 @@ static model make_model(est_optimizer optimizer)
     for (int i = 0; i < LAYERS; i++) h = est_dense(h, UNITS, EST_DENSE(.activation = est_tanh));
     h      = est_dense(h, 1, EST_DENSE(.name = "logits"));
     m.loss = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
-    est_gradients(m.loss, &first, 1, &gradient);
+    est_gradients(m.loss, (est_nodes){ &first, 1 }, &gradient);
     m.wish[GRADIENT] = gradient.values;
     m.train          = est_minimize(optimizer, m.loss, NULL);
     m.step           = est_after(est_read_variable(est_global_step(m.graph)), m.train);

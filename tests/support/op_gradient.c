@@ -242,7 +242,7 @@ static est_status check_all(grad_run *g)
         wrt[n++] = g->in[k];
     }
     if (n == 0) return EST_OK;
-    est_gradients(g->loss, wrt, n, grad);
+    est_gradients(g->loss, (est_nodes){ wrt, n }, grad);
     EST_TRY(session_create(g));
     for (int i = 0; i < n; i++) {
         double    *got = NULL;

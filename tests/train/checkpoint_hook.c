@@ -54,7 +54,9 @@ static est_status listener_end(est_saving_listener *l, est_session *session, int
 
 static listener make_listener(const char *name)
 {
-    return (listener){ .name = name, .listener = { listener_begin, listener_before, listener_after, listener_end } };
+    return (listener){ .name     = name,
+                       .listener = EST_SAVING_LISTENER(.begin = listener_begin, .before_save = listener_before,
+                                                       .after_save = listener_after, .end = listener_end) };
 }
 
 /* --- trainings ------------------------------------------------------------------------------------------------------------ */
@@ -467,7 +469,7 @@ static void test_summaries_are_not_behind(void **state)
     est_manual_clock_init(&clock, 0, EST_NS_PER_SEC); /* no flush comes by time */
     est_clock_set(&clock.clock);
     make_trainer(&t, 2, 4);
-    events_seen = (reader){ .base = { .after_save = read_at_save } };
+    events_seen = (reader){ .base = EST_SAVING_LISTENER(.after_save = read_at_save) };
     assert_ok(est_summary_writer_create(at("curves"), "", &events_seen.writer));
     t.spec.summaries = events_seen.writer;
     early.in_after = late.in_after = write_step;
@@ -591,7 +593,7 @@ static est_status make_steps_of_others(est_hook *hook, est_loop *loop)
 /* The last checkpoint has the steps that others made, and is called after them. */
 static void test_others(void **state)
 {
-    est_hook    others = { .after_run = make_steps_of_others };
+    est_hook    others = EST_HOOK(.after_run = make_steps_of_others);
     est_remote *remote = memory_remote_create(2);
     trainer     t;
     est_hook   *hook;

@@ -251,11 +251,9 @@ static inline est_status recorder_end(est_hook *hook, est_loop *loop)
 static inline recorder make_recorder(const char *name)
 {
     return (recorder){ .name = name,
-                       .hook = { .begin                = recorder_begin,
-                                 .after_create_session = recorder_session,
-                                 .before_run           = recorder_before_run,
-                                 .after_run            = recorder_after_run,
-                                 .end                  = recorder_end } };
+                       .hook = EST_HOOK(.begin = recorder_begin, .after_create_session = recorder_session,
+                                        .before_run = recorder_before_run, .after_run = recorder_after_run,
+                                        .end = recorder_end) };
 }
 
 #endif
