@@ -276,7 +276,7 @@ typedef est_status (*est_map_fn)(void *user, const est_field *in, est_field *out
 typedef struct est_map_options {
     size_t         struct_size;  /* filled by EST_MAP */
     void          *user;         /* borrowed until the last iterator goes */
-    est_components components;   /* of the results; empty: the same as before. Copied */
+    est_components components;   /* of the results; zeroed: the same as before. Copied */
     int            workers;      /* elements made at a time; 0: by the caller; EST_AUTO: one a core */
     bool           unordered;    /* with workers: in the order they are ready, which differs between runs */
     int64_t        bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */

@@ -160,7 +160,7 @@ typedef struct est_predict_options {
     size_t       struct_size; /* filled by EST_PREDICT_OPTIONS */
     est_input_fn input_fn;
     void        *input_user;
-    est_strings  keys;    /* empty: all predictions; those that the model has not are left out, one must be left */
+    est_strings  keys;    /* zeroed: all predictions; those that the model has not are left out, one must be left */
     bool         batches; /* true: a batch at a time; else one example */
     const char  *checkpoint_path; /* NULL: the latest */
     est_hooks    hooks;

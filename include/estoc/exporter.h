@@ -25,7 +25,7 @@ extern "C" {
  * signatures that take them are called "<name>:<key>". */
 typedef struct est_receiver_alternative {
     const char *name;
-    est_strings features;    /* with their "<feature>/splits" or "/lengths"; empty: all */
+    est_strings features;    /* with their "<feature>/splits" or "/lengths"; zeroed: all */
     uint64_t    reserved[4]; /* zeros: room for members to come */
 } est_receiver_alternative;
 
@@ -40,7 +40,7 @@ typedef struct est_receiver_alternatives {
  * placeholder a feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; a graph to
  * train or to evaluate with is fed its labels in the same way, among the features. */
 typedef struct est_serving_input {
-    est_feature_specs         parse; /* a parsing receiver; empty: raw */
+    est_feature_specs         parse; /* a parsing receiver; zeroed: raw */
     est_components            raw;   /* shapes without the batch, which comes first */
     int64_t                   batch; /* 0: any */
     est_receiver_alternatives alternatives;

@@ -93,7 +93,7 @@ EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, es
  * have one memory, so that variables have one copy, and one pool of threads. */
 typedef struct est_mirrored_options {
     size_t      struct_size; /* filled by EST_MIRRORED */
-    est_strings devices;     /* one for each replica; empty: CPUs from 0 on. Copied */
+    est_strings devices;     /* one for each replica; zeroed: CPUs from 0 on. Copied */
     int         replicas;    /* 0: as many as devices, else 1 */
 } est_mirrored_options;
 
@@ -105,7 +105,7 @@ EST_API EST_MUST_CHECK est_status est_mirrored_strategy(const est_mirrored_optio
 
 typedef struct est_central_storage_options {
     size_t      struct_size;      /* filled by EST_CENTRAL_STORAGE */
-    est_strings compute_devices;  /* one for each replica; empty: CPUs from 0 on. Copied */
+    est_strings compute_devices;  /* one for each replica; zeroed: CPUs from 0 on. Copied */
     int         replicas;         /* 0: as many as devices, else 1 */
     const char *parameter_device; /* that has the variables; NULL: "/cpu:0" */
 } est_central_storage_options;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/options.h"
 #include "feature/column.h"
 
@@ -45,8 +46,8 @@ static est_status check_options(const char *key, const est_numeric_options *o)
         return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" is of float32 or int64, not of %s", key,
                         est_dtype_name(o->dtype));
     }
-    if (o->default_value.data == NULL ? o->default_value.n != 0
-                                      : o->default_value.n != 1 && o->default_value.n != width) {
+    if (!EST_LIST_OK(o->default_value) ||
+        (o->default_value.n != 0 && o->default_value.n != 1 && o->default_value.n != width)) {
         return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" has %d default values for the shape %s", key,
                         o->default_value.n, est_shape_text(&o->shape, text));
     }
@@ -65,7 +66,7 @@ static est_status make_default(const est_numeric_options *o, est_tensor **out)
 {
     int64_t width = est_shape_count(&o->shape);
 
-    if (o->default_value.data == NULL) return EST_OK;
+    if (o->default_value.n == 0) return EST_OK;
     EST_TRY(est_tensor_create(o->dtype, o->shape, out));
     for (int64_t i = 0; i < width; i++) {
         float value = o->default_value.data[o->default_value.n == 1 ? 0 : i];
@@ -98,7 +99,7 @@ static const est_column *make_numeric(est_columns *set, const est_column_kind *k
     made->column.key      = made->column.name;
     made->column.width    = est_shape_count(&o.shape);
     made->column.sequence = kind->steps != NULL;
-    made->padding         = o.default_value.data != NULL ? (double)o.default_value.data[0] : 0;
+    made->padding         = o.default_value.n > 0 ? (double)o.default_value.data[0] : 0;
     status                = make_default(&o, &made->default_value);
     o.default_value       = (est_f32s){ 0 }; /* borrowed only until now */
     made->o               = o;
@@ -208,7 +209,7 @@ const est_column *est_sequence_numeric_column(est_columns *columns, const char *
     est_status          status = est_options_take(EST_STRUCT_SIZE(est_numeric_options), options, &o);
 
     if (status != EST_OK) return est_columns_fail(columns, status);
-    if (o.default_value.data != NULL && o.default_value.n != 1) {
+    if (o.default_value.n > 1) {
         return est_column_fail(columns,
                                "sequence numeric column \"%s\" has %d default values; the padding is one number",
                                key != NULL ? key : "", o.default_value.n);

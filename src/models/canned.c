@@ -70,7 +70,7 @@ static est_status check_taken(const canned_class *class, const est_canned_option
         { given(o->optimizer), OPTIMIZER, "optimizer" },
         { o->head != NULL, HEAD, "head" },
         { o->n_classes != 0, CLASSES, "n_classes" },
-        { o->label_vocabulary.data != NULL, CLASSES, "label_vocabulary" },
+        { o->label_vocabulary.n > 0, CLASSES, "label_vocabulary" },
         { o->label_dimension != 0, DIMENSION, "label_dimension" },
         { o->label != NULL, LABELS, "label" },
         { o->label_dtype != EST_DTYPE_NONE, LABELS, "label_dtype" },

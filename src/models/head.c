@@ -26,7 +26,7 @@ static est_status check_taken(const est_head_kind *kind, const est_head_options 
         unsigned    bit;
         const char *name;
     } options[] = {
-        { o->label_vocabulary.data != NULL, EST_HEAD_TAKES_VOCABULARY, "label_vocabulary" },
+        { o->label_vocabulary.n > 0, EST_HEAD_TAKES_VOCABULARY, "label_vocabulary" },
         { o->thresholds.n > 0, EST_HEAD_TAKES_THRESHOLDS, "thresholds" },
         { o->loss_fn != NULL, EST_HEAD_TAKES_LOSS_FN, "loss_fn" },
         { o->inverse_link != NULL, EST_HEAD_TAKES_INVERSE_LINK, "inverse_link" },
@@ -48,7 +48,7 @@ static est_status check_vocabulary(const est_head_kind *kind, int64_t classes, c
     est_map    seen   = { 0 }; /* places + 1 by entry */
     est_status status = EST_OK;
 
-    if (o->label_vocabulary.data == NULL) return EST_OK;
+    if (o->label_vocabulary.n == 0) return EST_OK;
     if (o->label_vocabulary.n != classes) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has %d entries for %" PRId64 " classes",
                         kind->title, o->label_vocabulary.n, classes);
@@ -133,7 +133,7 @@ static est_status copy_options(est_head *head)
     o->thresholds.data = keep(arena, o->thresholds.data, (size_t)o->thresholds.n * sizeof(double), &failed);
     o->metric_classes.data = keep(arena, o->metric_classes.data, (size_t)o->metric_classes.n * sizeof(int64_t),
                                   &failed);
-    if (o->label_vocabulary.data != NULL) {
+    if (o->label_vocabulary.n > 0) {
         size_t       bytes = (size_t)o->label_vocabulary.n * sizeof(char *);
         const char **list  = est_arena_alloc(arena, bytes + 1);
 
@@ -160,7 +160,7 @@ static est_status name_classes(est_head *head, int64_t classes)
     for (int64_t i = 0; i < classes; i++) {
         const char *name = number;
 
-        if (head->o.label_vocabulary.data != NULL) {
+        if (head->o.label_vocabulary.n > 0) {
             name = head->o.label_vocabulary.data[i];
         } else {
             (void)snprintf(number, sizeof number, "%" PRId64, i);
@@ -267,7 +267,7 @@ est_node est_head_dense_labels(est_head_use *u, int64_t width)
             u, "labels '%s' have shape %s, which does not go with logits of shape %s: the last axis must be %" PRId64,
             u->head->o.label, est_shape_text(est_node_shape(x), a), est_shape_text(logits, b), width);
     }
-    if (u->head->o.label_vocabulary.data == NULL && u->head->class_names != NULL && est_node_dtype(x) == EST_STRING) {
+    if (u->head->o.label_vocabulary.n == 0 && u->head->class_names != NULL && est_node_dtype(x) == EST_STRING) {
         return est_head_fail(u, "labels '%s' are strings; give the head a label_vocabulary", u->head->o.label);
     }
     return x;

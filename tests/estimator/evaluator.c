@@ -517,7 +517,8 @@ static int evaluate_on_terminal(const char *dir)
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             e, EST_TRAIN_SPEC(.input_fn = est_test_input),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+            EST_EVAL_SPEC(.input_fn = est_test_input, .steps = 100, .start_delay_secs = EST_OFF, .throttle_secs = 100),
+            NULL);
     }
     est_estimator_free(e);
     return est_exit_code(status);
