@@ -75,13 +75,12 @@ static est_status make_numeric(job_runner *r, const job_feature *f, const est_co
     est_numeric_options options = { .struct_size = EST_STRUCT_SIZE(est_numeric_options),
                                     .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
                                     .shape       = { .rank = f->shape.n },
-                                    .n_default   = f->default_number.n,
                                     .normalizer  = scaled ? normalize : NULL,
                                     .user        = f };
 
     for (int i = 0; i < f->shape.n; i++) options.shape.dim[i] = f->shape.data[i];
     EST_TRY(to_floats(r, f->default_number, &numbers));
-    options.default_value = f->default_number.n > 0 ? numbers : NULL;
+    options.default_value = (est_f32s){ numbers, f->default_number.n };
     *out                  = est_numeric_column(r->columns, f->key, &options);
     return EST_OK;
 }
@@ -104,7 +103,7 @@ static est_status make_integer_list(job_runner *r, const job_feature *f, const e
     int64_t    *data;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
-    data = est_tensor_data(values);
+    data = est_tensor_mutable_data(values);
     for (int i = 0; i < f->values.n; i++) {
         (void)est_number_i64(f->values.data[i], strlen(f->values.data[i]), &data[i]); /* job_check has seen to it */
     }
@@ -131,7 +130,8 @@ static est_status make_categorical(job_runner *r, const job_feature *f, const es
     } else if (f->dtype == 1) {
         return make_integer_list(r, f, &options, out);
     } else {
-        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &options);
+        *out = est_vocabulary_strings_column(r->columns, f->key, (est_strings){ f->values.data, f->values.n },
+                                             &options);
     }
     return EST_OK;
 }

@@ -160,7 +160,7 @@ static est_status to_ragged(const job_runner *r, const est_field *in, int compon
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
     values = est_alloc((size_t)(n + 1) * size);
     if (values == NULL) return est_no_memory();
-    splits    = est_tensor_data(out->splits);
+    splits    = est_tensor_mutable_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
         bool missing = weight != NULL ? is_unweighed(weight, in, i) : is_missing(field, i);
@@ -311,14 +311,12 @@ static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_pars
                                 .trim        = csv->trim,
                                 .header      = csv->header,
                                 .na_value    = csv->na,
-                                .field_names = csv->fields.data,
-                                .n_fields    = (size_t)csv->fields.n };
+                                .field_names = { csv->fields.data, csv->fields.n } };
 
     /* One column alone, the label of a baseline, could be an empty field; but a label is never empty. */
     if (r->csv.n == 1) lines = est_dataset_filter(lines, is_line, NULL);
     lines = est_dataset_decode_csv(lines, r->csv, &options, r->job->data.batch, parse);
-    return est_dataset_map(lines, from_csv,
-                           EST_MAP(.user = r, .components = r->components, .n_components = r->n_specs));
+    return est_dataset_map(lines, from_csv, EST_MAP(.user = r, .components = { r->components, r->n_specs }));
 }
 
 /* --- from Examples ---------------------------------------------------------------------------------------------------- */
@@ -340,7 +338,8 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 
 static est_dataset *parse_examples(job_runner *r, est_dataset *records, const est_parse_options *parse)
 {
-    records = est_dataset_parse_examples(records, r->specs, r->n_specs, r->job->data.batch, parse);
+    records = est_dataset_parse_examples(records, (est_feature_specs){ r->specs, r->n_specs }, r->job->data.batch,
+                                         parse);
     if (r->job->data.label.strip == NULL) return records;
     return est_dataset_map(records, strip_labels, EST_MAP(.user = r));
 }
@@ -367,7 +366,7 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
     }
     if (job_n_classes(&r->job->model) == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
-    to = est_tensor_data(out[0].values);
+    to = est_tensor_mutable_data(out[0].values);
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
     return EST_OK;
 }
@@ -399,7 +398,7 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
     };
 
     lines = est_dataset_decode_libsvm(lines, r->job->data.batch, parse);
-    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = components, .n_components = 3));
+    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = { components, 3 }));
 }
 
 /* --- the whole chain -------------------------------------------------------------------------------------------------- */

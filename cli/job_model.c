@@ -37,7 +37,8 @@ static est_schedule make_schedule(const job_rate *r)
     case JOB_INVERSE_TIME: return est_inverse_time_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
     case JOB_POLYNOMIAL: return est_polynomial_decay(r->rate, r->decay_steps, r->end, r->power, r->cycle);
     case JOB_PIECEWISE:
-        return est_piecewise_constant((est_i64s){ r->boundaries.data, r->boundaries.n }, r->values.data);
+        return est_piecewise_constant((est_i64s){ r->boundaries.data, r->boundaries.n },
+                                      (est_f64s){ r->values.data, r->values.n });
     case JOB_COSINE: return est_cosine_decay(r->rate, r->decay_steps, r->alpha);
     case JOB_COSINE_RESTARTS: return est_cosine_decay_restarts(r->rate, r->decay_steps, r->t_mul, r->m_mul, r->alpha);
     default: return est_constant_rate(r->rate);
@@ -109,20 +110,17 @@ static est_status make_one_head(const job_runner *r, const job_head *h, est_head
 {
     const job_label *label   = &r->job->data.label;
     job_texts        words   = h->name != NULL ? h->vocabulary : label->vocabulary;
-    est_head_options options = { .struct_size        = EST_STRUCT_SIZE(est_head_options),
-                                 .name               = h->name,
-                                 .label              = h->name != NULL ? h->label : label->name,
-                                 .weight_column      = r->job->data.weight,
-                                 .label_vocabulary   = words.data,
-                                 .n_label_vocabulary = words.n,
-                                 .thresholds         = h->thresholds.data,
-                                 .n_thresholds       = h->thresholds.n,
-                                 .loss_reduction     = h->loss_reduction >= 0 ? reductions[h->loss_reduction] : 0,
-                                 .inverse_link       = h->inverse_link >= 0 ? activations[h->inverse_link] : NULL,
-                                 .no_full_loss       = h->type == JOB_POISSON && !h->full_loss,
-                                 .metric_classes     = h->metric_classes.data,
-                                 .n_metric_classes   = h->metric_classes.n,
-                                 .v1                 = r->job->model.v1 };
+    est_head_options options = { .struct_size      = EST_STRUCT_SIZE(est_head_options),
+                                 .name             = h->name,
+                                 .label            = h->name != NULL ? h->label : label->name,
+                                 .weight_column    = r->job->data.weight,
+                                 .label_vocabulary = { words.data, words.n },
+                                 .thresholds       = { h->thresholds.data, h->thresholds.n },
+                                 .loss_reduction   = h->loss_reduction >= 0 ? reductions[h->loss_reduction] : 0,
+                                 .inverse_link     = h->inverse_link >= 0 ? activations[h->inverse_link] : NULL,
+                                 .no_full_loss     = h->type == JOB_POISSON && !h->full_loss,
+                                 .metric_classes   = { h->metric_classes.data, h->metric_classes.n },
+                                 .v1               = r->job->model.v1 };
 
     switch (h->type) {
     case JOB_BINARY: return est_binary_head(&options, out);
@@ -148,7 +146,8 @@ static est_status make_head(job_runner *r)
         weights[i] = parts->data[i].loss_weight;
         status     = make_one_head(r, &parts->data[i], &heads[i]);
     }
-    if (status == EST_OK) status = est_multi_head(heads, parts->n, weights, &r->head);
+    if (status == EST_OK)
+        status = est_multi_head((est_heads){ heads, parts->n }, (est_f64s){ weights, parts->n }, &r->head);
     for (int i = 0; i < parts->n && heads != NULL; i++) est_head_free(heads[i]); /* shared with the other */
     return status;
 }
@@ -159,30 +158,28 @@ static est_status make_options(job_runner *r)
     const job_label    *label = &r->job->data.label;
     est_canned_options *o     = &r->options;
 
-    *o = (est_canned_options){ .struct_size        = EST_STRUCT_SIZE(est_canned_options),
-                               .hidden_units       = { m->hidden_units.data, m->hidden_units.n },
-                               .activation         = m->activation > 0 ? activations[m->activation] : NULL,
-                               .dropout            = number_or_zero(m->dropout),
-                               .batch_norm         = m->batch_norm,
-                               .sparse_combiner    = m->sparse_combiner >= 0 ? job_combiner(m->sparse_combiner) : 0,
-                               .optimizer          = make_optimizer(&m->optimizer, !m->v1),
-                               .dnn_optimizer      = make_optimizer(&m->dnn_optimizer, !m->v1),
-                               .linear_optimizer   = make_optimizer(&m->linear_optimizer, !m->v1),
-                               .n_classes          = int_or_zero(m->n_classes),
-                               .label_dimension    = int_or_zero(m->label_dimension),
-                               .label              = label->name,
-                               .weight_column      = r->job->data.weight,
-                               .label_vocabulary   = label->vocabulary.data,
-                               .n_label_vocabulary = label->vocabulary.n,
-                               .loss_reduction     = m->loss_reduction >= 0 ? reductions[m->loss_reduction] : 0,
-                               .v1                 = m->v1 };
+    *o = (est_canned_options){ .struct_size      = EST_STRUCT_SIZE(est_canned_options),
+                               .hidden_units     = { m->hidden_units.data, m->hidden_units.n },
+                               .activation       = m->activation > 0 ? activations[m->activation] : NULL,
+                               .dropout          = number_or_zero(m->dropout),
+                               .batch_norm       = m->batch_norm,
+                               .sparse_combiner  = m->sparse_combiner >= 0 ? job_combiner(m->sparse_combiner) : 0,
+                               .optimizer        = make_optimizer(&m->optimizer, !m->v1),
+                               .dnn_optimizer    = make_optimizer(&m->dnn_optimizer, !m->v1),
+                               .linear_optimizer = make_optimizer(&m->linear_optimizer, !m->v1),
+                               .n_classes        = int_or_zero(m->n_classes),
+                               .label_dimension  = int_or_zero(m->label_dimension),
+                               .label            = label->name,
+                               .weight_column    = r->job->data.weight,
+                               .label_vocabulary = { label->vocabulary.data, label->vocabulary.n },
+                               .loss_reduction   = m->loss_reduction >= 0 ? reductions[m->loss_reduction] : 0,
+                               .v1               = m->v1 };
     if (m->head.node != NULL) { /* which says all about labels */
         EST_TRY(make_head(r));
-        o->head               = r->head;
-        o->label              = NULL;
-        o->weight_column      = NULL;
-        o->label_vocabulary   = NULL;
-        o->n_label_vocabulary = 0;
+        o->head             = r->head;
+        o->label            = NULL;
+        o->weight_column    = NULL;
+        o->label_vocabulary = (est_strings){ 0 };
     }
     EST_TRY(job_make_columns(r, m->columns, &o->columns));
     EST_TRY(job_make_columns(r, m->dnn_columns, &o->dnn_columns));
@@ -328,10 +325,8 @@ static est_status make_warm_start(job_runner *r)
                                               .variables   = w->only_vocabularies ? NULL : w->variables,
                                               .all         = w->all,
                                               .only_vocabs = w->only_vocabularies,
-                                              .renames     = renames,
-                                              .n_renames   = w->renames.n,
-                                              .vocabs      = vocabs,
-                                              .n_vocabs    = w->vocabularies.n };
+                                              .renames     = { renames, w->renames.n },
+                                              .vocabs      = { vocabs, w->vocabularies.n } };
     r->options.warm_start = &r->warm_start;
     return EST_OK;
 }
@@ -525,10 +520,9 @@ static est_status make_labels(job_runner *r)
 static est_status make_baseline_features(job_runner *r)
 {
     const float       zero    = 0;
-    const est_column *nothing = est_numeric_column(r->columns, "row",
-                                                   EST_NUMERIC(.default_value = &zero, .n_default = 1));
+    const est_column *nothing = est_numeric_column(r->columns, "row", EST_NUMERIC(.default_value = { &zero, 1 }));
 
-    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+    return est_parse_spec_create(EST_COLUMN_LIST(nothing), &r->features);
 }
 
 /* The label, and the weight if there is one. */
@@ -577,12 +571,10 @@ static est_status make_components(job_runner *r)
 /* What is learnt cannot be known before. */
 static est_status check_apart(const job_runner *r, const job_node *at, const char *what, const char *name)
 {
-    const est_feature_spec *specs;
-    int                     n;
+    est_feature_specs specs = est_parse_spec_features(r->features);
 
-    specs = est_parse_spec_features(r->features, &n);
-    for (int i = 0; i < n && name != NULL; i++) {
-        if (strcmp(specs[i].name, name) != 0) continue;
+    for (int i = 0; i < specs.n && name != NULL; i++) {
+        if (strcmp(specs.data[i].name, name) != 0) continue;
         return job_blame(
             est_fail(EST_INVALID_ARGUMENT,
                      "\"%s\" is also read for a feature of the model; leave that out, or name another field", name),
@@ -627,7 +619,8 @@ static est_status make_specs(job_runner *r)
         EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
                            : est_regressor_parse_spec(&r->options, &r->rows));
     }
-    r->specs = est_parse_spec_features(r->rows, &r->n_specs);
+    r->specs   = est_parse_spec_features(r->rows).data;
+    r->n_specs = est_parse_spec_features(r->rows).n;
     EST_TRY(make_csv(r));
     return make_components(r);
 }

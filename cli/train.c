@@ -23,17 +23,18 @@ static double secs(double value)
 
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
-    est_exporter_options options_of = { .struct_size = EST_STRUCT_SIZE(est_exporter_options) };
+    est_export_options   saved_model = { .struct_size = EST_STRUCT_SIZE(est_export_options) };
+    est_exporter_options options_of  = { .struct_size = EST_STRUCT_SIZE(est_exporter_options),
+                                         .saved_model = &saved_model };
 
-    options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
-                                                                 &options_of.saved_model.input.n_parse);
+    saved_model.input.parse = est_parse_spec_features(call->runner.features);
     for (int i = 0; i < call->job.exports.n; i++) {
         const job_export *e = &call->job.exports.data[i];
 
-        options_of.exports_to_keep     = (int)e->keep;
-        options_of.saved_model.as_text = e->as_text;
-        options_of.metric              = e->metric;
-        options_of.larger_is_better    = e->better == 1;
+        options_of.exports_to_keep  = (int)e->keep;
+        saved_model.as_text         = e->as_text;
+        options_of.metric           = e->metric;
+        options_of.larger_is_better = e->better == 1;
         switch (e->type) {
         case JOB_EXPORT_LATEST: out[i] = est_latest_exporter(e->name, &options_of); break;
         case JOB_EXPORT_FINAL: out[i] = est_final_exporter(e->name, &options_of); break;
@@ -105,14 +106,13 @@ static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
 /* One that was trained before had nothing to do, and evaluated nothing; its metrics are asked for all the same. */
 static est_status evaluate_again(job_call *call, est_metrics **metrics)
 {
-    const est_task *task  = est_estimator_task(call->runner.estimator);
-    int64_t         steps = call->job.eval.steps;
+    const est_task *task = est_estimator_task(call->runner.estimator);
 
     if (*metrics != NULL || !task->is_chief || task->num_worker_replicas != 1 || task->num_ps_replicas != 0)
         return EST_OK;
     return est_evaluate(call->runner.estimator,
                         EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner,
-                                             .steps = steps != EST_FOREVER ? steps : 0, .name = call->job.eval.name),
+                                             .steps = call->job.eval.steps, .name = call->job.eval.name),
                         metrics);
 }
 

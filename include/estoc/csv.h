@@ -31,6 +31,7 @@ typedef struct est_csv_column {
     est_dtype   dtype;        /* EST_F32, EST_F64, EST_I32, EST_I64 or EST_STRING */
     bool        required;     /* an empty field is an error */
     const char *default_text; /* what an empty field stands for, read as a field would be; NULL: 0 or "" */
+    uint64_t    reserved[2];  /* zeros: room for members to come */
 } est_csv_column;
 
 /* A list of them as one argument:
@@ -41,9 +42,7 @@ typedef struct est_csv_columns {
     int                   n;
 } est_csv_columns;
 
-#define EST_CSV_COLUMNS(...)                                                                                           \
-    ((est_csv_columns){ (const est_csv_column[]){ __VA_ARGS__ },                                                       \
-                        (int)(sizeof((const est_csv_column[]){ __VA_ARGS__ }) / sizeof(est_csv_column)) })
+#define EST_CSV_COLUMNS(...) EST_SPAN(est_csv_columns, const est_csv_column, __VA_ARGS__)
 
 /* How the file is written. A zeroed struct is a valid one: every comment says what 0 means. */
 typedef struct est_csv_options {
@@ -57,9 +56,8 @@ typedef struct est_csv_options {
     const char *na_value;
 
     /* The names of all fields of a row, for a file without a header of which not all columns are wanted, or in another
-     * order. NULL: the columns are the fields. Not together with `header`. */
-    const char *const *field_names;
-    size_t             n_fields;
+     * order. Empty: the columns are the fields. Not together with `header`. */
+    est_strings field_names;
 } est_csv_options;
 
 #define EST_CSV(...) (&(const est_csv_options){ .struct_size = EST_STRUCT_SIZE(est_csv_options), __VA_ARGS__ })

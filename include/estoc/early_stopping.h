@@ -29,22 +29,22 @@ typedef struct est_early_stopping_options {
 /* Stop when a result is above, or below, the threshold. A directory that does not exist has no results; a result without
  * the metric (a name, copied) is an error that lists those it has. est_train and est_train_and_evaluate refuse a metric that
  * the model does not have in mode EST_EVAL before the first step, unless eval_dir is elsewhere than in the model directory. options NULL: all defaults, as below. */
-EST_API est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
-                                          const est_early_stopping_options *options);
-EST_API est_hook *est_stop_if_lower_hook(const char *metric, double threshold,
-                                         const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
+                                                         const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_lower_hook(const char *metric, double threshold,
+                                                        const est_early_stopping_options *options);
 
 /* Stop when the best result, the first one if there are equal ones, is that many steps old. */
-EST_API est_hook *est_stop_if_no_increase_hook(const char *metric, int64_t max_steps_without_increase,
-                                               const est_early_stopping_options *options);
-EST_API est_hook *est_stop_if_no_decrease_hook(const char *metric, int64_t max_steps_without_decrease,
-                                               const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_no_increase_hook(const char *metric, int64_t max_steps_without_increase,
+                                                              const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_no_decrease_hook(const char *metric, int64_t max_steps_without_decrease,
+                                                              const est_early_stopping_options *options);
 
 /* Stop when should_stop sets *stop; of the options eval_dir and min_steps have no meaning. `user` is borrowed until the
  * hook is freed. */
 typedef est_status (*est_should_stop_fn)(void *user, est_loop *loop, bool *stop);
-EST_API est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user,
-                                          const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user,
+                                                         const est_early_stopping_options *options);
 
 #ifdef __cplusplus
 }

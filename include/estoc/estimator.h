@@ -6,7 +6,7 @@
  *         .config = EST_RUN_CONFIG(.model_dir = "runs/digits", .save_checkpoints_steps = 500)), &digits);
  *     if (status == EST_OK) status = est_train_and_evaluate(digits,
  *         EST_TRAIN_SPEC(.input_fn = digits_input, .input_user = "train-*.tfrecord", .max_steps = 10000),
- *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord", .steps = EST_FOREVER), NULL);
+ *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord"), NULL);
  *     est_estimator_free(digits);
  *
  * All state is in the model directory: a program that is started again goes on where the last checkpoint was made, with
@@ -48,23 +48,29 @@ typedef struct est_vocab_info {
     int64_t         new_vocab_size; /* entries used; 0: all */
     int64_t         old_vocab_size; /* 0: all */
     int64_t         num_oov_buckets;
-    int             axis;    /* 0: rows; 1: columns */
-    bool            initial; /* true: new entries keep the variable's initial value; not together with `backup` */
-    est_initializer backup;  /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the
+    int             axis;        /* 0: rows; 1: columns */
+    bool            initial;     /* true: new entries keep the variable's initial value; not together with `backup` */
+    est_initializer backup;      /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the
                                 shape of the whole variable; its `user` is borrowed until the estimator is freed */
+    uint64_t        reserved[4]; /* zeros: room for members to come */
 } est_vocab_info;
+
+typedef struct est_vocab_infos {
+    const est_vocab_info *data;
+    int                   n;
+} est_vocab_infos;
+
+#define EST_VOCAB_INFOS(...) EST_SPAN(est_vocab_infos, const est_vocab_info, __VA_ARGS__)
 
 /* Where the variables of a run that starts anew have their first values from. */
 typedef struct est_warm_start {
-    size_t                struct_size; /* filled by EST_WARM_START */
-    const char           *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
-    const char           *variables; /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
-    bool                  all;       /* all variables, slots too, but not the global step; false: trainable ones */
-    bool                  only_vocabs; /* true: none but those in `vocabs`; without the two above */
-    const est_rename     *renames;     /* new name, name in the checkpoint; copied */
-    int                   n_renames;
-    const est_vocab_info *vocabs; /* copied */
-    int                   n_vocabs;
+    size_t          struct_size; /* filled by EST_WARM_START */
+    const char     *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
+    const char     *variables;   /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
+    bool            all;         /* all variables, slots too, but not the global step; false: trainable ones */
+    bool            only_vocabs; /* true: none but those in `vocabs`; without the two above */
+    est_renames     renames;     /* new name, name in the checkpoint; copied */
+    est_vocab_infos vocabs;      /* copied */
 } est_warm_start;
 #define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = EST_STRUCT_SIZE(est_warm_start), __VA_ARGS__ })
 
@@ -137,7 +143,7 @@ typedef struct est_evaluate_options {
     size_t       struct_size; /* filled by EST_EVALUATE_OPTIONS */
     est_input_fn input_fn;
     void        *input_user;
-    int64_t      steps;           /* 0: until the input ends */
+    int64_t      steps;           /* 0 or EST_FOREVER: until the input ends */
     const char  *name;            /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name> */
     const char  *checkpoint_path; /* NULL: the latest */
     est_hooks    hooks;
@@ -151,14 +157,13 @@ EST_API EST_MUST_CHECK est_status est_evaluate(est_estimator *estimator, const e
                                                est_metrics **out);
 
 typedef struct est_predict_options {
-    size_t             struct_size; /* filled by EST_PREDICT_OPTIONS */
-    est_input_fn       input_fn;
-    void              *input_user;
-    const char *const *keys; /* NULL: all predictions; those that the model has not are left out, one must be left */
-    int                n_keys;
-    bool               batches;         /* true: a batch at a time; else one example */
-    const char        *checkpoint_path; /* NULL: the latest */
-    est_hooks          hooks;
+    size_t       struct_size; /* filled by EST_PREDICT_OPTIONS */
+    est_input_fn input_fn;
+    void        *input_user;
+    est_strings  keys;    /* zeroed: all predictions; those that the model has not are left out, one must be left */
+    bool         batches; /* true: a batch at a time; else one example */
+    const char  *checkpoint_path; /* NULL: the latest */
+    est_hooks    hooks;
 } est_predict_options;
 #define EST_PREDICT_OPTIONS(...)                                                                                       \
     (&(const est_predict_options){ .struct_size = EST_STRUCT_SIZE(est_predict_options), __VA_ARGS__ })
@@ -185,7 +190,7 @@ typedef struct est_in_memory_options {
     size_t       struct_size; /* filled by EST_IN_MEMORY */
     est_input_fn input_fn;
     void        *input_user;   /* borrowed until the hook is freed */
-    int64_t      steps;        /* 0: until the input ends */
+    int64_t      steps;        /* 0 or EST_FOREVER: until the input ends */
     const char  *name;         /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name>; copied */
     int64_t      every_n_iter; /* 0: 100 */
     est_hooks    hooks;        /* of the evaluations; borrowed until the hook is freed, the list is copied */
@@ -195,11 +200,13 @@ typedef struct est_in_memory_options {
 
 /* Evaluates a training from within, without a checkpoint: the variables are copied into a second graph, in mode EST_EVAL,
  * when the session has been made, every n runs, and at the end. For one machine. Training waits meanwhile. */
-EST_API est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_memory_options *options);
+EST_API EST_MUST_CHECK est_hook *est_in_memory_evaluator_hook(est_estimator               *estimator,
+                                                              const est_in_memory_options *options);
 
 /* Stops at a global step, and for all but the chief not before a checkpoint of it has been saved, so that workers which
  * are done stay as long as the chief is. They look every wait_secs; 0: 30. */
-EST_API est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs);
+EST_API EST_MUST_CHECK est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step,
+                                                                  double wait_secs);
 
 /* --- train_and_evaluate ------------------------------------------------------------------------------------------- */
 
@@ -220,15 +227,17 @@ typedef struct est_exporters {
     int                  n;
 } est_exporters;
 
-#define EST_EXPORTERS(...)                                                                                             \
-    ((est_exporters){ (est_exporter *const[]){ __VA_ARGS__ },                                                          \
-                      (int)(sizeof((est_exporter *const[]){ __VA_ARGS__ }) / sizeof(est_exporter *)) })
+#define EST_EXPORTERS(...) EST_SPAN(est_exporters, est_exporter *const, __VA_ARGS__)
 
 typedef struct est_eval_spec {
-    size_t        struct_size; /* filled by EST_EVAL_SPEC */
-    est_input_fn  input_fn;
-    void         *input_user;
-    int64_t       steps; /* 0: 100; EST_FOREVER: until the input ends */
+    size_t       struct_size; /* filled by EST_EVAL_SPEC */
+    est_input_fn input_fn;
+    void        *input_user;
+
+    /* Batches; 0 or EST_FOREVER: until the input ends, as in est_evaluate_options. The EvalSpec of TensorFlow has 100 as its
+     * default. 0 is refused when the input is known to have no end. */
+    int64_t steps;
+
     const char   *name;
     est_hooks     hooks;
     est_exporters exporters;

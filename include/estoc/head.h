@@ -38,19 +38,16 @@ typedef struct est_head_options {
     est_tensor *label_default; /* what an Example without the label gets, a scalar or all of it; NULL: such an
                                           * Example is an error. Shared */
     const char *weight_column; /* a numeric feature that weighs examples; NULL: all the same */
-    const est_column  *weight_numeric;   /* the same as a numeric column, normalizer included; not both */
-    const char *const *label_vocabulary; /* labels are these strings; NULL: numbers */
-    int                n_label_vocabulary;
-    const double      *thresholds; /* binary, multi-label: more metrics at these probabilities, in (0, 1) */
-    int                n_thresholds;
-    est_reduction      loss_reduction; /* 0: sum over batch size, v1: sum; not EST_LOSS_NONE */
-    est_head_loss_fn   loss_fn;        /* NULL: the head's own */
-    void              *loss_user;      /* borrowed as long as the head */
-    est_activation     inverse_link;   /* regression: predictions are this of the logits; NULL: the logits */
-    bool               no_full_loss;   /* Poisson: without the term that the logits do not change */
-    const int64_t     *metric_classes; /* multi-label: classes with metrics of their own */
-    int                n_metric_classes;
-    bool               v1;
+    const est_column *weight_numeric;   /* the same as a numeric column, normalizer included; not both */
+    est_strings       label_vocabulary; /* labels are these strings; empty: numbers */
+    est_f64s          thresholds;       /* binary, multi-label: more metrics at these probabilities, in (0, 1) */
+    est_reduction     loss_reduction;   /* 0: sum over batch size, v1: sum; not EST_LOSS_NONE */
+    est_head_loss_fn  loss_fn;          /* NULL: the head's own */
+    void             *loss_user;        /* borrowed as long as the head */
+    est_activation    inverse_link;     /* regression: predictions are this of the logits; NULL: the logits */
+    bool              no_full_loss;     /* Poisson: without the term that the logits do not change */
+    est_i64s          metric_classes;   /* multi-label: classes with metrics of their own */
+    bool              v1;
 } est_head_options;
 #define EST_HEAD(...) (&(const est_head_options){ .struct_size = EST_STRUCT_SIZE(est_head_options), __VA_ARGS__ })
 
@@ -65,9 +62,16 @@ EST_API EST_MUST_CHECK est_status est_regression_head(int64_t label_dimension, c
 EST_API EST_MUST_CHECK est_status est_logistic_regression_head(const est_head_options *options, est_head **out);
 EST_API EST_MUST_CHECK est_status est_poisson_head(int64_t label_dimension, const est_head_options *options,
                                                    est_head **out);
-/* Several named heads on one model, each with its part of the logits in order; their losses are summed, weighted (weights NULL:
- * 1; finite numbers). The heads are shared with it. */
-EST_API EST_MUST_CHECK est_status est_multi_head(est_head *const *heads, int n, const double *weights, est_head **out);
+typedef struct est_heads {
+    est_head *const *data;
+    int              n;
+} est_heads;
+
+#define EST_HEADS(...) EST_SPAN(est_heads, est_head *const, __VA_ARGS__)
+
+/* Several named heads on one model, each with its part of the logits in order; their losses are summed, weighted (weights: one a
+ * head, finite; empty: 1). The heads are shared with it. */
+EST_API EST_MUST_CHECK est_status est_multi_head(est_heads heads, est_f64s weights, est_head **out);
 
 EST_API void        est_head_free(est_head *head);         /* NULL is fine */
 EST_API const char *est_head_name(const est_head *head);   /* NULL: none */

@@ -52,17 +52,13 @@ typedef struct est_extras {
     int              n;
 } est_extras;
 
-#define EST_EXTRAS(...)                                                                                                \
-    ((est_extras){ (const est_extra[]){ __VA_ARGS__ },                                                                 \
-                   (int)(sizeof((const est_extra[]){ __VA_ARGS__ }) / sizeof(est_extra)) })
+#define EST_EXTRAS(...) EST_SPAN(est_extras, const est_extra, __VA_ARGS__)
 
 typedef struct est_save_options {
     size_t     struct_size; /* filled by EST_SAVE */
     est_extras extras;      /* borrowed during the call; their names must not be those of variables */
-    const void *
-        meta; /* bytes of a `.meta` file (a MetaGraphDef) beside it, borrowed during the call; NULL: none. It is left out,
-                       * with a warning, where it cannot be written */
-    size_t meta_size;
+    est_str    meta; /* bytes of a `.meta` file (a MetaGraphDef) beside it, borrowed during the call; empty: none. It is
+                             * left out, with a warning, where it cannot be written */
 } est_save_options;
 
 #define EST_SAVE(...) (&(const est_save_options){ .struct_size = EST_STRUCT_SIZE(est_save_options), __VA_ARGS__ })
@@ -88,9 +84,7 @@ typedef struct est_renames {
     int               n;
 } est_renames;
 
-#define EST_RENAMES(...)                                                                                               \
-    ((est_renames){ (const est_rename[]){ __VA_ARGS__ },                                                               \
-                    (int)(sizeof((const est_rename[]){ __VA_ARGS__ }) / sizeof(est_rename)) })
+#define EST_RENAMES(...) EST_SPAN(est_renames, const est_rename, __VA_ARGS__)
 
 /* An extra that is wanted back: EST_EXTRAS_OUT({ "input/position", &position }). *value becomes a new tensor of the
  * caller's, or NULL when the checkpoint has none of that name. */
@@ -104,9 +98,7 @@ typedef struct est_extras_out {
     int                  n;
 } est_extras_out;
 
-#define EST_EXTRAS_OUT(...)                                                                                            \
-    ((est_extras_out){ (const est_extra_out[]){ __VA_ARGS__ },                                                         \
-                       (int)(sizeof((const est_extra_out[]){ __VA_ARGS__ }) / sizeof(est_extra_out)) })
+#define EST_EXTRAS_OUT(...) EST_SPAN(est_extras_out, const est_extra_out, __VA_ARGS__)
 
 typedef struct est_restore_options {
     size_t      struct_size; /* filled by EST_RESTORE */
@@ -125,10 +117,11 @@ typedef struct est_restore_options {
 
 /* What a restore did. */
 typedef struct est_restored {
-    char path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used; "": all had values (missing_only) */
-    int  n_restored;                    /* variables that have their value from it */
-    int  n_missing;                     /* that it lacks (partial, or slots of shared embeddings of TensorFlow) */
-    int  n_filtered;                    /* that the filter left out */
+    char     path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used; "": all had values (missing_only) */
+    int      n_restored;                    /* variables that have their value from it */
+    int      n_missing;                     /* that it lacks (partial, or slots of shared embeddings of TensorFlow) */
+    int      n_filtered;                    /* that the filter left out */
+    uint64_t reserved[4];                   /* zeros: room for members to come */
 } est_restored;
 
 /* Gives the session's variables, the local ones of metrics left out, their values from a checkpoint; they count as

@@ -17,8 +17,12 @@ void *est_hook_alloc(size_t size);
 /* A hook or exporter that could not be made is NULL, and the thread still knows why: "<what> <i> is NULL: <why>". */
 est_status est_refuse_null(const char *what, int i);
 
-/* Refuses a list with a NULL in it. */
+/* Refuses a list with a NULL in it, or with a struct that its macro did not make; errors name "<what> <i>". */
 EST_MUST_CHECK est_status est_hooks_check(const char *what, est_hooks hooks);
+EST_MUST_CHECK est_status est_listeners_check(const char *what, est_saving_listeners listeners);
+
+/* The same for one hook that is not NULL. */
+EST_MUST_CHECK est_status est_hook_check(const est_hook *hook);
 
 /* Refuses what cannot be such a summary: by its dtype, or by its shape as far as it is known. */
 EST_MUST_CHECK est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -47,7 +48,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         given.struct_size = sizes[i];
         assert_int_equal(est_options_take(WANTED, &given, &out), EST_INVALID_ARGUMENT);
-        assert_non_null(strstr(est_error_message(), "make them with EST_TIMELINE(...)"));
+        assert_non_null(strstr(est_error_message(), "make it with EST_TIMELINE(...)"));
         assert_false(out.no_dataflow);
     }
 }
@@ -68,9 +69,51 @@ static void test_wrong_kind(void **state)
     }
 }
 
+/* Structs of functions that programs embed: one of an older header lacks its tail, and no other kind is taken for it. */
+static void test_embedded(void **state)
+{
+    const size_t        whole = EST_STRUCT_SIZE(est_hook);
+    est_hook            hook = EST_HOOK(.idle = true), unmade = { .idle = true };
+    est_saving_listener listener = EST_SAVING_LISTENER();
+
+    (void)state;
+    assert_int_equal(est_struct_check(whole, &hook), EST_OK);
+    assert_true(EST_MEMBER(&hook, idle));
+    hook.struct_size -= sizeof hook - offsetof(est_hook, idle);
+    assert_int_equal(est_struct_check(whole, &hook), EST_OK);
+    assert_false(EST_MEMBER(&hook, idle));
+    hook.struct_size = whole + 8;
+    assert_int_equal(est_struct_check(whole, &hook), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_struct_check(whole, &unmade), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "est_hook: struct_size is 0; make it with EST_HOOK(...)");
+    assert_int_equal(est_struct_check(whole, &listener), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "est_saving_listener of 40 bytes found, est_hook of at most 64 bytes"));
+}
+
+/* The macro of a struct is its name in capitals, without _OPTIONS where that is free. */
+static void test_names(void **state)
+{
+    static const char *const names[][2] = {
+#define NAMES(type, macro) { #type, #macro },
+        EST_OPTIONS_LIST(NAMES)
+#undef NAMES
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *type = names[i][0], *macro = names[i][1];
+        size_t      n = 0;
+
+        while (macro[n] != '\0' && macro[n] == toupper((unsigned char)type[n])) n++;
+        assert_int_equal(macro[n], '\0');
+        assert_true(type[n] == '\0' || strcmp(type + n, "_options") == 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_take), cmocka_unit_test(test_refused),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_embedded), cmocka_unit_test(test_names),
+                                        cmocka_unit_test(test_take), cmocka_unit_test(test_refused),
                                         cmocka_unit_test(test_wrong_kind) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  *
  * The tool itself: help, version, wrong usage, output that cannot be written; manual pages that know every option. */
 #include "cli/tool.h"
+#include "estoc/version.h"
 
 static const char *const commands[] = { "train",   "evaluate",     "predict",    "export", "inspect",
                                         "convert", "synth",        "tail",       "doctor", "launch",
@@ -12,10 +13,10 @@ static const char *const commands[] = { "train",   "evaluate",     "predict",   
 static void test_version(void **state)
 {
     (void)state;
-    TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "--version");
-    TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "--version", "--json");
-    TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "version");
-    TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "version", "--json");
+    TOOL_OUT(0, "estoc " EST_VERSION_TEXT "\n", "", "--version");
+    TOOL_OUT(0, "{\"version\": \"" EST_VERSION_TEXT "\"}\n", "", "--version", "--json");
+    TOOL_OUT(0, "estoc " EST_VERSION_TEXT "\n", "", "version");
+    TOOL_OUT(0, "{\"version\": \"" EST_VERSION_TEXT "\"}\n", "", "version", "--json");
     TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "version", "x");
 }
 

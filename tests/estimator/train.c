@@ -43,7 +43,7 @@ static int64_t saved_step(const char *dir)
 
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &step), EST_OK);
-    value = *(int64_t *)est_tensor_data(step);
+    value = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
     est_checkpoint_close(checkpoint);
     return value;
@@ -238,7 +238,7 @@ static est_status empty_input(const est_input_context *context, void *user, est_
 static void test_end_mark(void **state)
 {
     char           dir[64], path[96];
-    mark_watcher   w = { .hook = { .before_run = watch_mark }, .path = path };
+    mark_watcher   w = { .hook = EST_HOOK(.before_run = watch_mark), .path = path };
     est_estimator *e;
     char          *text = NULL;
     size_t         size;
@@ -256,7 +256,7 @@ static void test_end_mark(void **state)
     assert_int_equal(w.runs, 6);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.steps = 3)), EST_INVALID_ARGUMENT); /* it did not begin */
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3,
-                                                    .hooks = EST_HOOKS(&(est_hook){ .begin = refuse_to_begin }))),
+                                                    .hooks = EST_HOOKS(&(est_hook)EST_HOOK(.begin = refuse_to_begin)))),
                      EST_FAILED_PRECONDITION); /* nor here */
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 3)),
                      EST_INVALID_ARGUMENT); /* nor without a batch */
@@ -382,8 +382,8 @@ static est_status stalled_input(const est_input_context *context, void *user, es
                                   { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1, 1) } };
 
     (void)context;
-    return est_dataset_finish(est_dataset_generator(row, 2, &(est_generator){ .next = next_stalled, .user = user }),
-                              out);
+    return est_dataset_finish(
+        est_dataset_generator((est_components){ row, 2 }, EST_GENERATOR(.next = next_stalled, .user = user)), out);
 }
 
 /* Reads what was said until `text` is in it; the test's own time limit ends an endless wait. */
@@ -517,8 +517,8 @@ static void check_sigterm(terminator t, int64_t saved)
 static void test_sigterm_after_the_last_step(void **state)
 {
     const terminator last[] = {
-        { .hook = { .after_run = terminator_run }, .step = 20 }, /* in the run that made it */
-        { .hook = { .end = terminator_run }, .step = 20 },       /* behind it */
+        { .hook = EST_HOOK(.after_run = terminator_run), .step = 20 }, /* in the run that made it */
+        { .hook = EST_HOOK(.end = terminator_run), .step = 20 },       /* behind it */
     };
 
     (void)state;
@@ -550,8 +550,9 @@ static void test_sigterm_after_the_last_step(void **state)
 static void test_sigterm(void **state)
 {
     (void)state;
-    check_sigterm((terminator){ .hook = { .after_run = terminator_run }, .step = 33 }, 33);
-    check_sigterm((terminator){ .hook = { .before_run = terminator_run }, .step = 33 }, 34); /* its batch was read */
+    check_sigterm((terminator){ .hook = EST_HOOK(.after_run = terminator_run), .step = 33 }, 33);
+    check_sigterm((terminator){ .hook = EST_HOOK(.before_run = terminator_run), .step = 33 },
+                  34); /* its batch was read */
 }
 
 static void refused(est_status status, est_status want, const char *text)

@@ -239,7 +239,7 @@ static void test_renames(void **state)
     char             dir[64];
 
     (void)state;
-    started(dir, same, EST_WARM_START(.path = old_dir, .renames = renames, .n_renames = 1));
+    started(dir, same, EST_WARM_START(.path = old_dir, .renames = { renames, 1 }));
     ASSERT_VALUES(dir, "kernel", -1, -2, -3, -4, -5, -6);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
     est_test_dir_remove(dir);
@@ -262,14 +262,13 @@ static void test_rows(void **state)
     est_vocab_info vocabs[1] = { rows(false) };
 
     (void)state;
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0, 0, 10, 11, 0, 0, 0, 0);
     ASSERT_VALUES(dir, "kernel", 1, 2, 3, 4, 5, 6);
     est_test_dir_remove(dir);
 
     vocabs[0] = rows(true);
-    started(dir, (sizes){ 5, 3 },
-            EST_WARM_START(.path = old_dir, .only_vocabs = true, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .only_vocabs = true, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 7, 7, 10, 11, 7, 7, 7, 7);
     ASSERT_VALUES(dir, "kernel", INITIAL, INITIAL, INITIAL, INITIAL, INITIAL, INITIAL);
     est_test_dir_remove(dir);
@@ -278,11 +277,11 @@ static void test_rows(void **state)
     vocabs[0]                = rows(false);
     vocabs[0].new_vocab_size = 2;
     vocabs[0].old_vocab_size = 3;
-    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0, 0, 0, 0, 0, 0);
     est_test_dir_remove(dir);
     vocabs[0].old_vocab_size = 2;
-    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 0, 0, 0, 0, 0, 0, 0, 0);
     est_test_dir_remove(dir);
 }
@@ -300,15 +299,14 @@ static void test_columns(void **state)
     char             dir[64];
 
     (void)state;
-    started(dir, (sizes){ 4, 4 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
+    started(dir, (sizes){ 4, 4 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }));
     ASSERT_VALUES(dir, "kernel", 3, 0, 2, 1, 6, 0, 5, 4);
     ASSERT_VALUES(dir, "bias", 300, 7, 200, 100);
     ASSERT_VALUES(dir, "table", 10, 11, 20, 21, 30, 31, 40, 41);
     est_test_dir_remove(dir);
     vocabs[0].num_oov_buckets = vocabs[1].num_oov_buckets = 1;
     vocabs[0].initial                                     = true;
-    started(dir, (sizes){ 4, 5 },
-            EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2, .renames = renames, .n_renames = 1));
+    started(dir, (sizes){ 4, 5 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }, .renames = { renames, 1 }));
     ASSERT_VALUES(dir, "kernel", -3, 7, -2, -1, 7, -6, 7, -5, -4, 7);
     ASSERT_VALUES(dir, "bias", 300, 7, 200, 100, 7);
     est_test_dir_remove(dir);
@@ -329,7 +327,7 @@ static void test_backup(void **state)
                                          .new_vocab = vocabulary("new_colours.txt", "blue\npink\nred\n"),
                                          .axis      = 1,
                                          .backup    = est_init_constant(-2) };
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0.5, 0.5, 10, 11, 0.5, 0.5, 0.5, 0.5);
     ASSERT_VALUES(dir, "kernel", 3, -2, 1, 6, -2, 4);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
@@ -346,7 +344,7 @@ static void drawn(est_initializer backup, float out[6])
     char            dir[64];
 
     vocab.backup = backup;
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = &vocab, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { &vocab, 1 }));
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "table", &table), EST_OK);
     value = est_tensor_data(table);
@@ -403,12 +401,12 @@ static void test_refused(void **state)
     refused(same, &(est_warm_start){ .path = old_dir }, EST_INVALID_ARGUMENT, "EST_WARM_START");
     refused(same, EST_WARM_START(.path = "nowhere"), EST_NOT_FOUND, "warm start from nowhere");
     refused(same, EST_WARM_START(.path = old_dir, .variables = "a(b"), EST_INVALID_ARGUMENT, "\"a(b\"");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = unknown, .n_renames = 1), EST_INVALID_ARGUMENT,
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { unknown, 1 }), EST_INVALID_ARGUMENT,
             "renames names the variable kernal, which is not one that is warm-started");
-    refused(same, EST_WARM_START(.path = old_dir, .variables = "bias", .renames = gone, .n_renames = 1),
-            EST_INVALID_ARGUMENT, "renames names the variable kernel");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = gone, .n_renames = 1), EST_NOT_FOUND, "no/kernel");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = half, .n_renames = 1), EST_INVALID_ARGUMENT,
+    refused(same, EST_WARM_START(.path = old_dir, .variables = "bias", .renames = { gone, 1 }), EST_INVALID_ARGUMENT,
+            "renames names the variable kernel");
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { gone, 1 }), EST_NOT_FOUND, "no/kernel");
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { half, 1 }), EST_INVALID_ARGUMENT,
             "renames[0] lacks a name");
     refused(
         (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir), EST_INVALID_ARGUMENT,
@@ -421,7 +419,7 @@ static void test_refused(void **state)
 
 static void refused_vocab(sizes size, est_vocab_info vocab, est_status want, const char *text)
 {
-    refused(size, EST_WARM_START(.path = old_dir, .variables = "table", .vocabs = &vocab, .n_vocabs = 1), want, text);
+    refused(size, EST_WARM_START(.path = old_dir, .variables = "table", .vocabs = { &vocab, 1 }), want, text);
 }
 
 static void test_refused_vocabularies(void **state)
@@ -473,12 +471,11 @@ static void test_no_memory(void **state)
 
         est_test_dir(dir);
         est_fault_arm_alloc(n);
-        status = start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+        status = start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
         fired  = est_fault_fired();
         est_fault_arm_alloc(0);
         if (status != EST_OK) assert_true(fired);
-        assert_int_equal(start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1)),
-                         EST_OK);
+        assert_int_equal(start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 })), EST_OK);
         ASSERT_VALUES(dir, "table", 30, 31, 7, 7, 10, 11, 7, 7, 7, 7);
         ASSERT_VALUES(dir, "bias", 100, 200, 300);
         est_test_dir_remove(dir);

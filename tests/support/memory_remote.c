@@ -174,7 +174,7 @@ static est_status finish(est_remote_call *call, const est_view **out)
         const est_view *view = est_host_output(host, call->part, i);
 
         EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &call->out[i]));
-        call->views[i] = (est_view){ est_tensor_data(call->out[i]), view->dtype, view->shape, view->count };
+        call->views[i] = (est_view){ est_tensor_mutable_data(call->out[i]), view->dtype, view->shape, view->count };
         call->remote->bytes += est_tensor_bytes(call->out[i]);
     }
     *out = call->n_out > 0 ? call->views : NULL; /* as a message without tensors has it */
