@@ -45,7 +45,7 @@ test:     ## build, then run the suite
 test: build
 	@$(CTEST) --no-tests=error -LE interop --test-dir build/release
 
-check:    ## format, layers, banned functions, headers, gcc and clang warnings, scripts, manifests
+check:    ## format, layers, banned functions, headers, gcc and clang warnings, the ABI, scripts, manifests
 check: bootstrap
 	@scripts/check
 

@@ -85,8 +85,7 @@ static void make_columns(job *j)
     j->columns = est_columns_create();
     for (int k = 0; k < CLICKS_N_NUM; k++) {
         const est_column *number = est_numeric_column(
-            j->columns, clicks_name(1 + k),
-            EST_NUMERIC(.default_value = &missing, .n_default = 1, .normalizer = log1p_of));
+            j->columns, clicks_name(1 + k), EST_NUMERIC(.default_value = { &missing, 1 }, .normalizer = log1p_of));
 
         j->wide[n_wide++] = j->deep[n_deep++] = number;
     }
@@ -100,7 +99,7 @@ static void make_columns(job *j)
         const est_column *a = est_key_column(j->columns, word(pairs[k][0]));
         const est_column *b = est_key_column(j->columns, word(pairs[k][1]));
 
-        j->wide[n_wide++] = est_crossed_column(EST_COLUMNS(a, b), 1000000, 0);
+        j->wide[n_wide++] = est_crossed_column(EST_COLUMN_LIST(a, b), 1000000, 0);
     }
     bench_check(est_columns_status(j->columns));
 }
@@ -115,10 +114,7 @@ static est_dataset *records(const job *j)
 
 static est_dataset *parsed(const job *j, est_dataset *d, int workers)
 {
-    int                     n     = 0;
-    const est_feature_spec *specs = est_parse_spec_features(j->parse, &n);
-
-    return est_dataset_parse_examples(d, specs, n, j->batch, EST_PARSE(.workers = workers));
+    return est_dataset_parse_examples(d, est_parse_spec_features(j->parse), j->batch, EST_PARSE(.workers = workers));
 }
 
 static est_status input(const est_input_context *context, void *user, est_dataset **out)
@@ -321,12 +317,13 @@ static void take_options(job *j, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    job j = { .hook = { .after_create_session = job_session, .before_run = job_before_run, .after_run = job_after_run },
-              .folder  = "build/canned",
-              .threads = 1,
-              .turns   = 5,
-              .seconds = 1,
-              .batch   = 512 };
+    job            j     = { .hook    = EST_HOOK(.after_create_session = job_session, .before_run = job_before_run,
+                                                 .after_run = job_after_run),
+                             .folder  = "build/canned",
+                             .threads = 1,
+                             .turns   = 5,
+                             .seconds = 1,
+                             .batch   = 512 };
     est_estimator *model = NULL;
     double         start = bench_now_secs();
 

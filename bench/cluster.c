@@ -81,8 +81,8 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     (void)context;
     if (!is_waiting(j)) return bench_model_input(j->model, out);
     EST_TRY(est_tensor_create(EST_F32, EST_SHAPE(1), &number));
-    d = est_dataset_generator(&(est_component){ "x", EST_F32, EST_SHAPE(1), false }, 1,
-                              &(est_generator){ .next = next_number, .user = number });
+    d = est_dataset_generator((est_components){ &(est_component){ "x", EST_F32, EST_SHAPE(1), false }, 1 },
+                              EST_GENERATOR(.next = next_number, .user = number));
     return est_dataset_finish(d, out);
 }
 
@@ -147,7 +147,7 @@ static est_status watch_after_run(est_hook *hook, est_loop *loop)
 
 static est_status train(bench_tasks *t, const char *type, int index, job *j)
 {
-    watch w = { .hook = { .before_run = watch_before_run, .after_run = watch_after_run }, .job = j };
+    watch w = { .hook = EST_HOOK(.before_run = watch_before_run, .after_run = watch_after_run), .job = j };
 
     est_estimator *estimator = NULL;
     est_resolver  *resolver  = NULL;

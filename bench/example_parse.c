@@ -91,7 +91,7 @@ static est_example_parser *make_parser(bool ints, bool ragged)
         specs[k].dtype = k < N_NUM ? EST_F32 : ints ? EST_I64 : EST_STRING;
         specs[k].rows  = ragged && k >= N_NUM ? EST_ROWS_RAGGED : EST_ROWS_FIXED;
     }
-    check(est_example_parser_create(specs, N_ALL, &parser));
+    check(est_example_parser_create((est_feature_specs){ specs, N_ALL }, &parser));
     return parser;
 }
 

@@ -86,7 +86,7 @@ static est_dataset *parse_examples(const options *o)
         specs[k].default_value = k <= CLICKS_N_NUM ? zero : no_word;
     }
     d = est_dataset_tfrecords(files(o, "clicks-*.tfrecord"), NULL);
-    d = est_dataset_parse_examples(d, specs, CLICKS_N_ALL, CLICKS_BATCH, parsing(o));
+    d = est_dataset_parse_examples(d, (est_feature_specs){ specs, CLICKS_N_ALL }, CLICKS_BATCH, parsing(o));
     est_tensor_free(zero);
     est_tensor_free(no_word);
     return d;
@@ -122,7 +122,7 @@ static est_dataset *shuffle_images(const options *o)
     est_dataset *d;
 
     bench_check(est_tensor_create(EST_F32, EST_SHAPE(N_IMAGES, N_PIXELS), &images));
-    est_random_fill_uniform_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(images), est_tensor_data(images));
+    est_random_fill_uniform_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(images), est_tensor_mutable_data(images));
     d = est_dataset_slices(EST_NAMED_TENSORS({ "image", images }));
     est_tensor_free(images);
     d = est_dataset_shuffle(d, IMAGE_BUFFER, 1);

@@ -54,8 +54,8 @@ static est_dataset *images(const job *j)
     shape.dim[0] = N_IMAGES;
     bench_check(est_tensor_create(EST_F32, shape, &pixels));
     bench_check(est_tensor_create(EST_I32, EST_SHAPE(N_IMAGES), &digits));
-    est_random_fill_normal_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(pixels), est_tensor_data(pixels));
-    est_random_fill_int_i32(&(est_random){ 1, 1, 0 }, 0, N_IMAGES, 0, N_DIGITS, est_tensor_data(digits));
+    est_random_fill_normal_f32(&(est_random){ 1, 0, 0 }, 0, est_tensor_count(pixels), est_tensor_mutable_data(pixels));
+    est_random_fill_int_i32(&(est_random){ 1, 1, 0 }, 0, N_IMAGES, 0, N_DIGITS, est_tensor_mutable_data(digits));
     d = est_dataset_slices(EST_NAMED_TENSORS({ "image", pixels }, { "label", digits }));
     est_tensor_free(pixels);
     est_tensor_free(digits);
@@ -82,7 +82,8 @@ static est_dataset *clicks(const job *j)
     d = est_dataset_tfrecords(d, EST_INTERLEAVE(.cycle = 4));
     d = est_dataset_shuffle(d, BUFFER, 1);
     d = est_dataset_repeat(d, EST_FOREVER);
-    d = est_dataset_parse_examples(d, specs, CLICKS_N_CAT + 2, j->model.batch, EST_PARSE(.workers = 1));
+    d = est_dataset_parse_examples(d, (est_feature_specs){ specs, CLICKS_N_CAT + 2 }, j->model.batch,
+                                   EST_PARSE(.workers = 1));
     return est_dataset_prefetch(d, PREFETCH);
 }
 

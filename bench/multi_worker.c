@@ -166,7 +166,7 @@ static est_status train(const job *j, int worker, est_resolver *resolver, est_st
 
 static est_status be_worker(job *j, int worker)
 {
-    watch         w        = { .hook = { .after_run = watch_after_run }, .job = j, .worker = worker };
+    watch         w        = { .hook = EST_HOOK(.after_run = watch_after_run), .job = j, .worker = worker };
     est_resolver *resolver = NULL;
     est_strategy *strategy = NULL;
     est_hook     *profiler = NULL;

@@ -68,7 +68,7 @@ static void open_session(contestant *c, est_remote *remote)
         pull[i]  = est_read_variable(variable);
         push[i]  = est_assign(variable, value[i]);
         bench_check(est_tensor_create(EST_F32, shape, &c->values[i]));
-        memset(est_tensor_data(c->values[i]), 1, (size_t)bytes_of(i));
+        memset(est_tensor_mutable_data(c->values[i]), 1, (size_t)bytes_of(i));
     }
     bench_check(est_graph_status(graph));
     bench_check(est_session_create(graph, EST_SESSION(.remote = remote), &session));

@@ -67,7 +67,7 @@ static void draw_ids(job *j, int set)
     int64_t     *ids;
 
     bench_check(est_tensor_create(EST_I64, EST_SHAPE(BATCH), &j->ids[set]));
-    ids = est_tensor_data(j->ids[set]);
+    ids = est_tensor_mutable_data(j->ids[set]);
     est_random_fill_uniform_f32(&(est_random){ (uint64_t)set + 1, 0, 0 }, 0, BATCH, u);
     for (int i = 0; i < BATCH; i++) {
         int64_t rank = (int64_t)pow(1 + scale * (double)u[i], 1 / (1 - EXPONENT)) - 1;

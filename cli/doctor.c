@@ -22,6 +22,7 @@
 #include "doctor.h"
 #include "estoc/cluster.h"
 #include "estoc/log.h"
+#include "estoc/version.h"
 #include "kernels/gemm_parts.h"
 #include "net/transport.h"
 #include "output.h"
@@ -74,7 +75,7 @@ static void add(report *r, const char *name, check_state state, const char *fmt,
 
 static void check_version(report *r)
 {
-    add(r, "version", FINE, "%s", TOOL_VERSION);
+    add(r, "version", FINE, "%s", est_version());
 }
 
 static void check_compiler(report *r)

@@ -35,8 +35,7 @@ static est_status evaluate(job_call *call)
     EST_TRY(job_call_checkpoint(call, path));
     if (exact) EST_TRY(exact_auc_init(&auc, &call->job, call->runner.estimator));
     status = est_evaluate(call->runner.estimator,
-                          EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner,
-                                               .steps = eval->steps != EST_FOREVER ? eval->steps : 0,
+                          EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner, .steps = eval->steps,
                                                .name = eval->name, .checkpoint_path = path, .hooks = { hooks, exact }),
                           &metrics);
     if (status == EST_OK) status = print(call, metrics, exact ? exact_auc_value(&auc) : (double)NAN);

@@ -94,7 +94,8 @@ static est_status after_run(est_hook *hook, est_loop *loop)
 
 est_status exact_auc_init(exact_auc *auc, const job_spec *job, est_estimator *estimator)
 {
-    *auc = (exact_auc){ .hook = { .begin = begin, .before_run = before_run, .after_run = after_run }, .job = job };
+    *auc = (exact_auc){ .hook = EST_HOOK(.begin = begin, .before_run = before_run, .after_run = after_run),
+                        .job  = job };
     return est_estimator_add_metrics(estimator, find_nodes, auc);
 }
 

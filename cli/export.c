@@ -43,7 +43,7 @@ static est_status write_model(job_call *call, const char *base, char path[EST_CH
     if (base == NULL) return est_no_memory();
     EST_TRY(job_call_checkpoint(call, checkpoint));
     options_of.checkpoint_path = checkpoint;
-    options_of.input.parse     = est_parse_spec_features(call->runner.features, &options_of.input.n_parse);
+    options_of.input.parse     = est_parse_spec_features(call->runner.features);
     return est_export_saved_model(call->runner.estimator, base, &options_of, path);
 }
 

@@ -590,7 +590,8 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bo
                                  .settle      = settle,
                                  .settle_user = settle_user };
     rows->baseline = job_is_baseline(&runner->job->model);
-    rows->specs    = est_parse_spec_features(runner->features, &rows->n);
+    rows->specs    = est_parse_spec_features(runner->features).data;
+    rows->n        = est_parse_spec_features(runner->features).n;
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
     rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
     rows->parsed   = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
@@ -599,7 +600,8 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bo
     } else {
         status = est_example_create(&rows->example);
     }
-    if (status == EST_OK) status = est_example_parser_create(rows->specs, (size_t)rows->n, &rows->parser);
+    if (status == EST_OK)
+        status = est_example_parser_create((est_feature_specs){ rows->specs, rows->n }, &rows->parser);
     for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
@@ -652,7 +654,7 @@ est_status job_rows_input(const est_input_context *context, void *user, est_data
     (void)context;
     if (components == NULL) return est_no_memory();
     for (int i = 0; i < r->n; i++) components[i] = component_of(&r->specs[i]);
-    d = est_dataset_generator(components, r->n, &(est_generator){ .next = next_batch, .user = r });
+    d = est_dataset_generator((est_components){ components, r->n }, EST_GENERATOR(.next = next_batch, .user = r));
     est_free(components);
     return est_dataset_finish(d, out);
 }

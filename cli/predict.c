@@ -329,7 +329,7 @@ static est_status ask(prediction_call *call, const char *checkpoint)
 
     EST_TRY(est_predict(call->job.runner.estimator,
                         EST_PREDICT_OPTIONS(.input_fn = job_rows_input, .input_user = &call->rows,
-                                            .keys = call->n_keys > 0 ? call->keys : NULL, .n_keys = call->n_keys,
+                                            .keys            = { call->n_keys > 0 ? call->keys : NULL, call->n_keys },
                                             .checkpoint_path = checkpoint),
                         &p));
     status = write_answers(call, p);

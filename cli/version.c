@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "estoc/version.h"
 
 static const tool_option options[] = { TOOL_COMMON_OPTIONS };
 
@@ -12,7 +13,7 @@ static tool_exit version_run(int argc, char **argv)
     bool      json;
     tool_exit code = tool_read_common(&tool_version, argc, argv, 0, "no arguments", &json);
 
-    if (code == TOOL_OK) printf(json ? "{\"version\": \"%s\"}\n" : "estoc %s\n", TOOL_VERSION);
+    if (code == TOOL_OK) printf(json ? "{\"version\": \"%s\"}\n" : "estoc %s\n", est_version());
     return code;
 }
 

@@ -107,8 +107,7 @@ foreach(source IN LISTS est_test_sources)
         set_tests_properties(${test} PROPERTIES TIMEOUT 600) # a cold start of TensorFlow, and 40 estimators of it, take minutes
     endif()
     if(folder STREQUAL "cli")
-        target_compile_definitions(${test} PRIVATE
-            "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
+        target_compile_definitions(${test} PRIVATE "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"")
         add_dependencies(${test} estoc_cli)
     endif()
     if(folder STREQUAL "bench")

@@ -95,12 +95,13 @@ static model_columns build_model_columns(est_columns *c)
 
     /* categories */
     const est_column *education = est_vocabulary_strings_column(
-        c, "education", education_names, COUNT(education_names), NULL);
+        c, "education", (est_strings){ education_names, COUNT(education_names) }, NULL);
     const est_column *marital_status = est_vocabulary_strings_column(
-        c, "marital_status", marital_names, COUNT(marital_names), NULL);
+        c, "marital_status", (est_strings){ marital_names, COUNT(marital_names) }, NULL);
     const est_column *relationship = est_vocabulary_strings_column(
-        c, "relationship", relation_names, COUNT(relation_names), NULL);
-    const est_column *workclass   = est_vocabulary_strings_column(c, "workclass", work_names, COUNT(work_names), NULL);
+        c, "relationship", (est_strings){ relation_names, COUNT(relation_names) }, NULL);
+    const est_column *workclass = est_vocabulary_strings_column(
+        c, "workclass", (est_strings){ work_names, COUNT(work_names) }, NULL);
     const est_column *occupation  = est_hash_bucket_column(c, "occupation", 1000, NULL);
     const est_column *years_old   = est_numeric_column(c, "age", NULL); /* not scaled */
     const est_column *age_buckets = est_bucketized_column(years_old, EST_F32S(18, 25, 30, 35, 40, 45, 50, 55, 60, 65));
@@ -108,9 +109,10 @@ static model_columns build_model_columns(est_columns *c)
     /* crosses */
     const est_column *education_key          = est_key_column(c, "education");
     const est_column *occupation_key         = est_key_column(c, "occupation");
-    const est_column *education_x_occupation = est_crossed_column(EST_COLUMNS(education_key, occupation_key), 1000, 0);
+    const est_column *education_x_occupation = est_crossed_column(
+        EST_COLUMN_LIST(education_key, occupation_key), 1000, 0);
     const est_column *age_x_education_x_occupation = est_crossed_column(
-        EST_COLUMNS(age_buckets, education_key, occupation_key), 1000, 0);
+        EST_COLUMN_LIST(age_buckets, education_key, occupation_key), 1000, 0);
 
     return (model_columns){
         { education, marital_status, relationship, workclass, occupation, age_buckets, education_x_occupation,
@@ -182,14 +184,14 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
         d = est_dataset_repeat(d, EST_FOREVER);
     }
     d = est_dataset_decode_csv(
-        d, files->wanted, EST_CSV(.trim = true, .field_names = fields, .n_fields = COUNT(fields)), BATCH_SIZE, NULL);
+        d, files->wanted, EST_CSV(.trim = true, .field_names = { fields, COUNT(fields) }), BATCH_SIZE, NULL);
     d = est_dataset_prefetch(d, 2);
     return est_dataset_finish(d, out);
 }
 
 /* --- model ------------------------------------------------------------------------------------------------------------ */
 
-#define INCOME .label = "income", .label_vocabulary = income_names, .n_label_vocabulary = COUNT(income_names)
+#define INCOME .label = "income", .label_vocabulary = { income_names, COUNT(income_names) }
 
 static est_status build_estimator(
     const char *type, const model_columns *columns, const est_run_config *config, est_estimator **out)
@@ -279,9 +281,10 @@ static bool was_trained(const est_estimator *estimator, const est_metrics *metri
 static est_status run(est_estimator *estimator, census *files, est_serving_input served)
 {
     est_metrics  *metrics  = NULL;
-    est_exporter *exporter = est_final_exporter("census", EST_EXPORTER(.saved_model.input = served));
-    double        auc      = 0;
-    est_status    status;
+    est_exporter *exporter = est_final_exporter(
+        "census", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = served)));
+    double     auc = 0;
+    est_status status;
 
     status = est_train_and_evaluate(estimator,
         EST_TRAIN_SPEC(.input_fn = input_fn, .input_user = files, .max_steps = MAX_STEPS),
@@ -320,7 +323,7 @@ static est_status wide_deep(const char *type, const char *data_dir, const est_ru
         census            files  = { data_dir, est_parse_spec_csv(rows) };
         est_serving_input served = { 0 };
 
-        served.parse = est_parse_spec_features(features, &served.n_parse);
+        served.parse = est_parse_spec_features(features);
         status       = run(estimator, &files, served);
     }
     est_parse_spec_free(rows);

@@ -34,7 +34,7 @@ static double uniform(uint64_t *state)
 /* Row number in, features and weight out. */
 static est_status make_baby(void *user, const est_field *in, est_field *out)
 {
-    uint64_t state = (uint64_t) * (int64_t *)est_tensor_data(in[0].values);
+    uint64_t state = (uint64_t) * (const int64_t *)est_tensor_data(in[0].values);
     double   age = 15 + 30 * uniform(&state), weeks = 30 + 12 * uniform(&state);
     double   babies = uniform(&state) < 0.1 ? 2 : 1, noise = 0;
 
@@ -50,8 +50,8 @@ static est_status make_baby(void *user, const est_field *in, est_field *out)
 
 static est_status read_dataset(const est_input_context *ctx, void *user, est_dataset **out)
 {
-    const est_component row[] = { { "features", EST_F32, EST_SHAPE(FEATURES), false },
-        { "weight", EST_F32, EST_SHAPE(1), false } };
+    const est_component row[] = { { .name = "features", .dtype = EST_F32, .shape = EST_SHAPE(FEATURES) },
+        { .name = "weight", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
     est_dataset        *d;
 
     (void)user;
@@ -62,7 +62,7 @@ static est_status read_dataset(const est_input_context *ctx, void *user, est_dat
     } else {
         d = est_dataset_range(TRAIN_ROWS, TRAIN_ROWS + EVAL_ROWS, 1);
     }
-    d = est_dataset_map(d, make_baby, EST_MAP(.components = row, .n_components = 2));
+    d = est_dataset_map(d, make_baby, EST_MAP(.components = { row, 2 }));
     d = est_dataset_batch(d, BATCH_SIZE, NULL);
     d = est_dataset_prefetch(d, 2);
     return est_dataset_finish(d, out);
@@ -137,7 +137,7 @@ static bool was_trained(const est_estimator *estimator, const est_metrics *metri
 
 static est_status train_and_evaluate(const char *output_dir, int64_t train_steps)
 {
-    const est_component served    = { "features", EST_F32, EST_SHAPE(FEATURES), false };
+    const est_component served    = { .name = "features", .dtype = EST_F32, .shape = EST_SHAPE(FEATURES) };
     est_estimator      *estimator = NULL;
     est_exporter       *exporter  = NULL;
     est_metrics        *metrics   = NULL;
@@ -151,7 +151,8 @@ static est_status train_and_evaluate(const char *output_dir, int64_t train_steps
     if (status == EST_OK) status = est_estimator_add_metrics(estimator, my_r2, NULL);
     if (status == EST_OK) {
         exporter = est_latest_exporter(
-            "exporter", EST_EXPORTER(.saved_model.input = { .raw = &served, .n_raw = 1 }, .exports_to_keep = EST_OFF));
+            "exporter", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { &served, 1 } }),
+                            .exports_to_keep              = EST_OFF));
         status = est_train_and_evaluate(estimator, EST_TRAIN_SPEC(.input_fn = read_dataset, .max_steps = train_steps),
             EST_EVAL_SPEC(.input_fn = read_dataset, .steps = EST_FOREVER, .throttle_secs = EVAL_INTERVAL,
                 .exporters = EST_EXPORTERS(exporter)),

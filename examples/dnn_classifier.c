@@ -33,7 +33,7 @@ static double uniform(uint64_t *state)
 /* Row number in, features and label out. */
 static est_status make_row(void *user, const est_field *in, est_field *out)
 {
-    uint64_t state = (uint64_t) * (int64_t *)est_tensor_data(in[0].values);
+    uint64_t state = (uint64_t) * (const int64_t *)est_tensor_data(in[0].values);
     int      a = (int)(WORDS * uniform(&state)), b = (int)(WORDS * uniform(&state));
     float    c     = (float)(2 * uniform(&state) - 1);
     bool     alike = a % 2 == b % 2;
@@ -52,11 +52,11 @@ static est_status make_row(void *user, const est_field *in, est_field *out)
 
 static est_dataset *batches(est_dataset *rows)
 {
-    const est_component columns[] = { { "categorical_feature_a", EST_STRING, EST_SHAPE_SCALAR, false },
-        { "categorical_feature_b", EST_STRING, EST_SHAPE_SCALAR, false },
-        { "numeric_feature_c", EST_F32, EST_SHAPE_SCALAR, false }, { "label", EST_I64, EST_SHAPE_SCALAR, false } };
+    const est_component columns[] = { { .name = "categorical_feature_a", .dtype = EST_STRING },
+        { .name = "categorical_feature_b", .dtype = EST_STRING }, { .name = "numeric_feature_c", .dtype = EST_F32 },
+        { .name = "label", .dtype = EST_I64 } };
 
-    rows = est_dataset_map(rows, make_row, EST_MAP(.components = columns, .n_components = 4));
+    rows = est_dataset_map(rows, make_row, EST_MAP(.components = { columns, 4 }));
     rows = est_dataset_batch(rows, BATCH_SIZE, NULL);
     return est_dataset_prefetch(rows, 2);
 }
@@ -100,7 +100,7 @@ static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
     const est_column *numeric_feature_c         = est_numeric_column(c, "numeric_feature_c", NULL);
 
     status = est_dnn_classifier(
-        EST_CANNED(.columns = EST_COLUMNS(categorical_feature_a_emb, categorical_feature_b_emb, numeric_feature_c),
+        EST_CANNED(.columns = EST_COLUMN_LIST(categorical_feature_a_emb, categorical_feature_b_emb, numeric_feature_c),
             .hidden_units   = EST_I64S(1024, 512, 256),
             .optimizer      = { .name = "Adam" }, /* the default, Adagrad at 0.001, needs many more steps */
             .config         = EST_RUN_CONFIG(.model_dir = model_dir, .seed = 1, .save_summary_steps = 100)),

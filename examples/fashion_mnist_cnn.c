@@ -102,10 +102,10 @@ static bool tells_metrics(const est_task *task)
 /* Trains, evaluates after every epoch and exports at the end. */
 static est_status run(est_estimator *classifier, const settings *s)
 {
-    const est_component served   = { "image", EST_U8, EST_SHAPE(28, 28), false };
+    const est_component served   = { .name = "image", .dtype = EST_U8, .shape = EST_SHAPE(28, 28) };
     est_metrics        *metrics  = NULL;
     est_exporter       *exporter = est_final_exporter(
-              "final", EST_EXPORTER(.saved_model.input = { .raw = &served, .n_raw = 1 }));
+              "final", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { &served, 1 } })));
     est_status status;
 
     status = est_train_and_evaluate(classifier, EST_TRAIN_SPEC(.input_fn = input_fn, .max_steps = s->max_steps),

@@ -159,9 +159,9 @@ static est_status train(est_estimator *e)
     est_status                 status;
 
     /* One that could not be made is NULL, which est_train_and_evaluate refuses with the reason. */
-    early = est_stop_if_no_increase_hook("accuracy", PATIENCE, EST_EARLY_STOPPING(.run_every_steps = EVAL_STEPS));
-    best  = est_best_exporter(
-         "best", EST_EXPORTER(.saved_model.input = { .raw = served, .n_raw = 3 }, .compare = more_accurate));
+    early  = est_stop_if_no_increase_hook("accuracy", PATIENCE, EST_EARLY_STOPPING(.run_every_steps = EVAL_STEPS));
+    best   = est_best_exporter("best",
+          EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { served, 3 } }), .compare = more_accurate));
     status = est_train_and_evaluate(e,
         EST_TRAIN_SPEC(.input_fn = income_input, .max_steps = MAX_STEPS, .hooks = EST_HOOKS(early)),
         EST_EVAL_SPEC(.input_fn = income_input, .steps = EST_FOREVER, .throttle_secs = EST_OFF,

@@ -70,8 +70,8 @@ static est_status map_rating(void *user, const est_field *in, est_field *out)
 
 static est_status read_ratings(const est_input_context *ctx, void *user, est_dataset **out)
 {
-    const est_component row[] = { { "user", EST_I64, EST_SHAPE_SCALAR, false },
-        { "movie", EST_I64, EST_SHAPE_SCALAR, false }, { "rating", EST_F32, EST_SHAPE_SCALAR, false } };
+    const est_component row[] = { { .name = "user", .dtype = EST_I64 }, { .name = "movie", .dtype = EST_I64 },
+        { .name = "rating", .dtype = EST_F32 } };
     est_dataset        *d;
 
     (void)user;
@@ -80,7 +80,7 @@ static est_status read_ratings(const est_input_context *ctx, void *user, est_dat
     } else {
         d = est_dataset_range(TRAIN_ROWS, TRAIN_ROWS + EVAL_ROWS, 1);
     }
-    d = est_dataset_map(d, map_rating, EST_MAP(.components = row, .n_components = 3, .workers = EST_AUTO));
+    d = est_dataset_map(d, map_rating, EST_MAP(.components = { row, 3 }, .workers = EST_AUTO));
     d = est_dataset_batch(d, BATCH_SIZE, NULL);
     return est_dataset_finish(est_dataset_prefetch(d, 2), out);
 }
@@ -118,8 +118,8 @@ static est_status ratings(est_model *m, est_mode mode, const void *params)
 {
     const columns *c     = params;
     est_features   batch = est_model_features(m);
-    est_node       user  = est_input_layer(batch, EST_COLUMNS(c->user), EST_INPUT_LAYER(.name = "users"));
-    est_node       movie = est_input_layer(batch, EST_COLUMNS(c->movie), EST_INPUT_LAYER(.name = "movies"));
+    est_node       user  = est_input_layer(batch, EST_COLUMN_LIST(c->user), EST_INPUT_LAYER(.name = "users"));
+    est_node       movie = est_input_layer(batch, EST_COLUMN_LIST(c->movie), EST_INPUT_LAYER(.name = "movies"));
     est_node       mean  = est_weight(
                est_model_graph(m), "mean", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_constant(MEAN)));
     est_node both, own, rating, label, loss;

@@ -26,7 +26,7 @@ static est_tensor *random_f32(est_shape shape, uint64_t key)
 {
     est_tensor *t = new_tensor(EST_F32, shape);
 
-    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, est_tensor_count(t), est_tensor_data(t));
+    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, est_tensor_count(t), est_tensor_mutable_data(t));
     return t;
 }
 
@@ -34,7 +34,7 @@ static est_tensor *random_labels(int64_t n, int32_t classes, uint64_t key)
 {
     est_tensor *t = new_tensor(EST_I32, EST_SHAPE(n));
 
-    est_random_fill_int_i32(&(est_random){ key, 1, 0 }, 0, n, 0, classes, est_tensor_data(t));
+    est_random_fill_int_i32(&(est_random){ key, 1, 0 }, 0, n, 0, classes, est_tensor_mutable_data(t));
     return t;
 }
 
@@ -113,14 +113,15 @@ static void fill_clicks(bench_model *m, int set, est_tensor **feeds)
     for (int f = 0; f < N_CAT; f++) {
         int64_t *ids;
         feeds[f] = new_tensor(EST_I64, EST_SHAPE(m->batch));
-        ids      = est_tensor_data(feeds[f]);
+        ids      = est_tensor_mutable_data(feeds[f]);
         est_random_fill_uniform_f32(&(est_random){ (uint64_t)set + 1, (uint64_t)f + 2, 0 }, 0, m->batch, u);
         for (int64_t i = 0; i < m->batch; i++) ids[i] = (int64_t)(u[i] * u[i] * u[i] * BUCKETS);
     }
     free(u);
     feeds[N_CAT]     = random_f32(EST_SHAPE(m->batch, N_NUM), (uint64_t)set + 1);
     feeds[N_CAT + 1] = new_tensor(EST_F32, EST_SHAPE(m->batch, 1));
-    for (int64_t i = 0; i < m->batch; i++) ((float *)est_tensor_data(feeds[N_CAT + 1]))[i] = (float)((i + set) % 2);
+    for (int64_t i = 0; i < m->batch; i++)
+        ((float *)est_tensor_mutable_data(feeds[N_CAT + 1]))[i] = (float)((i + set) % 2);
 }
 
 static void build_wide_deep(bench_model *m, double width)
@@ -241,7 +242,7 @@ est_status bench_model_input(const char *name, est_dataset **out)
         components[i] = (est_component){ est_node_name(shape.feed[i]), est_tensor_dtype(b.sets[0][i]),
                                          *est_tensor_shape(b.sets[0][i]), false };
     }
-    d = est_dataset_generator(components, b.n_feeds, &(est_generator){ .next = next_batch, .user = &b });
+    d = est_dataset_generator((est_components){ components, b.n_feeds }, EST_GENERATOR(.next = next_batch, .user = &b));
     est_graph_free(shape.graph);
     return est_dataset_finish(d, out);
 }

@@ -76,10 +76,10 @@ bench_tasks bench_tasks_make(int n_ps, int n_workers, const char *transport)
         address[i] = text[i];
     }
     for (int i = 0; i < n; i++) close(fds[i]);
-    jobs[n_jobs++] = (est_job){ "chief", address + n_ps, 1 };
-    if (n_ps > 0) jobs[n_jobs++] = (est_job){ "ps", address, n_ps };
-    if (n_workers > 0) jobs[n_jobs++] = (est_job){ "worker", address + n_ps + 1, n_workers };
-    bench_check(est_cluster_create(jobs, n_jobs, &t.cluster));
+    jobs[n_jobs++] = (est_job){ .name = "chief", .addresses = { address + n_ps, 1 } };
+    if (n_ps > 0) jobs[n_jobs++] = (est_job){ .name = "ps", .addresses = { address, n_ps } };
+    if (n_workers > 0) jobs[n_jobs++] = (est_job){ .name = "worker", .addresses = { address + n_ps + 1, n_workers } };
+    bench_check(est_cluster_create((est_jobs){ jobs, n_jobs }, &t.cluster));
     return t;
 }
 

@@ -3,8 +3,8 @@
  * Canned estimators: whole models from feature columns.
  *
  *     status = est_dnn_linear_combined_classifier(EST_CANNED(
- *         .linear_columns = EST_COLUMNS(occupation, age_x_education),
- *         .dnn_columns    = EST_COLUMNS(age, occupation_embedding),
+ *         .linear_columns = EST_COLUMN_LIST(occupation, age_x_education),
+ *         .dnn_columns    = EST_COLUMN_LIST(age, occupation_embedding),
  *         .hidden_units   = EST_I64S(100, 50),
  *         .config         = EST_RUN_CONFIG(.model_dir = "runs/census")), &estimator);
  *
@@ -34,6 +34,7 @@ typedef struct est_canned_optimizer {
     /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; for Linear also "None", TensorFlow's optimizer=None: Ftrl with the
      * learning rate min(0.2, 1 / sqrt(number of columns)) */
     const char *name;
+    uint64_t    reserved[2]; /* zeros: room for members to come */
 } est_canned_optimizer;
 
 typedef struct est_canned_options {
@@ -58,17 +59,16 @@ typedef struct est_canned_options {
     est_canned_optimizer optimizer; /* DNN, Linear and Baseline; zeroed: Adagrad for DNN, else Ftrl */
 
     /* the label */
-    const est_head    *head;            /* for the ..._estimator functions; borrowed until the estimator is freed */
-    int64_t            n_classes;       /* classifiers; 0: 2 */
-    int64_t            label_dimension; /* regressors; 0: 1 */
-    const char        *label;           /* the component with the labels; NULL: "label" */
-    est_dtype          label_dtype;     /* in Examples, for parse specs; as in estoc/head.h */
-    est_tensor        *label_default;   /* the same */
-    const char        *weight_column;   /* NULL: none */
-    const est_column  *weight_numeric;  /* the same as a numeric column, with its normalizer and default; not both */
-    const char *const *label_vocabulary;
-    int                n_label_vocabulary;
-    est_reduction      loss_reduction; /* as in estoc/head.h */
+    const est_head   *head;            /* for the ..._estimator functions; borrowed until the estimator is freed */
+    int64_t           n_classes;       /* classifiers; 0: 2 */
+    int64_t           label_dimension; /* regressors; 0: 1 */
+    const char       *label;           /* the component with the labels; NULL: "label" */
+    est_dtype         label_dtype;     /* in Examples, for parse specs; as in estoc/head.h */
+    est_tensor       *label_default;   /* the same */
+    const char       *weight_column;   /* NULL: none */
+    const est_column *weight_numeric;  /* the same as a numeric column, with its normalizer and default; not both */
+    est_strings       label_vocabulary;
+    est_reduction     loss_reduction; /* as in estoc/head.h */
 
     /* the run */
     const char           *model_dir;

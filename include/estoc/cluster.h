@@ -24,15 +24,23 @@ extern "C" {
 typedef struct est_cluster est_cluster;
 
 typedef struct est_job {
-    const char        *name;
-    const char *const *addresses; /* [n]; NULL: there is no task of that index */
-    int                n;
+    const char *name;
+    est_strings addresses;   /* [n]; NULL: there is no task of that index */
+    uint64_t    reserved[2]; /* zeros: room for members to come */
 } est_job;
+
+/* A list of them: EST_JOBS({ "ps", EST_STRINGS("a:1") }, { "worker", EST_STRINGS("b:1", "c:1") }). */
+typedef struct est_jobs {
+    const est_job *data;
+    int            n;
+} est_jobs;
+
+#define EST_JOBS(...) EST_SPAN(est_jobs, const est_job, __VA_ARGS__)
 
 /* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port" with a
  * port from 1 to 65535, and no two tasks share one. Port 0 ("any free one") is refused: the other tasks could not
  * know it. */
-EST_API EST_MUST_CHECK est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out);
+EST_API EST_MUST_CHECK est_status est_cluster_create(est_jobs jobs, est_cluster **out);
 
 /* From JSON: {"worker": ["a:1", "b:1"], "ps": {"0": "c:1"}}. `what` names the text in errors. */
 EST_API EST_MUST_CHECK est_status est_cluster_parse(const char *json, const char *what, est_cluster **out);
@@ -85,10 +93,9 @@ EST_API EST_MUST_CHECK est_status est_resolve_simple(const est_cluster *cluster,
                                                      const est_task_rules *rules, est_resolver **out);
 
 typedef struct est_slurm_options {
-    size_t         struct_size; /* filled by EST_SLURM */
-    const est_job *jobs;        /* names and counts; addresses are ignored. NULL: all tasks are "worker" */
-    int            n_jobs;
-    int            port_base; /* 0: 8888 */
+    size_t   struct_size; /* filled by EST_SLURM */
+    est_jobs jobs; /* names and counts, { "ps", { NULL, 2 } }; addresses are ignored. Empty: all tasks are "worker" */
+    int      port_base; /* 0: 8888 */
 } est_slurm_options;
 
 #define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = EST_STRUCT_SIZE(est_slurm_options), __VA_ARGS__ })

@@ -31,6 +31,7 @@ typedef struct est_csv_column {
     est_dtype   dtype;        /* EST_F32, EST_F64, EST_I32, EST_I64 or EST_STRING */
     bool        required;     /* an empty field is an error */
     const char *default_text; /* value of an empty field, parsed like a field; NULL: 0 or "" */
+    uint64_t    reserved[2];  /* zeros: room for members to come */
 } est_csv_column;
 
 /* A list of them as one argument:
@@ -41,9 +42,7 @@ typedef struct est_csv_columns {
     int                   n;
 } est_csv_columns;
 
-#define EST_CSV_COLUMNS(...)                                                                                           \
-    ((est_csv_columns){ (const est_csv_column[]){ __VA_ARGS__ },                                                       \
-                        (int)(sizeof((const est_csv_column[]){ __VA_ARGS__ }) / sizeof(est_csv_column)) })
+#define EST_CSV_COLUMNS(...) EST_SPAN(est_csv_columns, const est_csv_column, __VA_ARGS__)
 
 /* The format of the file. A zeroed struct is valid: every comment says what 0 means. */
 typedef struct est_csv_options {
@@ -57,9 +56,8 @@ typedef struct est_csv_options {
     const char *na_value;
 
     /* The names of all fields of a row, to read only some columns of a file without a header, or in another order.
-     * NULL: the columns are the fields. Not together with `header`. */
-    const char *const *field_names;
-    size_t             n_fields;
+     * Empty: the columns are the fields. Not together with `header`. */
+    est_strings field_names;
 } est_csv_options;
 
 #define EST_CSV(...) (&(const est_csv_options){ .struct_size = EST_STRUCT_SIZE(est_csv_options), __VA_ARGS__ })

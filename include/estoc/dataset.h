@@ -61,7 +61,16 @@ typedef struct est_component {
     est_dtype   dtype;
     est_shape   shape;  /* of the values; -1: differs between elements */
     bool        ragged; /* rows of unequal length: splits are set, and the first dimension of shape counts values */
+    uint64_t    reserved[2]; /* zeros: room for members to come */
 } est_component;
+
+/* A list of them: EST_COMPONENTS({ .name = "age", .dtype = EST_F32 }, ...). */
+typedef struct est_components {
+    const est_component *data;
+    int                  n;
+} est_components;
+
+#define EST_COMPONENTS(...) EST_SPAN(est_components, const est_component, __VA_ARGS__)
 
 /* The value of one component in one element. Tensors are shared: take a reference to keep one. */
 typedef struct est_field {
@@ -105,9 +114,10 @@ EST_API EST_MUST_CHECK est_status est_iterator_save(est_iterator *iterator, est_
 EST_API EST_MUST_CHECK est_status est_iterator_restore(est_iterator *iterator, const est_tensor *position);
 
 typedef struct est_iterator_stats {
-    int64_t elements;  /* handed out */
-    int64_t bad_rows;  /* skipped, in all stages */
-    double  wait_secs; /* spent in est_iterator_next */
+    int64_t  elements;    /* handed out */
+    int64_t  bad_rows;    /* skipped, in all stages */
+    double   wait_secs;   /* spent in est_iterator_next */
+    uint64_t reserved[4]; /* zeros: room for members to come */
 } est_iterator_stats;
 
 /* Statistics of the iterator so far. */
@@ -133,6 +143,7 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_files(const char *pattern);
  * takes, and returns EST_OUT_OF_RANGE at the end; the values must fit the components. Without `save` and `restore` a
  * position is the number of elements, and restoring generates them all again. All but `next` may be NULL. */
 typedef struct est_generator {
+    size_t struct_size;                           /* filled by EST_GENERATOR */
     est_status (*open)(void *user, void **state); /* called for every pass; without it the state is `user` */
     est_status (*next)(void *state, est_field *element);
     void (*close)(void *state);
@@ -141,9 +152,10 @@ typedef struct est_generator {
     void *user; /* borrowed until the last iterator is freed */
 } est_generator;
 
-/* The elements of the generator; both structs are copied. */
-EST_API EST_MUST_CHECK est_dataset *est_dataset_generator(const est_component *components, int n_components,
-                                                          const est_generator *generator);
+#define EST_GENERATOR(...) (&(const est_generator){ .struct_size = EST_STRUCT_SIZE(est_generator), __VA_ARGS__ })
+
+/* The elements of the generator; list and struct are copied. */
+EST_API EST_MUST_CHECK est_dataset *est_dataset_generator(est_components components, const est_generator *generator);
 
 /* --- from paths to rows ----------------------------------------------------------------------------------------- */
 
@@ -155,11 +167,10 @@ typedef struct est_interleave_options {
     int    block;       /* 0: 1 */
     int    workers;     /* 0: none; any other number: a thread reads ahead for each open one */
     /* with workers: take elements as they become ready; the order then differs between runs */
-    bool    unordered;
-    int64_t bad_rows_max;            /* est_dataset_tfrecords only: damaged records; 0: none; EST_FOREVER: any number */
-    void   *user;                    /* of est_dataset_interleave's function; borrowed until the last iterator goes */
-    const est_component *components; /* of est_dataset_interleave's datasets; copied */
-    int                  n_components;
+    bool           unordered;
+    int64_t        bad_rows_max; /* est_dataset_tfrecords only: damaged records; 0: none; EST_FOREVER: any number */
+    void          *user;         /* of est_dataset_interleave's function; borrowed until the last iterator goes */
+    est_components components;   /* of est_dataset_interleave's datasets; copied */
 } est_interleave_options;
 
 #define EST_INTERLEAVE(...)                                                                                            \
@@ -217,9 +228,8 @@ typedef struct est_parse_options {
 
 /* Takes serialized Examples (component 0, a string) and yields batches of them, one component a spec: fixed ones
  * [batch, shape...], padded ones [batch, longest, shape...] with another component "<name>/lengths", ragged ones. */
-EST_API EST_MUST_CHECK est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs,
-                                                               int n_specs, int64_t batch,
-                                                               const est_parse_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_parse_examples(est_dataset *records, est_feature_specs specs,
+                                                               int64_t batch, const est_parse_options *options);
 
 /* The same for CSV: takes lines and yields batches with one component [batch] a column. Empty lines are skipped if
  * there are several columns. With csv->header the columns are found by the names in the first line of the file the row
@@ -244,8 +254,8 @@ typedef struct est_batch_options {
     /* 0: all elements have the same shape. EST_ROWS_PADDED: filled up to the largest of the batch in every dimension.
      * EST_ROWS_RAGGED: components whose first dimension is not known become ragged */
     est_feature_rows rows;
-    const est_shape *padded_shapes; /* [n components], with EST_ROWS_PADDED: fill up to this instead; -1: the largest */
-    double           pad_number;    /* padding of numbers; strings are padded with "" */
+    est_shapes padded_shapes; /* one a component, with EST_ROWS_PADDED: fill up to this instead; -1: the largest */
+    double     pad_number;    /* padding of numbers; strings are padded with "" */
 } est_batch_options;
 
 #define EST_BATCH(...) (&(const est_batch_options){ .struct_size = EST_STRUCT_SIZE(est_batch_options), __VA_ARGS__ })
@@ -263,13 +273,12 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_unbatch(est_dataset *dataset);
 typedef est_status (*est_map_fn)(void *user, const est_field *in, est_field *out);
 
 typedef struct est_map_options {
-    size_t               struct_size; /* filled by EST_MAP */
-    void                *user;        /* borrowed until the last iterator is freed */
-    const est_component *components;  /* of the results; NULL: the same as before. Copied */
-    int                  n_components;
-    int                  workers;      /* elements computed at a time; 0: by the caller; EST_AUTO: one per core */
-    bool                 unordered;    /* with workers: in the order of completion, which differs between runs */
-    int64_t              bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
+    size_t         struct_size;  /* filled by EST_MAP */
+    void          *user;         /* borrowed until the last iterator is freed */
+    est_components components;   /* of the results; zeroed: the same as before. Copied */
+    int            workers;      /* elements computed at a time; 0: by the caller; EST_AUTO: one per core */
+    bool           unordered;    /* with workers: in the order of completion, which differs between runs */
+    int64_t        bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
 } est_map_options;
 
 #define EST_MAP(...) (&(const est_map_options){ .struct_size = EST_STRUCT_SIZE(est_map_options), __VA_ARGS__ })

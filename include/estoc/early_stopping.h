@@ -30,22 +30,22 @@ typedef struct est_early_stopping_options {
  * without the metric (a name, copied) is an error that lists those it has. est_train and est_train_and_evaluate fail
  * before the first step for a metric that the model does not have in mode EST_EVAL, unless eval_dir is outside of the
  * model directory. options NULL: all defaults, as below. */
-EST_API est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
-                                          const est_early_stopping_options *options);
-EST_API est_hook *est_stop_if_lower_hook(const char *metric, double threshold,
-                                         const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
+                                                         const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_lower_hook(const char *metric, double threshold,
+                                                        const est_early_stopping_options *options);
 
 /* Stop when the best result (the first of equal ones) is that many steps old. */
-EST_API est_hook *est_stop_if_no_increase_hook(const char *metric, int64_t max_steps_without_increase,
-                                               const est_early_stopping_options *options);
-EST_API est_hook *est_stop_if_no_decrease_hook(const char *metric, int64_t max_steps_without_decrease,
-                                               const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_no_increase_hook(const char *metric, int64_t max_steps_without_increase,
+                                                              const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_stop_if_no_decrease_hook(const char *metric, int64_t max_steps_without_decrease,
+                                                              const est_early_stopping_options *options);
 
 /* Stop when should_stop sets *stop; ignores the options eval_dir and min_steps. `user` is borrowed as long as the
  * hook. */
 typedef est_status (*est_should_stop_fn)(void *user, est_loop *loop, bool *stop);
-EST_API est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user,
-                                          const est_early_stopping_options *options);
+EST_API EST_MUST_CHECK est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user,
+                                                         const est_early_stopping_options *options);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
  *         .config = EST_RUN_CONFIG(.model_dir = "runs/digits", .save_checkpoints_steps = 500)), &digits);
  *     if (status == EST_OK) status = est_train_and_evaluate(digits,
  *         EST_TRAIN_SPEC(.input_fn = digits_input, .input_user = "train-*.tfrecord", .max_steps = 10000),
- *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord", .steps = EST_FOREVER), NULL);
+ *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord"), NULL);
  *     est_estimator_free(digits);
  *
  * All state is in the model directory: a restarted program resumes from the last checkpoint, with the same variables,
@@ -53,7 +53,15 @@ typedef struct est_vocab_info {
     /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the shape of the whole variable;
      * its `user` is borrowed until the estimator is freed */
     est_initializer backup;
+    uint64_t        reserved[4]; /* zeros: room for members to come */
 } est_vocab_info;
+
+typedef struct est_vocab_infos {
+    const est_vocab_info *data;
+    int                   n;
+} est_vocab_infos;
+
+#define EST_VOCAB_INFOS(...) EST_SPAN(est_vocab_infos, const est_vocab_info, __VA_ARGS__)
 
 /* The source of the initial values of a new run's variables. */
 typedef struct est_warm_start {
@@ -61,12 +69,10 @@ typedef struct est_warm_start {
     const char *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
     const char *variables;   /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
     /* true: all variables and slots except the global step; false: trainable variables */
-    bool                  all;
-    bool                  only_vocabs; /* true: only those in `vocabs`; excludes the two above */
-    const est_rename     *renames;     /* new name, name in the checkpoint; copied */
-    int                   n_renames;
-    const est_vocab_info *vocabs; /* copied */
-    int                   n_vocabs;
+    bool            all;
+    bool            only_vocabs; /* true: only those in `vocabs`; excludes the two above */
+    est_renames     renames;     /* new name, name in the checkpoint; copied */
+    est_vocab_infos vocabs;      /* copied */
 } est_warm_start;
 #define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = EST_STRUCT_SIZE(est_warm_start), __VA_ARGS__ })
 
@@ -140,7 +146,7 @@ typedef struct est_evaluate_options {
     size_t       struct_size; /* filled by EST_EVALUATE_OPTIONS */
     est_input_fn input_fn;
     void        *input_user;
-    int64_t      steps;           /* 0: until the input ends */
+    int64_t      steps;           /* 0 or EST_FOREVER: until the input ends */
     const char  *name;            /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name> */
     const char  *checkpoint_path; /* NULL: the latest */
     est_hooks    hooks;
@@ -157,12 +163,11 @@ typedef struct est_predict_options {
     size_t       struct_size; /* filled by EST_PREDICT_OPTIONS */
     est_input_fn input_fn;
     void        *input_user;
-    /* NULL: all predictions; keys that the model does not have are ignored, at least one must exist */
-    const char *const *keys;
-    int                n_keys;
-    bool               batches;         /* true: a batch at a time; else one example */
-    const char        *checkpoint_path; /* NULL: the latest */
-    est_hooks          hooks;
+    /* empty: all predictions; keys that the model does not have are ignored, at least one must exist */
+    est_strings keys;
+    bool        batches;         /* true: a batch at a time; else one example */
+    const char *checkpoint_path; /* NULL: the latest */
+    est_hooks   hooks;
 } est_predict_options;
 #define EST_PREDICT_OPTIONS(...)                                                                                       \
     (&(const est_predict_options){ .struct_size = EST_STRUCT_SIZE(est_predict_options), __VA_ARGS__ })
@@ -188,7 +193,7 @@ typedef struct est_in_memory_options {
     size_t       struct_size; /* filled by EST_IN_MEMORY */
     est_input_fn input_fn;
     void        *input_user;   /* borrowed until the hook is freed */
-    int64_t      steps;        /* 0: until the input ends */
+    int64_t      steps;        /* 0 or EST_FOREVER: until the input ends */
     const char  *name;         /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name>; copied */
     int64_t      every_n_iter; /* 0: 100 */
     est_hooks    hooks;        /* of the evaluations; borrowed until the hook is freed, the list is copied */
@@ -198,11 +203,13 @@ typedef struct est_in_memory_options {
 
 /* Evaluates during training without a checkpoint: copies the variables into a second graph, in mode EST_EVAL, after the
  * session is created, every n runs, and at the end. Training waits meanwhile. Only for training in one process. */
-EST_API est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_memory_options *options);
+EST_API EST_MUST_CHECK est_hook *est_in_memory_evaluator_hook(est_estimator               *estimator,
+                                                              const est_in_memory_options *options);
 
 /* Stops at a global step; workers other than the chief stop only after a checkpoint of that step is saved, so that they
  * stay as long as the chief. They check every wait_secs; 0: 30. */
-EST_API est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs);
+EST_API EST_MUST_CHECK est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step,
+                                                                  double wait_secs);
 
 /* --- train_and_evaluate ------------------------------------------------------------------------------------------- */
 
@@ -223,15 +230,17 @@ typedef struct est_exporters {
     int                  n;
 } est_exporters;
 
-#define EST_EXPORTERS(...)                                                                                             \
-    ((est_exporters){ (est_exporter *const[]){ __VA_ARGS__ },                                                          \
-                      (int)(sizeof((est_exporter *const[]){ __VA_ARGS__ }) / sizeof(est_exporter *)) })
+#define EST_EXPORTERS(...) EST_SPAN(est_exporters, est_exporter *const, __VA_ARGS__)
 
 typedef struct est_eval_spec {
-    size_t        struct_size; /* filled by EST_EVAL_SPEC */
-    est_input_fn  input_fn;
-    void         *input_user;
-    int64_t       steps; /* 0: 100; EST_FOREVER: until the input ends */
+    size_t       struct_size; /* filled by EST_EVAL_SPEC */
+    est_input_fn input_fn;
+    void        *input_user;
+
+    /* Batches; 0 or EST_FOREVER: until the input ends, as in est_evaluate_options. The EvalSpec of TensorFlow has 100 as its
+     * default. 0 is refused when the input is known to have no end. */
+    int64_t steps;
+
     const char   *name;
     est_hooks     hooks;
     est_exporters exporters;

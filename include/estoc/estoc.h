@@ -36,6 +36,7 @@
 #include "estoc/strategy.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
+#include "estoc/version.h"
 #include "estoc/workers.h"
 
 #ifndef ESTOC_BUILDING

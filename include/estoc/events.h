@@ -56,11 +56,12 @@ typedef struct est_event_entry {
     double         wall_time; /* seconds since 1970 */
     int64_t        step;
     est_entry_kind kind;
-    est_str        tag;    /* of a summary value; data NULL: another event */
-    est_str        plugin; /* of TensorBoard, in the second form: "scalars", "text"; empty in the first */
-    double         number; /* of a scalar, else NaN */
-    est_str        text;   /* of a text or version, else empty */
-    est_str        bytes;  /* its protobuf message: a TensorProto in the second form */
+    est_str        tag;         /* of a summary value; data NULL: another event */
+    est_str        plugin;      /* of TensorBoard, in the second form: "scalars", "text"; empty in the first */
+    double         number;      /* of a scalar, else NaN */
+    est_str        text;        /* of a text or version, else empty */
+    est_str        bytes;       /* its protobuf message: a TensorProto in the second form */
+    uint64_t       reserved[4]; /* zeros: room for members to come */
 } est_event_entry;
 
 typedef struct est_events est_events;

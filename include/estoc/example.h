@@ -18,7 +18,7 @@
  *         { .name = "clicks", .dtype = EST_I64, .default_value = zero },              a scalar that may be missing
  *         { .name = "words",  .dtype = EST_STRING, .rows = EST_ROWS_RAGGED },         any number
  *     };
- *     est_example_parser_create(specs, 3, &parser);
+ *     est_example_parser_create((est_feature_specs){ specs, 3 }, &parser);
  *     est_example_parse(parser, records, n, batch);   (batch[i] belongs to specs[i])
  *
  * Types are never converted: a float32 feature stored as int64 is an error, as in TensorFlow. When a name occurs twice
@@ -110,8 +110,17 @@ typedef struct est_feature_spec {
      * error. EST_ROWS_PADDED: the scalar to pad with; NULL: 0 or "". Copied. */
     const est_tensor *default_value;
 
-    bool required; /* a missing padded or ragged feature or a missing list is an error, not a row without values */
+    bool     required; /* a missing padded or ragged feature or a missing list is an error, not a row without values */
+    uint64_t reserved[2]; /* zeros: room for members to come */
 } est_feature_spec;
+
+/* A list of them: EST_FEATURE_SPECS({ .name = "price", .dtype = EST_F32 }, ...). */
+typedef struct est_feature_specs {
+    const est_feature_spec *data;
+    int                     n;
+} est_feature_specs;
+
+#define EST_FEATURE_SPECS(...) EST_SPAN(est_feature_specs, const est_feature_spec, __VA_ARGS__)
 
 /* One feature of a batch; see est_feature_rows for which tensors there are, the others are NULL. */
 typedef struct est_feature_batch {
@@ -127,10 +136,9 @@ EST_API void est_feature_batch_clear(est_feature_batch *batch, size_t n);
 typedef struct est_example_parser est_example_parser;
 
 /* A parser for these features; the specs are copied. */
-EST_API EST_MUST_CHECK est_status est_example_parser_create(const est_feature_spec *specs, size_t n_specs,
-                                                            est_example_parser **out);
+EST_API EST_MUST_CHECK est_status est_example_parser_create(est_feature_specs specs, est_example_parser **out);
 
-/* Parses n serialized Examples into batch[n_specs], which the caller clears. Strings are copied, so the examples may be
+/* Parses n serialized Examples into batch[specs.n], which the caller clears. Strings are copied, so the examples may be
  * freed. An error names the example (from 0) and the feature, and leaves `batch` all zero. */
 EST_API EST_MUST_CHECK est_status est_example_parse(est_example_parser *parser, const est_str *examples, size_t n,
                                                     est_feature_batch *batch);
@@ -141,8 +149,7 @@ EST_API void est_example_parser_free(est_example_parser *parser);
 typedef struct est_sequence_parser est_sequence_parser;
 
 /* A parser for these features of the context and these lists of steps. */
-EST_API EST_MUST_CHECK est_status est_sequence_parser_create(const est_feature_spec *context, size_t n_context,
-                                                             const est_feature_spec *lists, size_t n_lists,
+EST_API EST_MUST_CHECK est_status est_sequence_parser_create(est_feature_specs context, est_feature_specs lists,
                                                              est_sequence_parser **out);
 
 /* Parses n serialized SequenceExamples; as est_example_parse. */

@@ -24,35 +24,51 @@ extern "C" {
 /* Tensors that requests may feed in place of the receiver's placeholders: features as model_fn sees them, after
  * parsing. The signatures that take them are called "<name>:<key>". */
 typedef struct est_receiver_alternative {
-    const char        *name;
-    const char *const *features; /* [n_features], with their "<feature>/splits" or "/lengths"; NULL: all */
-    int                n_features;
+    const char *name;
+    est_strings features;    /* with their "<feature>/splits" or "/lengths"; zeroed: all */
+    uint64_t    reserved[4]; /* zeros: room for members to come */
 } est_receiver_alternative;
+
+typedef struct est_receiver_alternatives {
+    const est_receiver_alternative *data;
+    int                             n;
+} est_receiver_alternatives;
+
+#define EST_RECEIVER_ALTERNATIVES(...) EST_SPAN(est_receiver_alternatives, const est_receiver_alternative, __VA_ARGS__)
 
 /* The input of an exported model. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
  * placeholder per feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; graphs to
  * train or evaluate get their labels in the same way, among the features. */
 typedef struct est_serving_input {
-    const est_feature_spec *parse; /* [n_parse]: a parsing receiver; NULL: raw */
-    int                     n_parse;
-    const est_component    *raw; /* [n_raw]; shapes without the batch, which comes first */
-    int                     n_raw;
-    int64_t                 batch; /* 0: any */
-
-    const est_receiver_alternative *alternatives; /* [n_alternatives] */
-    int                             n_alternatives;
+    est_feature_specs         parse; /* a parsing receiver; zeroed: raw */
+    est_components            raw;   /* shapes without the batch, which comes first */
+    int64_t                   batch; /* 0: any */
+    est_receiver_alternatives alternatives;
+    uint64_t                  reserved[4]; /* zeros: room for members to come */
 } est_serving_input;
+
+/* A file to copy into an export. */
+typedef struct est_asset {
+    const char *name; /* under assets.extra/ */
+    const char *path; /* of the file */
+} est_asset;
+
+typedef struct est_assets {
+    const est_asset *data;
+    int              n;
+} est_assets;
+
+#define EST_ASSETS(...) EST_SPAN(est_assets, const est_asset, __VA_ARGS__)
 
 /* How to export. An export has a graph for every given input, at least one of: serving, training, evaluation. */
 typedef struct est_export_options {
-    size_t             struct_size;     /* filled by EST_EXPORT */
-    est_serving_input  input;           /* tag "serve" */
-    const char        *checkpoint_path; /* NULL: the latest */
-    bool               as_text;         /* saved_model.pbtxt in place of .pb */
-    const char *const *assets_extra;    /* pairs: name under assets.extra/, file to copy */
-    int                n_assets_extra;  /* pairs */
-    est_serving_input  train_input; /* tag "train"; the operation to run is in the collection saved_model_train_op */
-    est_serving_input  eval_input;  /* tag "eval" */
+    size_t            struct_size;     /* filled by EST_EXPORT */
+    est_serving_input input;           /* tag "serve" */
+    const char       *checkpoint_path; /* NULL: the latest */
+    bool              as_text;         /* saved_model.pbtxt in place of .pb */
+    est_assets        assets_extra;
+    est_serving_input train_input; /* tag "train"; the operation to run is in the collection saved_model_train_op */
+    est_serving_input eval_input;  /* tag "eval" */
 } est_export_options;
 #define EST_EXPORT(...) (&(const est_export_options){ .struct_size = EST_STRUCT_SIZE(est_export_options), __VA_ARGS__ })
 
@@ -97,7 +113,8 @@ EST_API EST_MUST_CHECK est_status est_export_check_model(est_estimator *estimato
  *
  * The last two members are for checks before the first step of est_train_and_evaluate; zero skips them. */
 struct est_exporter {
-    const char *name; /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
+    size_t      struct_size; /* filled by EST_EXPORTER */
+    const char *name;        /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
     est_status (*export_model)(est_exporter *exporter, est_estimator *estimator, const char *export_path,
                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
                                char path[EST_CHECKPOINT_PATH_MAX]);
@@ -106,6 +123,11 @@ struct est_exporter {
     const char *metric;
     est_status (*check)(est_exporter *exporter, est_estimator *estimator); /* whether it could export; NULL: no check */
 };
+
+#define EST_EXPORTER(...)                                                                                              \
+    {                                                                                                                  \
+        .struct_size = EST_STRUCT_SIZE(est_exporter), __VA_ARGS__                                                      \
+    }
 
 /* Calls an exporter, as est_train_and_evaluate does after an evaluation with <model_dir>/export/<name> as export_path.
  * `path` (may be NULL) receives the directory of the export, "" when there is none. */
@@ -127,8 +149,9 @@ typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_me
 
 /* Options of the latest, final and best exporter. */
 typedef struct est_exporter_options {
-    size_t             struct_size; /* filled by EST_EXPORTER */
-    est_export_options saved_model; /* checkpoint_path and struct_size are ignored; copied */
+    size_t struct_size; /* filled by EST_EXPORTER_OPTIONS */
+    const est_export_options
+        *saved_model; /* EST_EXPORT(.input = ...); its checkpoint_path is ignored; copied. required */
 
     /* 0: 5; EST_OFF: all. The newest by name are kept, among names of 10 digits; the one just written always stays. */
     int            exports_to_keep;
@@ -143,16 +166,16 @@ typedef struct est_exporter_options {
     const char *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only checked for existence */
     bool        larger_is_better; /* best: the larger value of `metric` is better */
 } est_exporter_options;
-#define EST_EXPORTER(...)                                                                                              \
+#define EST_EXPORTER_OPTIONS(...)                                                                                      \
     (&(const est_exporter_options){ .struct_size = EST_STRUCT_SIZE(est_exporter_options), __VA_ARGS__ })
 
 /* Export after every evaluation; only at the end; when the evaluation is better than those of all existing exports. The
  * best exporter writes the evaluation to assets.extra/estoc_evaluation.txt, a line "<value> <name>" for each metric, so
  * that a later process knows it; evaluations without an export do not count. (TensorFlow's exports once in every
  * process.) Allocated on the heap; NULL and an error for a wrong argument or when out of memory. */
-EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
-EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
-EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
+EST_API EST_MUST_CHECK est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
+EST_API EST_MUST_CHECK est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
+EST_API EST_MUST_CHECK est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
 
 #ifdef __cplusplus
 }

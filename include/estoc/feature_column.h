@@ -7,7 +7,7 @@
  *     const est_column *age      = est_numeric_column(c, "age", NULL);
  *     const est_column *ages     = est_bucketized_column(age, EST_F32S(18, 25, 30, 35, 40, 45, 50, 55, 60, 65));
  *     const est_column *work     = est_hash_bucket_column(c, "occupation", 1000, NULL);
- *     const est_column *crossed  = est_crossed_column(EST_COLUMNS(ages, est_key_column(c, "occupation")), 50000, 0);
+ *     const est_column *crossed  = est_crossed_column(EST_COLUMN_LIST(ages, est_key_column(c, "occupation")), 50000, 0);
  *     const est_column *embedded = est_embedding_column(work, 8, NULL);
  *     ...
  *     est_columns_free(c);
@@ -38,7 +38,7 @@ typedef struct est_columns est_columns; /* owns columns */
 typedef struct est_column  est_column;
 
 /* A new set without columns. NULL only when out of memory. */
-EST_API est_columns *est_columns_create(void);
+EST_API EST_MUST_CHECK est_columns *est_columns_create(void);
 
 /* EST_OK, or the first failure of any column of the set. */
 EST_API EST_MUST_CHECK est_status est_columns_status(const est_columns *columns);
@@ -56,27 +56,17 @@ typedef struct est_column_list {
     int                      n;
 } est_column_list;
 
-#define EST_COLUMNS(...)                                                                                               \
-    ((est_column_list){ (const est_column *const[]){ __VA_ARGS__ },                                                    \
-                        (int)(sizeof((const est_column *const[]){ __VA_ARGS__ }) / sizeof(const est_column *)) })
-
-/* A list of float numbers as one argument. */
-typedef struct est_f32s {
-    const float *data;
-    int          n;
-} est_f32s;
-
-#define EST_F32S(...)                                                                                                  \
-    ((est_f32s){ (const float[]){ __VA_ARGS__ }, (int)(sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float)) })
+#define EST_COLUMN_LIST(...) EST_SPAN(est_column_list, const est_column *const, __VA_ARGS__)
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_numeric_options {
-    size_t       struct_size;   /* filled by EST_NUMERIC */
-    est_shape    shape;         /* of a row; zeroed: [1] */
-    est_dtype    dtype;         /* 0: float32; also int64 */
-    const float *default_value; /* the value of a row without the feature; NULL: such a row is an error. Copied */
-    int          n_default;     /* 1: one number for all elements; else one for each */
+    size_t    struct_size; /* filled by EST_NUMERIC */
+    est_shape shape;       /* of a row; zeroed: [1] */
+    est_dtype dtype;       /* 0: float32; also int64 */
+    /* the value of a row without the feature: one number for all elements, or one for each; empty: such a row is an
+     * error. Copied */
+    est_f32s default_value;
     /* Applied to the values before they are used, for instance to scale them; it keeps their shape. NULL: none. `user`
      * is borrowed as long as the column is used. */
     est_node (*normalizer)(est_node values, const void *user);
@@ -121,8 +111,7 @@ EST_API const est_column *est_hash_bucket_column(est_columns *columns, const cha
 EST_API const est_column *est_vocabulary_list_column(est_columns *columns, const char *key, est_tensor *vocabulary,
                                                      const est_categorical_options *options);
 /* The same for a list of C strings. */
-EST_API const est_column *est_vocabulary_strings_column(est_columns *columns, const char *key,
-                                                        const char *const *vocabulary, int n,
+EST_API const est_column *est_vocabulary_strings_column(est_columns *columns, const char *key, est_strings vocabulary,
                                                         const est_categorical_options *options);
 
 /* The line number of a value in a text file. The lines are counted now, since they determine the size of variables; the
@@ -220,8 +209,8 @@ EST_API EST_MUST_CHECK est_status est_parse_spec_create(est_column_list columns,
 /* Adds another feature, such as a label or a weight. Adding a feature twice is an error. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature);
 /* The features to parse; borrowed until the spec grows or is freed. */
-EST_API const est_feature_spec *est_parse_spec_features(const est_parse_spec *spec, int *n);
-EST_API void                    est_parse_spec_free(est_parse_spec *spec); /* NULL is fine */
+EST_API est_feature_specs est_parse_spec_features(const est_parse_spec *spec);
+EST_API void              est_parse_spec_free(est_parse_spec *spec); /* NULL is fine */
 
 /* The same as columns of CSV files, for est_dataset_csv: borrowed until the spec grows or is freed. An empty field is a
  * missing value, or the default; of a number without a default it is an error. (libsvm files have the features "index"
@@ -242,6 +231,7 @@ typedef struct est_features {
     est_feature (*find)(void *user, const char *name);
     void *user;
     void (*list)(void *user, char *text, size_t size); /* writes the names of all features, for errors; NULL: unknown */
+    uint64_t reserved[4];                              /* zeros: room for members to come */
 } est_features;
 
 typedef struct est_input_layer_options {

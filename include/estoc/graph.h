@@ -36,9 +36,7 @@ typedef struct est_nodes {
 } est_nodes;
 
 /* EST_NODES(a, b, c): a list of nodes as one argument. */
-#define EST_NODES(...)                                                                                                 \
-    ((est_nodes){ (const est_node[]){ __VA_ARGS__ },                                                                   \
-                  (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
+#define EST_NODES(...) EST_SPAN(est_nodes, const est_node, __VA_ARGS__)
 
 /* An empty list of nodes. */
 #define EST_NO_NODES ((est_nodes){ 0 })
@@ -84,9 +82,9 @@ typedef struct est_gradient {
     est_node indices; /* EST_NO_NODE: dense; else which rows, int64 or int32 [n], duplicates mean their sum */
 } est_gradient;
 
-/* Adds the operations that compute d(sum of y)/d(wrt[i]) and puts them in out[0..n-1]. A variable is named by its
+/* Adds the operations that compute d(sum of y)/d(wrt[i]) and puts them in out[wrt.n]. A variable is named by its
  * handle (est_variable). Errors poison the graph. */
-EST_API void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out);
+EST_API void est_gradients(est_node y, est_nodes wrt, est_gradient *out);
 
 /* Sets the source line that errors of the next builder calls of this thread name, until it is called again or a graph
  * is created; <estoc/locate.h> calls it for you. `file` is borrowed until then; NULL: none. */

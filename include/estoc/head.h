@@ -37,21 +37,18 @@ typedef struct est_head_options {
     const char *label;       /* the component that holds the labels; NULL: the head's name, else "label" */
     est_dtype   label_dtype; /* of labels in Examples; 0: float32 of a regression, strings of a vocabulary, int64 */
     /* the label of an Example without one, a scalar or all elements; NULL: such an Example is an error. Shared */
-    est_tensor        *label_default;
-    const char        *weight_column;    /* a numeric feature with the weights of examples; NULL: equal weights */
-    const est_column  *weight_numeric;   /* the same as a numeric column, normalizer included; not both */
-    const char *const *label_vocabulary; /* labels are these strings; NULL: numbers */
-    int                n_label_vocabulary;
-    const double      *thresholds; /* binary, multi-label: more metrics at these probabilities, in (0, 1) */
-    int                n_thresholds;
-    est_reduction      loss_reduction; /* 0: sum over batch size, v1: sum; not EST_LOSS_NONE */
-    est_head_loss_fn   loss_fn;        /* NULL: the head's own */
-    void              *loss_user;      /* borrowed as long as the head */
-    est_activation     inverse_link;   /* regression: predictions are this of the logits; NULL: the logits */
-    bool               no_full_loss;   /* Poisson: leave out the term that does not depend on the logits */
-    const int64_t     *metric_classes; /* multi-label: classes with metrics of their own */
-    int                n_metric_classes;
-    bool               v1;
+    est_tensor       *label_default;
+    const char       *weight_column;    /* a numeric feature with the weights of examples; NULL: equal weights */
+    const est_column *weight_numeric;   /* the same as a numeric column, normalizer included; not both */
+    est_strings       label_vocabulary; /* labels are these strings; empty: numbers */
+    est_f64s          thresholds;       /* binary, multi-label: more metrics at these probabilities, in (0, 1) */
+    est_reduction     loss_reduction;   /* 0: sum over batch size, v1: sum; not EST_LOSS_NONE */
+    est_head_loss_fn  loss_fn;          /* NULL: the head's own */
+    void             *loss_user;        /* borrowed as long as the head */
+    est_activation    inverse_link;     /* regression: predictions are this of the logits; NULL: the logits */
+    bool              no_full_loss;     /* Poisson: leave out the term that does not depend on the logits */
+    est_i64s          metric_classes;   /* multi-label: classes with metrics of their own */
+    bool              v1;
 } est_head_options;
 #define EST_HEAD(...) (&(const est_head_options){ .struct_size = EST_STRUCT_SIZE(est_head_options), __VA_ARGS__ })
 
@@ -66,9 +63,16 @@ EST_API EST_MUST_CHECK est_status est_regression_head(int64_t label_dimension, c
 EST_API EST_MUST_CHECK est_status est_logistic_regression_head(const est_head_options *options, est_head **out);
 EST_API EST_MUST_CHECK est_status est_poisson_head(int64_t label_dimension, const est_head_options *options,
                                                    est_head **out);
+typedef struct est_heads {
+    est_head *const *data;
+    int              n;
+} est_heads;
+
+#define EST_HEADS(...) EST_SPAN(est_heads, est_head *const, __VA_ARGS__)
+
 /* Several named heads on one model, each with its part of the logits in order; their losses are summed, weighted
- * (weights NULL: 1; finite numbers). The heads are shared with it. */
-EST_API EST_MUST_CHECK est_status est_multi_head(est_head *const *heads, int n, const double *weights, est_head **out);
+ * (weights: one a head, finite numbers; empty: 1). The heads are shared with it. */
+EST_API EST_MUST_CHECK est_status est_multi_head(est_heads heads, est_f64s weights, est_head **out);
 
 EST_API void        est_head_free(est_head *head);         /* NULL is fine */
 EST_API const char *est_head_name(const est_head *head);   /* NULL: none */

@@ -6,6 +6,8 @@
  *
  *     typedef struct plateau { est_hook hook; double best; } plateau;
  *
+ *     plateau flat = { .hook = EST_HOOK(.after_run = plateau_after_run), .best = INFINITY };
+ *
  *     static est_status plateau_after_run(est_hook *hook, est_loop *loop)
  *     {
  *         plateau *p = EST_CONTAINER_OF(hook, plateau, hook);
@@ -44,17 +46,24 @@ typedef struct est_loop est_loop;
 typedef struct est_hook est_hook;
 
 struct est_hook {
+    size_t struct_size; /* filled by EST_HOOK */
     est_status (*begin)(est_hook *hook, est_loop *loop);
     est_status (*after_create_session)(est_hook *hook, est_loop *loop);
     est_status (*before_run)(est_hook *hook, est_loop *loop);
     est_status (*after_run)(est_hook *hook, est_loop *loop);
     est_status (*end)(est_hook *hook, est_loop *loop);
-    void (*free)(est_hook *hook); /* called by who owns the hook; NULL: nothing to free */
-    bool
-        idle; /* true: before_run and after_run are called also for steps that this worker of a synchronous training makes
-                * without a batch, when others still have some, and after_run for one that only others have made, which
-                * est_loop_runs does not count; fetches are not computed in these */
+    void (*free)(est_hook *hook); /* called by the owner of the hook; NULL: nothing to free */
+
+    /* true: before_run and after_run are also called for steps that this worker of a synchronous training runs without a batch,
+     * while other workers still have some, and after_run for a step that only others ran, which est_loop_runs does not count.
+     * Fetches are not computed in these steps. */
+    bool idle;
 };
+
+#define EST_HOOK(...)                                                                                                  \
+    {                                                                                                                  \
+        .struct_size = EST_STRUCT_SIZE(est_hook), __VA_ARGS__                                                          \
+    }
 
 /* A list of hooks as one argument: EST_HOOKS(&mine.hook, &other->hook). */
 typedef struct est_hooks {
@@ -62,9 +71,7 @@ typedef struct est_hooks {
     int              n;
 } est_hooks;
 
-#define EST_HOOKS(...)                                                                                                 \
-    ((est_hooks){ (est_hook *const[]){ __VA_ARGS__ },                                                                  \
-                  (int)(sizeof((est_hook *const[]){ __VA_ARGS__ }) / sizeof(est_hook *)) })
+#define EST_HOOKS(...) EST_SPAN(est_hooks, est_hook *const, __VA_ARGS__)
 
 /* Frees a hook that the library made. NULL is fine. */
 EST_API void est_hook_free(est_hook *hook);
@@ -115,32 +122,42 @@ EST_API void est_loop_summary(est_loop *loop, const char *tag, double value);
  * checkpoint. */
 typedef struct est_saving_listener est_saving_listener;
 struct est_saving_listener {
+    size_t struct_size; /* filled by EST_SAVING_LISTENER */
     est_status (*begin)(est_saving_listener *listener);
     est_status (*before_save)(est_saving_listener *listener, est_session *session, int64_t global_step);
     est_status (*after_save)(est_saving_listener *listener, est_session *session, int64_t global_step, bool *stop);
     est_status (*end)(est_saving_listener *listener, est_session *session, int64_t global_step);
 };
 
+#define EST_SAVING_LISTENER(...)                                                                                       \
+    {                                                                                                                  \
+        .struct_size = EST_STRUCT_SIZE(est_saving_listener), __VA_ARGS__                                               \
+    }
+
 typedef struct est_saving_listeners {
     est_saving_listener *const *data;
     int                         n;
 } est_saving_listeners;
 
-#define EST_LISTENERS(...)                                                                                             \
-    ((est_saving_listeners){                                                                                           \
-        (est_saving_listener *const[]){ __VA_ARGS__ },                                                                 \
-        (int)(sizeof((est_saving_listener *const[]){ __VA_ARGS__ }) / sizeof(est_saving_listener *)) })
+#define EST_SAVING_LISTENERS(...) EST_SPAN(est_saving_listeners, est_saving_listener *const, __VA_ARGS__)
 
 /* --- standard hooks ------------------------------------------------------------------------------------------------ */
 
-/* Each is made on the heap and freed with est_hook_free; NULL when memory is out or an argument is wrong, and the error
- * says why: a list with a NULL in it is refused by the call that takes it, with that error. "every" options: exactly one
- * is set. */
+/* Each is made on the heap and freed with est_hook_free. When memory is out or an argument is wrong the result is NULL and
+ * est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list is a good
+ * enough place to check. "every" options: exactly one is set. */
 
 typedef struct est_named_node {
     const char *name;
     est_node    node; /* EST_NO_NODE: found by `name` in the graph when the loop begins */
 } est_named_node;
+
+typedef struct est_named_nodes {
+    const est_named_node *data;
+    int                   n;
+} est_named_nodes;
+
+#define EST_NAMED_NODES(...) EST_SPAN(est_named_nodes, const est_named_node, __VA_ARGS__)
 
 #define EST_LOG_LINE_MAX 4096
 
@@ -159,18 +176,18 @@ typedef struct est_logging_options {
 #define EST_LOGGING(...)                                                                                               \
     (&(const est_logging_options){ .struct_size = EST_STRUCT_SIZE(est_logging_options), __VA_ARGS__ })
 /* Logs these nodes at run 0, n, 2n ... of this loop. */
-EST_API est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging_options *options);
+EST_API EST_MUST_CHECK est_hook *est_logging_hook(est_named_nodes nodes, const est_logging_options *options);
 
 /* Stops at a global step: after num_steps more, or at last_step; exactly one is above 0. */
-EST_API est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
+EST_API EST_MUST_CHECK est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
 
 /* Stops when that many seconds have passed. */
-EST_API est_hook *est_stop_at_secs_hook(double seconds);
+EST_API EST_MUST_CHECK est_hook *est_stop_at_secs_hook(double seconds);
 
 /* A NaN loss, or a variable that is NaN when it is to be saved, ends the run with an error, which names a feature or label
  * that is not finite; or, without fail_on_nan, stops it with a warning. A training makes one that fails, unless it is given
  * one. */
-EST_API est_hook *est_nan_hook(bool fail_on_nan);
+EST_API EST_MUST_CHECK est_hook *est_nan_hook(bool fail_on_nan);
 
 typedef struct est_every_options {
     size_t      struct_size; /* filled by EST_EVERY */
@@ -180,10 +197,10 @@ typedef struct est_every_options {
 } est_every_options;
 #define EST_EVERY(...) (&(const est_every_options){ .struct_size = EST_STRUCT_SIZE(est_every_options), __VA_ARGS__ })
 /* Logs and writes "global_step/sec" every so often; options NULL: every 100 steps. */
-EST_API est_hook *est_step_counter_hook(const est_every_options *options);
+EST_API EST_MUST_CHECK est_hook *est_step_counter_hook(const est_every_options *options);
 /* Writes the summaries of the model (est_model_scalar and others) in the first run and then every so often; into an event
  * file of its own when output_dir is given. A training makes one that follows save_summary_steps. */
-EST_API est_hook *est_summary_saver_hook(const est_every_options *options);
+EST_API EST_MUST_CHECK est_hook *est_summary_saver_hook(const est_every_options *options);
 
 typedef struct est_profiler_options {
     size_t      struct_size; /* filled by EST_PROFILER */
@@ -196,7 +213,7 @@ typedef struct est_profiler_options {
 #define EST_PROFILER(...)                                                                                              \
     (&(const est_profiler_options){ .struct_size = EST_STRUCT_SIZE(est_profiler_options), __VA_ARGS__ })
 /* Writes a Chrome timeline, timeline-<step>.json, of a step every so often. */
-EST_API est_hook *est_profiler_hook(const est_profiler_options *options);
+EST_API EST_MUST_CHECK est_hook *est_profiler_hook(const est_profiler_options *options);
 
 typedef struct est_checkpoint_saver_options {
     size_t               struct_size; /* filled by EST_CHECKPOINT_SAVER */
@@ -214,18 +231,19 @@ typedef struct est_checkpoint_saver_options {
  * ends as its est_nan_hook has it. Without a saver of the caller's the latest 5 are kept. A training that is given one
  * makes none of its own, whatever save_checkpoints_steps and _secs say. It still starts from the latest
  * checkpoint of its model directory. */
-EST_API est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_options *options);
+EST_API EST_MUST_CHECK est_hook *est_checkpoint_saver_hook(const char                         *dir,
+                                                           const est_checkpoint_saver_options *options);
 /* Waits before the first run until the global step, as seen by others, has come this far. */
-EST_API est_hook *est_global_step_waiter_hook(int64_t wait_until_step);
+EST_API EST_MUST_CHECK est_hook *est_global_step_waiter_hook(int64_t wait_until_step);
 /* Computes these nodes (copied list) once at the end, with the last batch fed. The values are then read with
  * est_final_value, borrowed until the hook is freed; NULL: there is none. */
-EST_API est_hook         *est_final_ops_hook(est_nodes nodes);
-EST_API const est_tensor *est_final_value(const est_hook *final_ops, int i);
+EST_API EST_MUST_CHECK est_hook *est_final_ops_hook(est_nodes nodes);
+EST_API const est_tensor        *est_final_value(const est_hook *final_ops, int i);
 
 /* Feeds the nodes (copied list) before every run with what fn puts into values[n]: one new tensor each, which is taken;
  * EST_OUT_OF_RANGE from it ends the loop as the end of the input does. `user` is borrowed until the hook is freed. */
 typedef est_status (*est_feed_fn)(void *user, est_tensor **values);
-EST_API est_hook *est_feed_fn_hook(est_nodes nodes, est_feed_fn fn, void *user);
+EST_API EST_MUST_CHECK est_hook *est_feed_fn_hook(est_nodes nodes, est_feed_fn fn, void *user);
 
 #ifdef __cplusplus
 }

@@ -28,8 +28,9 @@ struct est_initializer {
     double           a, b; /* value; low and high; mean and deviation; scale */
     est_fan          fan;
     est_distribution distribution;
-    uint64_t         seed; /* 0: from the graph's */
-    const void      *user; /* for your own; borrowed until the variable is made */
+    uint64_t         seed;        /* 0: from the graph's */
+    const void      *user;        /* for your own; borrowed until the variable is made */
+    uint64_t         reserved[2]; /* zeros: room for members to come */
 };
 
 /* Constants. */
@@ -65,7 +66,8 @@ struct est_regularizer {
     /* The scalar regularization loss of the weights; NULL: none. */
     est_node (*cost)(const est_regularizer *self, est_node weights);
     double      l1, l2;
-    const void *user; /* for your own; borrowed until the variable is made */
+    const void *user;        /* for your own; borrowed until the variable is made */
+    uint64_t    reserved[2]; /* zeros: room for members to come */
 };
 
 /* l1 * sum |w| + l2 * sum w^2. */

@@ -5,7 +5,7 @@
  *     est_dataset *d = est_dataset_tfrecords(est_dataset_files("train-*.tfrecord"), NULL);
  *
  *     d = est_dataset_repeat(est_dataset_shuffle(d, 10000, context->job_seed), EST_FOREVER);
- *     d = est_dataset_parse_examples(d, specs, n_specs, 512, NULL);  (512: of all replicas together)
+ *     d = est_dataset_parse_examples(d, specs, 512, NULL);           (512: of all replicas together)
  *     d = est_dataset_distribute(d, context, EST_AUTO_SHARD_FILE);
  *     return est_dataset_finish(d, out);
  *
@@ -41,6 +41,7 @@ typedef struct est_input_context {
     int num_replicas_in_sync;
     const struct est_run_config *config; /* of the estimator, as all here borrowed until the call returns */
     uint64_t job_seed;                   /* as seed, but the same for all trainers: for a shuffle before the division */
+    uint64_t reserved[4];                /* zeros: room for members to come */
 } est_input_context;
 
 /* Creates the dataset of batches for a mode; called once for every loop. */

@@ -19,8 +19,9 @@ extern "C" {
 
 typedef struct est_metric {
     est_node value;
-    est_node update; /* run as a target with every batch */
-    est_node reset;  /* run as a target before the first batch */
+    est_node update;      /* run as a target with every batch */
+    est_node reset;       /* run as a target before the first batch */
+    uint64_t reserved[4]; /* zeros: room for members to come */
 } est_metric;
 
 typedef enum est_curve { EST_ROC = 0, EST_PR } est_curve;
@@ -40,9 +41,8 @@ typedef struct est_metric_options {
     int           num_thresholds; /* auc: 0: 200 */
     est_curve     curve;          /* auc */
     est_summation summation;      /* auc */
-    const double *thresholds;     /* auc: n_thresholds numbers in (0, 1), in place of num_thresholds; copied */
-    int           n_thresholds;
-    bool          v1; /* thresholds: accuracy with >=, precision and recall with 1e-7 in the divisor */
+    est_f64s      thresholds;     /* auc: numbers in (0, 1), in place of num_thresholds; copied */
+    bool          v1;             /* thresholds: accuracy with >=, precision and recall with 1e-7 in the divisor */
 } est_metric_options;
 
 #define EST_METRIC(...) (&(const est_metric_options){ .struct_size = EST_STRUCT_SIZE(est_metric_options), __VA_ARGS__ })

@@ -77,7 +77,7 @@ EST_API void est_model_minimize(est_model *model, est_optimizer optimizer, est_n
 EST_API void est_model_train_op(est_model *model, est_node train_op);
 
 /* Outputs of an exported model. Default: all predictions under "serving_default". */
-EST_API void est_model_export_predict(est_model *model, const char *key, const est_named_node *outputs, int n);
+EST_API void est_model_export_predict(est_model *model, const char *key, est_named_nodes outputs);
 EST_API void est_model_export_classify(est_model *model, const char *key, est_node scores, est_node classes);
 EST_API void est_model_export_regress(est_model *model, const char *key, est_node value);
 

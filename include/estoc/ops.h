@@ -289,14 +289,21 @@ EST_API est_gradient est_dedup(est_gradient slices);
 EST_API est_node est_string_to_hash_bucket(est_node strings, int64_t n_buckets);
 /* Numbers as TensorFlow prints them: integers in decimal, floats as "%f", booleans as "true" and "false". */
 EST_API est_node est_as_string(est_node x);
-/* How many of the n boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not
+/* How many of the boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not
  * descend. Integers are compared as float32. */
-EST_API est_node est_bucketize(est_node x, const float *boundaries, int n);
+EST_API est_node est_bucketize(est_node x, est_f32s boundaries);
 
 /* A list of values for each row of a batch: row r has values[splits[r] .. splits[r + 1]). splits: int64 [batch + 1]. */
 typedef struct est_ragged_node {
     est_node values, splits;
 } est_ragged_node;
+
+typedef struct est_ragged_nodes {
+    const est_ragged_node *data;
+    int                    n;
+} est_ragged_nodes;
+
+#define EST_RAGGED_NODES(...) EST_SPAN(est_ragged_nodes, const est_ragged_node, __VA_ARGS__)
 
 /* x [batch, n] or [batch] without the elements that stand for nothing: "", -1 of integers, 0 of floats. */
 EST_API est_ragged_node est_ragged_from_dense(est_node x);
@@ -310,7 +317,7 @@ EST_API est_ragged_node est_ragged_keep(est_ragged_node x, est_node keep);
 /* A hash, modulo n_buckets, for every way to take one value of each input's row; the last input varies fastest. Values
  * are strings or int64; up to EST_CROSS_MAX inputs. hash_key 0 stands for TensorFlow's own, 0xDECAFCAFFE. */
 #define EST_CROSS_MAX 32
-EST_API est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n_buckets, uint64_t hash_key);
+EST_API est_ragged_node est_ragged_cross(est_ragged_nodes inputs, int64_t n_buckets, uint64_t hash_key);
 /* How often each id occurs in a row, or the sum of its weights (float32, one a value; EST_NO_NODE: 1): float32
  * [batch, depth]. As in TensorFlow's indicator_column, ids that are not in [0, depth) are not counted. */
 EST_API est_node est_multi_hot(est_ragged_node ids, est_node weights, int64_t depth);
@@ -341,7 +348,7 @@ typedef struct est_parsed {
 
 /* Parses serialized tf.train.Examples, a string vector, as est_example_parse does; out[i] belongs to specs[i]. In
  * TensorFlow a padded or ragged feature cannot be required, so `required` of those is not looked at. */
-EST_API void est_parse_examples(est_node examples, const est_feature_spec *specs, int n, est_parsed *out);
+EST_API void est_parse_examples(est_node examples, est_feature_specs specs, est_parsed *out);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,7 @@ extern "C" {
 
 typedef struct est_optimizer_rule est_optimizer_rule; /* the library's own */
 
+/* The functions below make it; its members are theirs, and a program reads none but whether there is a rule. */
 typedef struct est_optimizer {
     const est_optimizer_rule *rule; /* NULL: no optimizer */
     double                    learning_rate;
@@ -31,6 +32,7 @@ typedef struct est_optimizer {
     est_node                  learning_node; /* EST_NO_NODE: the above; else the rate, computed by your graph */
     double                    hyper[8];      /* the rule's own numbers */
     bool                      nesterov, centered, lazy, keras;
+    uint64_t                  reserved[8]; /* zeros: room for members to come */
 } est_optimizer;
 
 /* The optimizer with another learning rate, in place of the number it was made with: one that follows a schedule, or a

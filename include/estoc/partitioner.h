@@ -22,9 +22,10 @@ struct est_partitioner {
     /* The number of shards of a variable that has at least one row; less than 2: it stays in one piece. More shards than rows
      * become as many as rows. NULL: no variable is spread. */
     int (*shards)(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape, int n_tasks);
-    int64_t     bytes; /* of a shard, at least or at most */
-    int         n;     /* of shards */
-    const void *user;  /* for your own; borrowed as long as the partitioner is used */
+    int64_t     bytes;       /* of a shard, at least or at most */
+    int         n;           /* of shards */
+    const void *user;        /* for your own; borrowed as long as the partitioner is used */
+    uint64_t    reserved[4]; /* zeros: room for members to come */
 };
 
 /* Every variable in n shards. n 0: as many as there are tasks. */

@@ -52,17 +52,14 @@ typedef struct est_extras {
     int              n;
 } est_extras;
 
-#define EST_EXTRAS(...)                                                                                                \
-    ((est_extras){ (const est_extra[]){ __VA_ARGS__ },                                                                 \
-                   (int)(sizeof((const est_extra[]){ __VA_ARGS__ }) / sizeof(est_extra)) })
+#define EST_EXTRAS(...) EST_SPAN(est_extras, const est_extra, __VA_ARGS__)
 
 typedef struct est_save_options {
     size_t     struct_size; /* filled by EST_SAVE */
     est_extras extras;      /* borrowed during the call; their names must not be those of variables */
-    /* bytes of the checkpoint's `.meta` file (a MetaGraphDef), borrowed during the call; NULL: none. If it cannot be
-     * written, a warning is logged */
-    const void *meta;
-    size_t      meta_size;
+    /* bytes of the checkpoint's `.meta` file (a MetaGraphDef), borrowed during the call; empty: none. If it cannot be
+     * written, a warning is logged and the checkpoint has none */
+    est_str meta;
 } est_save_options;
 
 #define EST_SAVE(...) (&(const est_save_options){ .struct_size = EST_STRUCT_SIZE(est_save_options), __VA_ARGS__ })
@@ -88,9 +85,7 @@ typedef struct est_renames {
     int               n;
 } est_renames;
 
-#define EST_RENAMES(...)                                                                                               \
-    ((est_renames){ (const est_rename[]){ __VA_ARGS__ },                                                               \
-                    (int)(sizeof((const est_rename[]){ __VA_ARGS__ }) / sizeof(est_rename)) })
+#define EST_RENAMES(...) EST_SPAN(est_renames, const est_rename, __VA_ARGS__)
 
 /* An extra to restore: EST_EXTRAS_OUT({ "input/position", &position }). *value becomes a new tensor owned by the
  * caller, or NULL when the checkpoint has none of that name. */
@@ -104,9 +99,7 @@ typedef struct est_extras_out {
     int                  n;
 } est_extras_out;
 
-#define EST_EXTRAS_OUT(...)                                                                                            \
-    ((est_extras_out){ (const est_extra_out[]){ __VA_ARGS__ },                                                         \
-                       (int)(sizeof((const est_extra_out[]){ __VA_ARGS__ }) / sizeof(est_extra_out)) })
+#define EST_EXTRAS_OUT(...) EST_SPAN(est_extras_out, const est_extra_out, __VA_ARGS__)
 
 typedef struct est_restore_options {
     size_t      struct_size; /* filled by EST_RESTORE */
@@ -129,8 +122,9 @@ typedef struct est_restored {
     char path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used; "": all had values (missing_only) */
     int  n_restored;                    /* variables restored from it */
     /* variables that it lacks (partial, or slots of shared embeddings of TensorFlow) */
-    int n_missing;
-    int n_filtered; /* variables that the filter excluded */
+    int      n_missing;
+    int      n_filtered;  /* variables that the filter excluded */
+    uint64_t reserved[4]; /* zeros: room for members to come */
 } est_restored;
 
 /* Restores the session's variables, except local ones (metrics), from a checkpoint and marks them as initialised. Names

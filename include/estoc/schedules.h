@@ -19,18 +19,19 @@ typedef struct est_schedule est_schedule;
 struct est_schedule {
     /* The rate at `step`, both float64 scalars; NULL: no schedule. */
     est_node (*rate)(const est_schedule *self, est_node step);
-    double        initial; /* learning rate */
-    double        decay_steps;
-    double        decay_rate;
-    double        end, power;   /* polynomial */
-    double        alpha;        /* cosine: the smallest rate, as a part of the initial one */
-    double        t_mul, m_mul; /* restarts: how periods grow and peaks shrink */
-    bool          staircase;    /* p is rounded down */
-    bool          cycle;        /* polynomial: restarts with a longer decay */
-    est_i64s      boundaries;   /* piecewise; both borrowed until the node is made */
-    const double *values;
-    double        warmup_steps, warmup_start;
-    const void   *user; /* for your own; borrowed until the node is made */
+    double      initial; /* learning rate */
+    double      decay_steps;
+    double      decay_rate;
+    double      end, power;   /* polynomial */
+    double      alpha;        /* cosine: the smallest rate, as a part of the initial one */
+    double      t_mul, m_mul; /* restarts: how periods grow and peaks shrink */
+    bool        staircase;    /* p is rounded down */
+    bool        cycle;        /* polynomial: restarts with a longer decay */
+    est_i64s    boundaries;   /* piecewise; both borrowed until the node is made */
+    est_f64s    values;       /* one more than boundaries */
+    double      warmup_steps, warmup_start;
+    const void *user;        /* for your own; borrowed until the node is made */
+    uint64_t    reserved[4]; /* zeros: room for members to come */
 };
 
 /* Always `rate`. */
@@ -44,7 +45,7 @@ EST_API est_schedule est_inverse_time_decay(double initial, int64_t decay_steps,
 /* (initial - end) (1 - p)^power + end with p at most 1; cycle: decay_steps grows by whole multiples past the end. */
 EST_API est_schedule est_polynomial_decay(double initial, int64_t decay_steps, double end, double power, bool cycle);
 /* values[0] up to and with boundaries.data[0], values[1] up to and with the next, ..., then values[n]. */
-EST_API est_schedule est_piecewise_constant(est_i64s boundaries, const double *values);
+EST_API est_schedule est_piecewise_constant(est_i64s boundaries, est_f64s values);
 /* initial ((1 - alpha) (1 + cos(pi p)) / 2 + alpha) with p at most 1. */
 EST_API est_schedule est_cosine_decay(double initial, int64_t decay_steps, double alpha);
 /* The same with restarts: periods grow by t_mul, peaks are multiplied by m_mul. 0: 2 and 1. */

@@ -61,10 +61,8 @@ typedef struct est_feeds {
     int             n;
 } est_feeds;
 
-#define EST_FEEDS(...)                                                                                                 \
-    ((est_feeds){ (const est_feed[]){ __VA_ARGS__ },                                                                   \
-                  (int)(sizeof((const est_feed[]){ __VA_ARGS__ }) / sizeof(est_feed)) })
-#define EST_NO_FEEDS ((est_feeds){ 0 })
+#define EST_FEEDS(...) EST_SPAN(est_feeds, const est_feed, __VA_ARGS__)
+#define EST_NO_FEEDS   ((est_feeds){ 0 })
 
 /* Runs everything that `fetches` and `targets` depend on, with the given feeds, and puts one new tensor per fetch into
  * out (owned by the caller). Feeds are borrowed during the call. Variables are read before this run's updates, so a

@@ -70,10 +70,9 @@ EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, es
 /* Devices are CPUs, "/cpu:0" or "/device:CPU:0", no two the same. "/cpu:1" is the same processor: all CPUs of a process
  * share one memory, so variables have one copy, and one thread pool. */
 typedef struct est_mirrored_options {
-    size_t             struct_size; /* filled by EST_MIRRORED */
-    const char *const *devices;     /* [n_devices], one for each replica; NULL: CPUs from 0 on. Copied */
-    int                n_devices;
-    int                replicas; /* 0: as many as devices, else 1 */
+    size_t      struct_size; /* filled by EST_MIRRORED */
+    est_strings devices;     /* one for each replica; zeroed: CPUs from 0 on. Copied */
+    int         replicas;    /* 0: as many as devices, else 1 */
 } est_mirrored_options;
 
 #define EST_MIRRORED(...)                                                                                              \
@@ -83,11 +82,10 @@ typedef struct est_mirrored_options {
 EST_API EST_MUST_CHECK est_status est_mirrored_strategy(const est_mirrored_options *options, est_strategy **out);
 
 typedef struct est_central_storage_options {
-    size_t             struct_size;     /* filled by EST_CENTRAL_STORAGE */
-    const char *const *compute_devices; /* [n_devices], one for each replica; NULL: CPUs from 0 on. Copied */
-    int                n_devices;
-    int                replicas;         /* 0: as many as devices, else 1 */
-    const char        *parameter_device; /* that has the variables; NULL: "/cpu:0" */
+    size_t      struct_size;      /* filled by EST_CENTRAL_STORAGE */
+    est_strings compute_devices;  /* one for each replica; zeroed: CPUs from 0 on. Copied */
+    int         replicas;         /* 0: as many as devices, else 1 */
+    const char *parameter_device; /* that has the variables; NULL: "/cpu:0" */
 } est_central_storage_options;
 
 #define EST_CENTRAL_STORAGE(...)                                                                                       \
@@ -235,6 +233,7 @@ typedef struct est_distributed_variable {
     est_per_replica     copies; /* handles; on write all are the same one */
     est_synchronization synchronization;
     est_aggregation     aggregation;
+    uint64_t            reserved[4]; /* zeros: room for members to come */
 } est_distributed_variable;
 
 /* Across replicas: makes one. options NULL: all defaults. */

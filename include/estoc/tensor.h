@@ -55,6 +55,14 @@ typedef struct est_shape {
 #define EST_SHAPE_SCALAR  ((est_shape){ 0, { 0 } })
 #define EST_SHAPE_UNKNOWN ((est_shape){ -1, { 0 } })
 
+/* A list of shapes: EST_SHAPES(EST_SHAPE(-1), EST_SHAPE(3, 3)). */
+typedef struct est_shapes {
+    const est_shape *data;
+    int              n;
+} est_shapes;
+
+#define EST_SHAPES(...) EST_SPAN(est_shapes, const est_shape, __VA_ARGS__)
+
 /* Number of elements; -1 when the rank or a dimension is unknown, INT64_MAX when there are more than that. */
 EST_API int64_t est_shape_count(const est_shape *shape);
 
@@ -91,8 +99,9 @@ EST_API const est_shape *est_tensor_shape(const est_tensor *tensor); /* borrowed
 EST_API int64_t          est_tensor_count(const est_tensor *tensor); /* elements */
 EST_API size_t           est_tensor_bytes(const est_tensor *tensor); /* of data; est_str elements count 16 each */
 
-/* The elements, row-major. Write only while you hold the only reference. Borrowed until the tensor is freed. */
-EST_API void *est_tensor_data(const est_tensor *tensor);
+/* The elements, row-major, to read or to write; borrowed until the tensor is freed. Write only while you hold the only reference. Borrowed until the tensor is freed. */
+EST_API const void *est_tensor_data(const est_tensor *tensor);
+EST_API void       *est_tensor_mutable_data(est_tensor *tensor);
 
 /* Copies bytes into element i of a string tensor that only the caller holds. The previous bytes are kept until the
  * tensor is freed. */
@@ -121,9 +130,7 @@ typedef struct est_named_tensors {
     int                     n;
 } est_named_tensors;
 
-#define EST_NAMED_TENSORS(...)                                                                                         \
-    ((est_named_tensors){ (const est_named_tensor[]){ __VA_ARGS__ },                                                   \
-                          (int)(sizeof((const est_named_tensor[]){ __VA_ARGS__ }) / sizeof(est_named_tensor)) })
+#define EST_NAMED_TENSORS(...) EST_SPAN(est_named_tensors, const est_named_tensor, __VA_ARGS__)
 
 /* Rows of unequal length (a batch of sparse features): values of all rows one after the other, and where each row
  * starts: row r is values[splits[r]] .. values[splits[r + 1] - 1]. Both tensors are shared. */

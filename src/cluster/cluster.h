@@ -21,8 +21,7 @@ typedef struct est_cluster_source {
 } est_cluster_source;
 
 /* est_cluster_create, and the same from a JSON object. */
-EST_MUST_CHECK est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int n_jobs,
-                                           est_cluster **out);
+EST_MUST_CHECK est_status est_cluster_make(est_cluster_source source, est_jobs jobs, est_cluster **out);
 EST_MUST_CHECK est_status est_cluster_from_json(est_cluster_source source, const est_json *value, est_cluster **out);
 
 EST_MUST_CHECK est_status est_cluster_copy(const est_cluster *cluster, est_cluster **out); /* NULL is an empty one */

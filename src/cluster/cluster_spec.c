@@ -89,11 +89,11 @@ static const char *address_advice(const char *address)
 
 static est_status check_address(est_cluster_source source, const est_job *job, int index)
 {
-    const char *advice = address_advice(job->addresses[index]);
+    const char *advice = address_advice(job->addresses.data[index]);
     est_strbuf  text   = { 0 };
 
     if (advice == NULL) return EST_OK;
-    est_strbuf_append_json(&text, job->addresses[index], strnlen(job->addresses[index], EST_VALUE_TEXT_MAX));
+    est_strbuf_append_json(&text, job->addresses.data[index], strnlen(job->addresses.data[index], EST_VALUE_TEXT_MAX));
     est_status status = est_fail(EST_INVALID_ARGUMENT, "%s: %s%s[%d] is %s; %s", source.what, source.prefix, job->name,
                                  index, est_strbuf_text(&text), advice);
     est_strbuf_clear(&text);
@@ -123,17 +123,16 @@ static est_status check_name(est_cluster_source source, const char *name)
 
 static est_status copy_job(est_cluster *cluster, est_cluster_source source, const est_job *from, est_job *to)
 {
-    const char **addresses = est_arena_alloc(cluster->arena, (size_t)from->n * sizeof *addresses);
+    const char **addresses = est_arena_alloc(cluster->arena, (size_t)from->addresses.n * sizeof *addresses);
 
-    to->name = est_arena_strdup(cluster->arena, from->name);
-    to->n    = from->n;
-    while (to->n > 0 && from->addresses[to->n - 1] == NULL) to->n--;
-    to->addresses = addresses;
+    to->name      = est_arena_strdup(cluster->arena, from->name);
+    to->addresses = (est_strings){ addresses, from->addresses.n };
+    while (to->addresses.n > 0 && from->addresses.data[to->addresses.n - 1] == NULL) to->addresses.n--;
     if (addresses == NULL || to->name == NULL) return est_no_memory();
-    for (int i = 0; i < from->n; i++) {
-        if (from->addresses[i] == NULL) continue;
+    for (int i = 0; i < from->addresses.n; i++) {
+        if (from->addresses.data[i] == NULL) continue;
         EST_TRY(check_address(source, from, i));
-        addresses[i] = est_arena_strdup(cluster->arena, from->addresses[i]);
+        addresses[i] = est_arena_strdup(cluster->arena, from->addresses.data[i]);
         if (addresses[i] == NULL) return est_no_memory();
     }
     return EST_OK;
@@ -166,15 +165,15 @@ static est_status check_twice(est_cluster_source source, const est_cluster *clus
     size_t        n      = 0;
     est_status    status = EST_OK;
 
-    for (int j = 0; j < cluster->n_jobs; j++) n += (size_t)cluster->jobs[j].n;
+    for (int j = 0; j < cluster->n_jobs; j++) n += (size_t)cluster->jobs[j].addresses.n;
     all = est_alloc((n + 1) * sizeof *all);
     if (all == NULL) return est_no_memory();
     n = 0;
     for (int j = 0; j < cluster->n_jobs; j++) {
         const est_job *job = &cluster->jobs[j];
 
-        for (int i = 0; i < job->n; i++) {
-            if (job->addresses[i] != NULL) all[n++] = (task_address){ job->addresses[i], job->name, i };
+        for (int i = 0; i < job->addresses.n; i++) {
+            if (job->addresses.data[i] != NULL) all[n++] = (task_address){ job->addresses.data[i], job->name, i };
         }
     }
     qsort(all, n, sizeof *all, by_address);
@@ -190,36 +189,38 @@ static est_status check_twice(est_cluster_source source, const est_cluster *clus
 }
 
 /* Names, counts and whether a name comes twice, before anything is copied. */
-static est_status check_jobs(est_cluster_source source, const est_job *jobs, int n_jobs)
+static est_status check_jobs(est_cluster_source source, est_jobs jobs)
 {
     int64_t tasks = 0;
 
-    if (n_jobs < 0 || (n_jobs > 0 && jobs == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: %d jobs at %p", source.what, n_jobs, (const void *)jobs);
+    if (!EST_LIST_OK(jobs)) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: %d jobs at %p", source.what, jobs.n, (const void *)jobs.data);
     }
-    for (int j = 0; j < n_jobs; j++) {
-        EST_TRY(check_name(source, jobs[j].name));
-        if (jobs[j].n < 0 || (jobs[j].n > 0 && jobs[j].addresses == NULL)) {
+    for (int j = 0; j < jobs.n; j++) {
+        const est_job *job = &jobs.data[j];
+
+        EST_TRY(check_name(source, job->name));
+        if (!EST_LIST_OK(job->addresses)) {
             return est_fail(EST_INVALID_ARGUMENT, "%s: %s%s has %d addresses at %p", source.what, source.prefix,
-                            jobs[j].name, jobs[j].n, (const void *)jobs[j].addresses);
+                            job->name, job->addresses.n, (const void *)job->addresses.data);
         }
-        tasks += jobs[j].n;
+        tasks += job->addresses.n;
     }
     if (tasks <= EST_TASKS_MAX) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "%s: the cluster has %" PRId64 " tasks; at most %d are supported",
                     source.what, tasks, EST_TASKS_MAX);
 }
 
-static est_status fill(est_cluster *cluster, est_cluster_source source, const est_job *jobs, int n_jobs)
+static est_status fill(est_cluster *cluster, est_cluster_source source, est_jobs jobs)
 {
     cluster->arena = est_arena_create();
     if (cluster->arena == NULL) return est_no_memory();
-    cluster->jobs = est_arena_alloc(cluster->arena, (size_t)n_jobs * sizeof *cluster->jobs);
+    cluster->jobs = est_arena_alloc(cluster->arena, (size_t)jobs.n * sizeof *cluster->jobs);
     if (cluster->jobs == NULL) return est_no_memory();
-    for (int j = 0; j < n_jobs; j++) EST_TRY(copy_job(cluster, source, &jobs[j], &cluster->jobs[j]));
-    cluster->n_jobs = n_jobs;
-    if (n_jobs > 0) qsort(cluster->jobs, (size_t)n_jobs, sizeof *cluster->jobs, by_name);
-    for (int j = 1; j < n_jobs; j++) {
+    for (int j = 0; j < jobs.n; j++) EST_TRY(copy_job(cluster, source, &jobs.data[j], &cluster->jobs[j]));
+    cluster->n_jobs = jobs.n;
+    if (jobs.n > 0) qsort(cluster->jobs, (size_t)jobs.n, sizeof *cluster->jobs, by_name);
+    for (int j = 1; j < jobs.n; j++) {
         if (strcmp(cluster->jobs[j - 1].name, cluster->jobs[j].name) != 0) continue;
         return est_fail(EST_INVALID_ARGUMENT, "%s: the job \"%s\" is there twice; put its addresses into one list",
                         source.what, cluster->jobs[j].name);
@@ -227,15 +228,15 @@ static est_status fill(est_cluster *cluster, est_cluster_source source, const es
     return check_twice(source, cluster);
 }
 
-est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int n_jobs, est_cluster **out)
+est_status est_cluster_make(est_cluster_source source, est_jobs jobs, est_cluster **out)
 {
     est_cluster *cluster;
     est_status   status;
 
-    EST_TRY(check_jobs(source, jobs, n_jobs));
+    EST_TRY(check_jobs(source, jobs));
     cluster = est_zalloc(sizeof *cluster);
     if (cluster == NULL) return est_no_memory();
-    status = fill(cluster, source, jobs, n_jobs);
+    status = fill(cluster, source, jobs);
     if (status != EST_OK) {
         est_cluster_free(cluster);
         return status;
@@ -244,16 +245,16 @@ est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int 
     return EST_OK;
 }
 
-est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out)
+est_status est_cluster_create(est_jobs jobs, est_cluster **out)
 {
     EST_REQUIRE(out);
-    return est_cluster_make((est_cluster_source){ "cluster", "" }, jobs, n_jobs, out);
+    return est_cluster_make((est_cluster_source){ "cluster", "" }, jobs, out);
 }
 
 est_status est_cluster_copy(const est_cluster *cluster, est_cluster **out)
 {
-    return est_cluster_make((est_cluster_source){ "cluster", "" }, cluster != NULL ? cluster->jobs : NULL,
-                            est_cluster_jobs(cluster), out);
+    return est_cluster_make((est_cluster_source){ "cluster", "" },
+                            cluster != NULL ? (est_jobs){ cluster->jobs, cluster->n_jobs } : (est_jobs){ 0 }, out);
 }
 
 void est_cluster_free(est_cluster *cluster)
@@ -328,13 +329,13 @@ static est_status take_addresses(json_jobs *b, const char *field, json_t *value,
     const char  *key;
     json_t      *address;
 
-    EST_TRY(job_size(b, field, value, &job->n));
-    b->tasks += job->n;
-    addresses = est_arena_alloc(b->arena, (size_t)job->n * sizeof *addresses);
+    EST_TRY(job_size(b, field, value, &job->addresses.n));
+    b->tasks += job->addresses.n;
+    addresses = est_arena_alloc(b->arena, (size_t)job->addresses.n * sizeof *addresses);
     if (addresses == NULL) return est_no_memory();
-    job->addresses = addresses;
+    job->addresses.data = addresses;
     if (json_is_array(value)) {
-        for (int i = 0; i < job->n; i++) {
+        for (int i = 0; i < job->addresses.n; i++) {
             EST_TRY(take_address(b, field, i, json_array_get(value, (size_t)i), &addresses[i]));
         }
         return EST_OK;
@@ -381,7 +382,7 @@ est_status est_cluster_from_json(est_cluster_source source, const est_json *valu
     b.arena = est_arena_create();
     jobs    = b.arena != NULL ? est_arena_alloc(b.arena, json_object_size(root) * sizeof *jobs) : NULL;
     status  = jobs != NULL ? take_jobs(&b, root, jobs) : est_no_memory();
-    if (status == EST_OK) status = est_cluster_make(source, jobs, (int)json_object_size(root), out);
+    if (status == EST_OK) status = est_cluster_make(source, (est_jobs){ jobs, (int)json_object_size(root) }, out);
     est_arena_free(b.arena);
     return status;
 }
@@ -425,14 +426,14 @@ int est_cluster_tasks(const est_cluster *cluster, const char *job)
 {
     const est_job *found = est_cluster_find(cluster, job);
 
-    return found != NULL ? found->n : 0;
+    return found != NULL ? found->addresses.n : 0;
 }
 
 const char *est_cluster_address(const est_cluster *cluster, const char *job, int index)
 {
     const est_job *found = est_cluster_find(cluster, job);
 
-    return found != NULL && index >= 0 && index < found->n ? found->addresses[index] : NULL;
+    return found != NULL && index >= 0 && index < found->addresses.n ? found->addresses.data[index] : NULL;
 }
 
 /* --- as text ---------------------------------------------------------------------------------------------------- */
@@ -442,13 +443,13 @@ static void job_text(const est_job *job, est_strbuf *out)
     bool        sparse = false;
     const char *comma  = "";
 
-    for (int i = 0; i < job->n; i++) sparse = sparse || job->addresses[i] == NULL;
+    for (int i = 0; i < job->addresses.n; i++) sparse = sparse || job->addresses.data[i] == NULL;
     est_strbuf_printf(out, "\"%s\": %s", job->name, sparse ? "{" : "[");
-    for (int i = 0; i < job->n; i++) {
-        if (job->addresses[i] == NULL) continue;
+    for (int i = 0; i < job->addresses.n; i++) {
+        if (job->addresses.data[i] == NULL) continue;
         est_strbuf_append(out, comma);
         if (sparse) est_strbuf_printf(out, "\"%d\": ", i);
-        est_strbuf_append_json(out, job->addresses[i], strlen(job->addresses[i]));
+        est_strbuf_append_json(out, job->addresses.data[i], strlen(job->addresses.data[i]));
         comma = ", ";
     }
     est_strbuf_append(out, sparse ? "}" : "]");
@@ -468,8 +469,8 @@ void est_cluster_text(const est_cluster *cluster, est_strbuf *out)
 
 static bool has_gaps(const est_job *job)
 {
-    for (int i = 0; job != NULL && i < job->n; i++) {
-        if (job->addresses[i] == NULL) return true;
+    for (int i = 0; job != NULL && i < job->addresses.n; i++) {
+        if (job->addresses.data[i] == NULL) return true;
     }
     return false;
 }
@@ -493,7 +494,7 @@ static bool job_differs(const comparison *c, const char *name, est_cluster_diffe
     bool           gaps = has_gaps(a) || has_gaps(b);
     char           task[64];
 
-    for (int i = 0; (a != NULL && i < a->n) || (b != NULL && i < b->n); i++) {
+    for (int i = 0; (a != NULL && i < a->addresses.n) || (b != NULL && i < b->addresses.n); i++) {
         const char *x = est_cluster_address(c->first, name, i), *y = est_cluster_address(c->second, name, i);
 
         snprintf(task, sizeof task, "%.40s:%d", name, i);

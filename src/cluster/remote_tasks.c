@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 #include "net/socket.h"
+#include "tensor/tensor.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
@@ -307,7 +308,7 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
 {
     est_packing packing = { 0 };
-    est_view    view    = { est_tensor_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+    est_view    view    = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
                             est_tensor_count(value) };
     est_status  status;
 

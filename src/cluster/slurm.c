@@ -272,15 +272,14 @@ static est_status check_counts(const slurm_step *step, const est_slurm_options *
 {
     int64_t total = 0;
 
-    if (options->n_jobs < 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "n_jobs is %d; write how many jobs there are", options->n_jobs);
-    }
-    for (int j = 0; j < options->n_jobs; j++) {
-        if (options->jobs[j].n < 0) {
-            return est_fail(EST_INVALID_ARGUMENT, "jobs[%d] has n %d; write how many tasks it has", j,
-                            options->jobs[j].n);
+    EST_REQUIRE_LIST("jobs", options->jobs);
+    for (int j = 0; j < options->jobs.n; j++) {
+        int n = options->jobs.data[j].addresses.n;
+
+        if (n < 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "jobs[%d].addresses has n %d; write how many tasks it has", j, n);
         }
-        total += options->jobs[j].n;
+        total += n;
     }
     if (total == step->n_tasks) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
@@ -300,19 +299,20 @@ static est_status resolve_step(const slurm_step *step, const est_slurm_options *
 
     EST_TRY(check_counts(step, options));
     EST_TRY(list_addresses(step, options->port_base != 0 ? options->port_base : PORT_BASE, &addresses));
-    jobs = est_arena_alloc(step->arena, (size_t)options->n_jobs * sizeof *jobs);
+    jobs = est_arena_alloc(step->arena, (size_t)options->jobs.n * sizeof *jobs);
     if (jobs == NULL) return est_no_memory();
-    for (int j = 0; j < options->n_jobs; j++) {
-        jobs[j] = (est_job){ options->jobs[j].name, addresses + first, options->jobs[j].n };
-        if (step->rank >= first && step->rank < first + jobs[j].n) {
+    for (int j = 0; j < options->jobs.n; j++) {
+        jobs[j] = (est_job){ .name      = options->jobs.data[j].name,
+                             .addresses = { addresses + first, options->jobs.data[j].addresses.n } };
+        if (step->rank >= first && step->rank < first + jobs[j].addresses.n) {
             given.type       = jobs[j].name;
             given.index      = step->rank - first;
             given.index_text = est_arena_printf(step->arena, "%d", step->rank - first);
             if (given.index_text == NULL) return est_no_memory();
         }
-        first += jobs[j].n;
+        first += jobs[j].addresses.n;
     }
-    EST_TRY(est_cluster_make(given.source, jobs, options->n_jobs, &cluster));
+    EST_TRY(est_cluster_make(given.source, (est_jobs){ jobs, options->jobs.n }, &cluster));
     return est_resolver_make(cluster, &given, rules, out);
 }
 
@@ -328,10 +328,9 @@ est_status est_resolve_slurm(const est_slurm_options *options, const est_task_ru
     step.arena = est_arena_create();
     if (step.arena == NULL) return est_no_memory();
     status = take_step(&step);
-    if (known.jobs == NULL) {
-        workers      = (est_job){ "worker", NULL, step.n_tasks };
-        known.jobs   = &workers;
-        known.n_jobs = 1;
+    if (known.jobs.data == NULL) {
+        workers    = (est_job){ .name = "worker", .addresses = { NULL, step.n_tasks } };
+        known.jobs = (est_jobs){ &workers, 1 };
     }
     if (status == EST_OK) status = resolve_step(&step, &known, rules, out);
     est_free(step.hosts);

@@ -189,7 +189,7 @@ static est_status resolve_object(json_t *root, const char *what, const est_task_
     if (status == EST_OK && value != NULL) {
         status = est_cluster_from_json(given.source, value, &cluster);
     } else if (status == EST_OK) {
-        status = est_cluster_create(NULL, 0, &cluster);
+        status = est_cluster_create((est_jobs){ 0 }, &cluster);
     }
     if (status == EST_OK) {
         warn_of_jobs(what, cluster);

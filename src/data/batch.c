@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/options.h"
 #include "tensor/tensor.h"
 
@@ -29,7 +30,7 @@ void est_batch_copy(est_tensor *to, int64_t to_first, const est_tensor *from, in
     size_t size = est_dtype_size(est_tensor_dtype(from));
 
     if (n == 0) return;
-    memcpy((char *)est_tensor_data(to) + (size_t)to_first * size,
+    memcpy((char *)est_tensor_mutable_data(to) + (size_t)to_first * size,
            (const char *)est_tensor_data(from) + (size_t)from_first * size, (size_t)n * size);
 }
 
@@ -148,9 +149,9 @@ static est_status read_options(const est_batch_options *given, est_batch_options
     if ((unsigned)out->rows > EST_ROWS_RAGGED) {
         return est_fail(EST_INVALID_ARGUMENT, ".rows is %d, which is not an est_feature_rows", (int)out->rows);
     }
-    if (out->rows != EST_ROWS_PADDED && (out->padded_shapes != NULL || out->pad_number != 0)) {
+    if (out->rows != EST_ROWS_PADDED && (out->padded_shapes.data != NULL || out->pad_number != 0)) {
         return est_fail(EST_INVALID_ARGUMENT, "%s needs .rows = EST_ROWS_PADDED",
-                        out->padded_shapes != NULL ? ".padded_shapes" : ".pad_number");
+                        out->padded_shapes.data != NULL ? ".padded_shapes" : ".pad_number");
     }
     return EST_OK;
 }
@@ -185,7 +186,7 @@ static est_status make_column(const batch *own, const est_batch_options *options
                         c->name);
     }
     if (options->rows == EST_ROWS_PADDED) {
-        const est_shape *padded = options->padded_shapes != NULL ? &options->padded_shapes[i] : NULL;
+        const est_shape *padded = options->padded_shapes.n > 0 ? &options->padded_shapes.data[i] : NULL;
 
         column->join = est_batch_pad;
         EST_TRY(est_batch_pad_init(column, padded, options->pad_number, &element));
@@ -210,6 +211,11 @@ static est_status batch_init(batch *own, int64_t n, const est_batch_options *giv
 
     EST_TRY(read_options(given, &options));
     if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "batches of %" PRId64 " elements; a batch has at least one", n);
+    EST_REQUIRE_LIST(".padded_shapes", options.padded_shapes);
+    if (options.padded_shapes.n > 0 && options.padded_shapes.n != own->base.n_components) {
+        return est_fail(EST_INVALID_ARGUMENT, ".padded_shapes has %d shapes for %d components; give one a component",
+                        options.padded_shapes.n, own->base.n_components);
+    }
     own->n              = n;
     own->drop_remainder = options.drop_remainder;
     own->columns        = est_arena_alloc(own->base.arena, (size_t)own->base.n_components * sizeof *own->columns);

@@ -155,7 +155,7 @@ static void fill_blocks(const est_batch_column *column, const est_element_list *
         bool              partial = est_tensor_count(row) != count;
 
         if (partial && column->component->dtype != EST_STRING) {
-            fill((char *)est_tensor_data(tensor) + (size_t)(i * count) * size, count, column->pad, size);
+            fill((char *)est_tensor_mutable_data(tensor) + (size_t)(i * count) * size, count, column->pad, size);
         }
         copy_corner(tensor, i * count, block, row);
     }

@@ -36,7 +36,7 @@ est_status est_batch_ragged(const est_batch_column *column, const est_element_li
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(rows->n + 1), &splits));
     status = est_tensor_create(column->component->dtype, shape, &values);
     if (status != EST_OK) goto free_splits;
-    split    = est_tensor_data(splits);
+    split    = est_tensor_mutable_data(splits);
     split[0] = 0;
     for (int64_t i = 0; i < rows->n; i++) {
         const est_tensor *row = est_batch_value(column, rows, i);

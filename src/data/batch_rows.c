@@ -39,7 +39,7 @@ static est_status ragged_slice(const est_field *field, int64_t first, int64_t n,
 
     EST_TRY(est_tensor_rows(field->values, from[0], from[n] - from[0], &out->values));
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
-    to = est_tensor_data(out->splits);
+    to = est_tensor_mutable_data(out->splits);
     for (int64_t i = 0; i <= n; i++) to[i] = from[i] - from[0];
     return EST_OK;
 }
@@ -112,7 +112,7 @@ static est_status join_splits(const est_element_list *pieces, int i, est_tensor 
 
     for (int64_t k = 0; k < pieces->n; k++) n += field_rows(&est_element_list_at(pieces, k)->field[i]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &splits));
-    to    = est_tensor_data(splits);
+    to    = est_tensor_mutable_data(splits);
     *to++ = 0;
     for (int64_t k = 0; k < pieces->n; k++) {
         const est_field *piece = &est_element_list_at(pieces, k)->field[i];

@@ -136,7 +136,7 @@ static void part_spread(const mixed *m, est_tensor *const *part, size_t n, est_f
     for (int c = 0; c < m->n_columns; c++) {
         size_t      size = est_dtype_size(est_tensor_dtype(part[c]));
         const char *from = est_tensor_data(part[c]);
-        char       *to   = est_tensor_data(out[c].values);
+        char       *to   = est_tensor_mutable_data(out[c].values);
 
         for (size_t i = 0; i < n; i++) memcpy(to + m->index[i] * size, from + i * size, size);
     }
@@ -270,13 +270,13 @@ static bool options_own(est_arena *arena, est_csv_options *to)
     const char **names;
 
     if (!text_copy(arena, to->na_value, &to->na_value)) return false;
-    if (to->field_names == NULL) return true;
-    names = est_arena_alloc(arena, to->n_fields * sizeof *names);
+    if (to->field_names.data == NULL) return true;
+    names = est_arena_alloc(arena, (size_t)to->field_names.n * sizeof *names);
     if (names == NULL) return false;
-    for (size_t i = 0; i < to->n_fields; i++) {
-        if (!text_copy(arena, to->field_names[i], &names[i])) return false;
+    for (int i = 0; i < to->field_names.n; i++) {
+        if (!text_copy(arena, to->field_names.data[i], &names[i])) return false;
     }
-    to->field_names = names;
+    to->field_names.data = names;
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/callback.h"
+#include "base/options.h"
 #include "data/stage.h"
 #include "format/tensor_proto.h"
 
@@ -139,19 +140,18 @@ static const est_stage generator_stage = {
     .restore   = generator_restore,
 };
 
-est_dataset *est_dataset_generator(const est_component *components, int n_components, const est_generator *calls)
+est_dataset *est_dataset_generator(est_components components, const est_generator *calls)
 {
     generator *own = est_dataset_new(&generator_stage, sizeof *own, NULL, NULL);
+    est_status status;
 
     if (!est_dataset_sound(&own->base)) return &own->base;
-    if (calls == NULL || calls->next == NULL) {
-        return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT, "it has no function next"));
+    status = est_options_take(EST_STRUCT_SIZE(est_generator), calls, &own->calls);
+    if (status == EST_OK && own->calls.next == NULL) status = est_fail(EST_INVALID_ARGUMENT, "it has no function next");
+    if (status == EST_OK && (own->calls.save == NULL) != (own->calls.restore == NULL)) {
+        status = est_fail(EST_INVALID_ARGUMENT, "%s is of no use without %s",
+                          own->calls.save != NULL ? "save" : "restore", own->calls.save != NULL ? "restore" : "save");
     }
-    if ((calls->save == NULL) != (calls->restore == NULL)) {
-        return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT, "%s is of no use without %s",
-                                                     calls->save != NULL ? "save" : "restore",
-                                                     calls->save != NULL ? "restore" : "save"));
-    }
-    own->calls = *calls;
-    return est_dataset_with(&own->base, components, n_components);
+    if (status != EST_OK) return est_dataset_fail(&own->base, status);
+    return est_dataset_with(&own->base, components.data, components.n);
 }

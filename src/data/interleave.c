@@ -789,10 +789,10 @@ est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn, 
     if (!est_dataset_sound(&own->base.base)) return &own->base.base;
     own->fn = fn;
     if (fn == NULL) return est_dataset_fail(&own->base.base, est_fail(EST_INVALID_ARGUMENT, "it has no function"));
-    if (own->base.options.components == NULL) {
-        return est_dataset_fail(&own->base.base,
-                                est_fail(EST_INVALID_ARGUMENT, "it cannot know the components of its datasets: set "
-                                                               ".components and .n_components"));
+    if (own->base.options.components.data == NULL) {
+        return est_dataset_fail(
+            &own->base.base,
+            est_fail(EST_INVALID_ARGUMENT, "it cannot know the components of its datasets: set .components"));
     }
-    return est_dataset_with(&own->base.base, own->base.options.components, own->base.options.n_components);
+    return est_dataset_with(&own->base.base, own->base.options.components.data, own->base.options.components.n);
 }

@@ -111,6 +111,6 @@ est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn, const est_map_
     if (status != EST_OK) return est_dataset_fail(&own->base, status);
     own->fn          = fn;
     own->base.varies = own->options.unordered && own->options.workers != 0;
-    if (own->options.components == NULL) return est_dataset_like(&own->base, dataset);
-    return est_dataset_with(&own->base, own->options.components, own->options.n_components);
+    if (own->options.components.data == NULL) return est_dataset_like(&own->base, dataset);
+    return est_dataset_with(&own->base, own->options.components.data, own->options.components.n);
 }

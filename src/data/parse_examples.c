@@ -31,7 +31,7 @@ static est_status examples_open(est_decode_iter *it, int workers)
         return est_no_memory();
     }
     for (p->n = 0; p->n < workers; p->n++) {
-        EST_TRY(est_example_parser_create(own->specs, (size_t)own->n_specs, &p->parser[p->n]));
+        EST_TRY(est_example_parser_create((est_feature_specs){ own->specs, own->n_specs }, &p->parser[p->n]));
     }
     return EST_OK;
 }
@@ -95,17 +95,17 @@ static est_status spec_copy(est_arena *arena, const est_feature_spec *from, est_
     return EST_OK;
 }
 
-static est_status specs_copy(examples *own, const est_feature_spec *specs, int n)
+static est_status specs_copy(examples *own, est_feature_specs specs)
 {
     est_example_parser *parser;
 
-    if (n < 1 || specs == NULL) return est_fail(EST_INVALID_ARGUMENT, "at least one feature is needed");
-    EST_TRY(est_example_parser_create(specs, (size_t)n, &parser)); /* which checks them */
+    if (specs.n < 1 || specs.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "at least one feature is needed");
+    EST_TRY(est_example_parser_create(specs, &parser)); /* which checks them */
     est_example_parser_free(parser);
-    own->specs = est_arena_alloc(own->base.base.arena, (size_t)n * sizeof *specs);
+    own->specs = est_arena_alloc(own->base.base.arena, (size_t)specs.n * sizeof *own->specs);
     if (own->specs == NULL) return est_no_memory();
-    for (; own->n_specs < n; own->n_specs++) {
-        EST_TRY(spec_copy(own->base.base.arena, &specs[own->n_specs], &own->specs[own->n_specs]));
+    for (; own->n_specs < specs.n; own->n_specs++) {
+        EST_TRY(spec_copy(own->base.base.arena, &specs.data[own->n_specs], &own->specs[own->n_specs]));
     }
     return EST_OK;
 }
@@ -149,7 +149,7 @@ static est_status components_of(const examples *own, est_component *to, int *n)
     return EST_OK;
 }
 
-est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs, int n_specs, int64_t batch,
+est_dataset *est_dataset_parse_examples(est_dataset *records, est_feature_specs specs, int64_t batch,
                                         const est_parse_options *options)
 {
     examples      *own = est_decode_new(&examples_stage, sizeof *own, &examples_format, records);
@@ -159,9 +159,9 @@ est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_
 
     if (!est_dataset_sound(&own->base.base)) return &own->base.base;
     status = est_decode_set(&own->base, batch, options);
-    if (status == EST_OK) status = specs_copy(own, specs, n_specs);
+    if (status == EST_OK) status = specs_copy(own, specs);
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
-    components = est_arena_alloc(own->base.base.arena, 2 * (size_t)n_specs * sizeof *components);
+    components = est_arena_alloc(own->base.base.arena, 2 * (size_t)specs.n * sizeof *components);
     if (components == NULL) status = est_no_memory();
     if (status == EST_OK) status = components_of(own, components, &n);
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);

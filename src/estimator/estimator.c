@@ -45,12 +45,14 @@ static est_status check_warm_start(const est_warm_start *given)
         return est_fail(EST_INVALID_ARGUMENT, "warm_start: only_vocabs and %s are both set; leave one out",
                         given->variables != NULL ? "variables" : "all");
     }
-    for (int i = 0; i < given->n_renames; i++) {
-        if (given->renames[i].variable != NULL && given->renames[i].stored != NULL) continue;
+    EST_REQUIRE_LIST("warm_start.renames", given->renames);
+    EST_REQUIRE_LIST("warm_start.vocabs", given->vocabs);
+    for (int i = 0; i < given->renames.n; i++) {
+        if (given->renames.data[i].variable != NULL && given->renames.data[i].stored != NULL) continue;
         return est_fail(EST_INVALID_ARGUMENT, "warm_start.renames[%d] lacks a name", i);
     }
-    for (int i = 0; i < given->n_vocabs; i++) {
-        const est_vocab_info *vocab = &given->vocabs[i];
+    for (int i = 0; i < given->vocabs.n; i++) {
+        const est_vocab_info *vocab = &given->vocabs.data[i];
 
         if (vocab->variable == NULL || vocab->new_vocab == NULL || vocab->old_vocab == NULL) {
             return est_fail(EST_INVALID_ARGUMENT,
@@ -81,8 +83,8 @@ static est_status copy_warm_start(est_estimator *estimator, const est_warm_start
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_warm_start), options, &known));
     EST_TRY(check_warm_start(given));
     copy    = est_arena_alloc(arena, sizeof *copy);
-    renames = est_arena_alloc(arena, (size_t)(given->n_renames + 1) * sizeof *renames);
-    vocabs  = est_arena_alloc(arena, (size_t)(given->n_vocabs + 1) * sizeof *vocabs);
+    renames = est_arena_alloc(arena, (size_t)(given->renames.n + 1) * sizeof *renames);
+    vocabs  = est_arena_alloc(arena, (size_t)(given->vocabs.n + 1) * sizeof *vocabs);
     failed  = copy == NULL || renames == NULL || vocabs == NULL;
     if (!failed) {
         *copy           = *given;
@@ -90,21 +92,21 @@ static est_status copy_warm_start(est_estimator *estimator, const est_warm_start
         copy->variables = given->variables != NULL ? est_arena_strdup(arena, given->variables) : NULL;
         failed          = copy->path == NULL || (given->variables != NULL && copy->variables == NULL);
     }
-    for (int i = 0; !failed && i < given->n_renames; i++) {
-        renames[i] = (est_rename){ est_arena_strdup(arena, given->renames[i].variable),
-                                   est_arena_strdup(arena, given->renames[i].stored) };
+    for (int i = 0; !failed && i < given->renames.n; i++) {
+        renames[i] = (est_rename){ est_arena_strdup(arena, given->renames.data[i].variable),
+                                   est_arena_strdup(arena, given->renames.data[i].stored) };
         failed     = renames[i].variable == NULL || renames[i].stored == NULL;
     }
-    for (int i = 0; !failed && i < given->n_vocabs; i++) {
-        vocabs[i]           = given->vocabs[i];
-        vocabs[i].variable  = est_arena_strdup(arena, given->vocabs[i].variable);
-        vocabs[i].new_vocab = est_arena_strdup(arena, given->vocabs[i].new_vocab);
-        vocabs[i].old_vocab = est_arena_strdup(arena, given->vocabs[i].old_vocab);
+    for (int i = 0; !failed && i < given->vocabs.n; i++) {
+        vocabs[i]           = given->vocabs.data[i];
+        vocabs[i].variable  = est_arena_strdup(arena, given->vocabs.data[i].variable);
+        vocabs[i].new_vocab = est_arena_strdup(arena, given->vocabs.data[i].new_vocab);
+        vocabs[i].old_vocab = est_arena_strdup(arena, given->vocabs.data[i].old_vocab);
         failed              = vocabs[i].variable == NULL || vocabs[i].new_vocab == NULL || vocabs[i].old_vocab == NULL;
     }
     if (failed) return est_no_memory();
-    copy->renames         = renames;
-    copy->vocabs          = vocabs;
+    copy->renames.data    = renames;
+    copy->vocabs.data     = vocabs;
     estimator->warm_start = copy;
     return EST_OK;
 }

@@ -201,19 +201,20 @@ static est_status open_loop(evaluation *e, est_loop **out)
 
 static est_status collect_hooks(evaluation *e)
 {
-    const est_model_hook *own = e->model->hooks.data;
-    int                   max = e->options->hooks.n + e->model->hooks.n + 2;
+    int64_t               steps = e->options->steps > 0 ? e->options->steps : 0; /* 0: until the input ends */
+    const est_model_hook *own   = e->model->hooks.data;
+    int                   max   = e->options->hooks.n + e->model->hooks.n + 2;
 
     e->hooks = est_arena_alloc(e->model->arena, (size_t)max * sizeof *e->hooks);
     if (e->hooks == NULL) return est_no_memory();
-    e->counter             = (eval_counter){ .hook = { .after_run = counter_after_run }, .steps = e->options->steps };
+    e->counter             = (eval_counter){ .hook = EST_HOOK(.after_run = counter_after_run), .steps = steps };
     e->hooks[e->n_hooks++] = &e->counter.hook;
     for (int i = 0; i < e->options->hooks.n; i++) e->hooks[e->n_hooks++] = e->options->hooks.data[i];
     for (int i = 0; i < e->model->hooks.n; i++) {
         if (own[i].kind == EST_HOOK_EVALUATION) e->hooks[e->n_hooks++] = own[i].hook;
     }
     if (e->estimator->config.quiet) return EST_OK;
-    e->progress = est_eval_progress_hook(e->options->steps);
+    e->progress = est_eval_progress_hook(steps);
     if (e->progress == NULL) return est_fail_context(EST_RESOURCE_EXHAUSTED, "a standard hook");
     e->hooks[e->n_hooks++] = e->progress;
     return EST_OK;
@@ -409,7 +410,7 @@ static est_status prepare(evaluation *e)
 
     EST_TRY(est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
                                 estimator->config.seed, &e->input));
-    if (options->steps == 0 && est_dataset_endless(e->input)) {
+    if (options->steps <= 0 && est_dataset_endless(e->input)) {
         est_log_warn(
             "the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will end "
             "it: leave out the repeat in mode EST_EVAL, or set steps");
@@ -437,7 +438,7 @@ static est_status conclude(evaluation *e, bool must_save, est_metrics *metrics)
 
 static est_status check_options(const est_evaluate_options *options)
 {
-    if (options->steps < 0) {
+    if (options->steps < 0 && options->steps != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "evaluate: steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
                         options->steps);

@@ -251,22 +251,23 @@ static est_status write_extras(const job *x)
 {
     const est_export_options *o = x->options;
 
-    for (int i = 0; i < o->n_assets_extra; i++) {
-        EST_TRY(copy_extra(x, o->assets_extra[2 * i], o->assets_extra[2 * i + 1]));
+    for (int i = 0; i < o->assets_extra.n; i++) {
+        EST_TRY(copy_extra(x, o->assets_extra.data[i].name, o->assets_extra.data[i].path));
     }
     return x->extra != NULL ? write_extra(x, x->extra_name, x->extra, strlen(x->extra)) : EST_OK;
 }
 
 static est_status check_extras(const est_export_options *o)
 {
-    for (int i = 0; i < o->n_assets_extra; i++) {
-        const char *name = o->assets_extra[2 * i], *from = o->assets_extra[2 * i + 1];
+    for (int i = 0; i < o->assets_extra.n; i++) {
+        const char *name = o->assets_extra.data[i].name, *from = o->assets_extra.data[i].path;
 
         if (!is_inside(name) || from == NULL) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "assets_extra %d: \"%s\" is not a relative path below assets.extra/; expected a pair of "
-                            "name and file",
-                            i, name != NULL ? name : "");
+            return est_fail(
+                EST_INVALID_ARGUMENT,
+                "assets_extra %d: \"%s\" is not a relative path below assets.extra/; expected a name and the path of a "
+                "file",
+                i, name != NULL ? name : "");
         }
         if (!est_file_exists(from))
             return est_fail(EST_NOT_FOUND, "assets_extra %d: the file %s does not exist", i, from);
@@ -388,9 +389,9 @@ static void drop_temp(const job *x, est_status status)
 
 static est_status check_options(const est_export_options *options)
 {
-    if (options->n_assets_extra < 0 || (options->n_assets_extra > 0 && options->assets_extra == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "n_assets_extra is %d and assets_extra %s", options->n_assets_extra,
-                        options->assets_extra != NULL ? "is set" : "NULL");
+    if (!EST_LIST_OK(options->assets_extra)) {
+        return est_fail(EST_INVALID_ARGUMENT, "assets_extra.n is %d and assets_extra %s", options->assets_extra.n,
+                        options->assets_extra.data != NULL ? "is set" : "NULL");
     }
     return EST_OK;
 }

@@ -53,90 +53,100 @@ static est_status copy_text(made *x, const char *text, const char **out)
 
 static est_status copy_specs(made *x, est_serving_input *input)
 {
-    est_feature_spec *specs = est_arena_alloc(x->arena, (size_t)input->n_parse * sizeof *specs);
+    est_feature_spec *specs = est_arena_alloc(x->arena, (size_t)input->parse.n * sizeof *specs);
 
     if (specs == NULL) return est_no_memory();
-    for (int i = 0; i < input->n_parse; i++) {
-        const est_tensor *value = input->parse[i].default_value;
+    for (int i = 0; i < input->parse.n; i++) {
+        const est_tensor *value = input->parse.data[i].default_value;
         est_tensor       *copy  = NULL;
 
-        specs[i] = input->parse[i];
-        EST_TRY(copy_text(x, input->parse[i].name, &specs[i].name));
+        specs[i] = input->parse.data[i];
+        EST_TRY(copy_text(x, input->parse.data[i].name, &specs[i].name));
         if (value == NULL) continue;
         EST_TRY(
             est_tensor_create_from(est_tensor_dtype(value), *est_tensor_shape(value), est_tensor_data(value), &copy));
         x->defaults[x->n_defaults++] = copy;
         specs[i].default_value       = copy;
     }
-    input->parse = specs;
+    input->parse.data = specs;
     return EST_OK;
 }
 
 static est_status copy_raw(made *x, est_serving_input *input)
 {
-    est_component *raw = est_arena_alloc(x->arena, (size_t)input->n_raw * sizeof *raw);
+    est_component *raw = est_arena_alloc(x->arena, (size_t)input->raw.n * sizeof *raw);
 
     if (raw == NULL) return est_no_memory();
-    for (int i = 0; i < input->n_raw; i++) {
-        raw[i] = input->raw[i];
-        EST_TRY(copy_text(x, input->raw[i].name, &raw[i].name));
+    for (int i = 0; i < input->raw.n; i++) {
+        raw[i] = input->raw.data[i];
+        EST_TRY(copy_text(x, input->raw.data[i].name, &raw[i].name));
     }
-    input->raw = raw;
+    input->raw.data = raw;
     return EST_OK;
 }
 
-static est_status copy_texts(made *x, const char *const *texts, int n, const char *const **out)
+static est_status copy_texts(made *x, est_strings *texts)
 {
-    const char **copies = est_arena_alloc(x->arena, (size_t)(n + 1) * sizeof *copies);
+    const char **copies = est_arena_alloc(x->arena, (size_t)(texts->n + 1) * sizeof *copies);
 
     if (copies == NULL) return est_no_memory();
-    for (int i = 0; i < n; i++) EST_TRY(copy_text(x, texts[i], &copies[i]));
-    *out = copies;
+    for (int i = 0; i < texts->n; i++) EST_TRY(copy_text(x, texts->data[i], &copies[i]));
+    texts->data = copies;
+    return EST_OK;
+}
+
+static est_status copy_assets(made *x, est_assets *assets)
+{
+    est_asset *copies = est_arena_alloc(x->arena, (size_t)(assets->n + 1) * sizeof *copies);
+
+    if (copies == NULL) return est_no_memory();
+    for (int i = 0; i < assets->n; i++) {
+        EST_TRY(copy_text(x, assets->data[i].name, &copies[i].name));
+        EST_TRY(copy_text(x, assets->data[i].path, &copies[i].path));
+    }
+    assets->data = copies;
     return EST_OK;
 }
 
 static est_status copy_alternatives(made *x, est_serving_input *input)
 {
-    est_receiver_alternative *copies = est_arena_alloc(x->arena, (size_t)input->n_alternatives * sizeof *copies);
+    est_receiver_alternative *copies = est_arena_alloc(x->arena, (size_t)input->alternatives.n * sizeof *copies);
 
     if (copies == NULL) return est_no_memory();
-    for (int i = 0; i < input->n_alternatives; i++) {
-        copies[i] = input->alternatives[i];
-        EST_TRY(copy_text(x, input->alternatives[i].name, &copies[i].name));
-        if (copies[i].features != NULL && copies[i].n_features > 0) {
-            EST_TRY(copy_texts(x, copies[i].features, copies[i].n_features, &copies[i].features));
-        }
+    for (int i = 0; i < input->alternatives.n; i++) {
+        copies[i] = input->alternatives.data[i];
+        EST_TRY(copy_text(x, input->alternatives.data[i].name, &copies[i].name));
+        if (copies[i].features.data != NULL) EST_TRY(copy_texts(x, &copies[i].features));
     }
-    input->alternatives = copies;
+    input->alternatives.data = copies;
     return EST_OK;
 }
 
 /* Copies everything that a serving input borrows. */
 static est_status copy_input(made *x, est_serving_input *input)
 {
-    if (input->parse != NULL && input->n_parse > 0) EST_TRY(copy_specs(x, input));
-    if (input->raw != NULL && input->n_raw > 0) EST_TRY(copy_raw(x, input));
-    if (input->alternatives != NULL && input->n_alternatives > 0) EST_TRY(copy_alternatives(x, input));
+    if (input->parse.data != NULL && input->parse.n > 0) EST_TRY(copy_specs(x, input));
+    if (input->raw.data != NULL && input->raw.n > 0) EST_TRY(copy_raw(x, input));
+    if (input->alternatives.data != NULL && input->alternatives.n > 0) EST_TRY(copy_alternatives(x, input));
     return EST_OK;
 }
 
-static est_status copy_saved_model(made *x, const est_export_options *given)
+/* Replaces what x->saved_model borrows by copies. */
+static est_status copy_saved_model(made *x)
 {
     est_export_options *o         = &x->saved_model;
     est_serving_input  *inputs[3] = { &o->input, &o->train_input, &o->eval_input };
     size_t              room      = 1;
 
-    *o                 = *given;
-    o->struct_size     = EST_STRUCT_SIZE(est_export_options);
     o->checkpoint_path = NULL;
-    for (int i = 0; i < 3; i++) room += (size_t)(inputs[i]->n_parse > 0 ? inputs[i]->n_parse : 0);
+    for (int i = 0; i < 3; i++) room += (size_t)(inputs[i]->parse.n > 0 ? inputs[i]->parse.n : 0);
     x->defaults = est_arena_alloc(x->arena, room * sizeof(est_tensor *));
     if (x->defaults == NULL) return est_no_memory();
     for (int i = 0; i < 3; i++) EST_TRY(copy_input(x, inputs[i]));
-    return copy_texts(x, given->assets_extra, 2 * given->n_assets_extra, &o->assets_extra);
+    return copy_assets(x, &o->assets_extra);
 }
 
-static est_status check_options(const char *name, const est_exporter_options *o)
+static est_status check_options(const char *name, const est_exporter_options *o, const est_export_options *saved_model)
 {
     if (name == NULL || name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "an exporter needs a name");
     if (strchr(name, '/') != NULL || strcmp(name, "..") == 0 || strcmp(name, ".") == 0) {
@@ -148,13 +158,12 @@ static est_status check_options(const char *name, const est_exporter_options *o)
                         "exporter %s: exports_to_keep is %d; expected a number, 0 for %d, or EST_OFF for all", name,
                         o->exports_to_keep, KEEP_DEFAULT);
     }
-    if (o->saved_model.n_assets_extra < 0 ||
-        (o->saved_model.n_assets_extra > 0 && o->saved_model.assets_extra == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: n_assets_extra is %d, but assets_extra is NULL", name,
-                        o->saved_model.n_assets_extra);
+    if (!EST_LIST_OK(saved_model->assets_extra)) {
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: assets_extra.n is %d, but assets_extra.data is NULL", name,
+                        saved_model->assets_extra.n);
     }
-    if (!est_receiver_given(&o->saved_model.input) && !est_receiver_given(&o->saved_model.train_input) &&
-        !est_receiver_given(&o->saved_model.eval_input)) {
+    if (!est_receiver_given(&saved_model->input) && !est_receiver_given(&saved_model->train_input) &&
+        !est_receiver_given(&saved_model->eval_input)) {
         return est_fail(EST_INVALID_ARGUMENT, "exporter %s: set saved_model.input to describe the features of requests",
                         name);
     }
@@ -166,7 +175,8 @@ static est_status fill(made *x, const char *name, bool compares, const est_expor
     est_exporter_options o;
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_exporter_options), given, &o));
-    EST_TRY(check_options(name, &o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), o.saved_model, &x->saved_model));
+    EST_TRY(check_options(name, &o, &x->saved_model));
     x->arena = est_arena_create();
     if (x->arena == NULL) return est_no_memory();
     x->keep             = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
@@ -178,7 +188,7 @@ static est_status fill(made *x, const char *name, bool compares, const est_expor
         EST_TRY(copy_text(x, o.metric != NULL ? o.metric : "loss", &x->exporter.metric));
     }
     EST_TRY(copy_text(x, o.event_file_pattern != NULL ? o.event_file_pattern : PATTERN_DEFAULT, &x->pattern));
-    return copy_saved_model(x, &o.saved_model);
+    return copy_saved_model(x);
 }
 
 static est_status check_made(est_exporter *exporter, est_estimator *estimator)
@@ -210,7 +220,7 @@ static est_exporter *create(export_fn export_model, const char *name, bool compa
         (void)est_no_memory();
         return NULL;
     }
-    x->exporter = (est_exporter){ .export_model = export_model, .free = free_made, .check = check_made };
+    x->exporter = (est_exporter)EST_EXPORTER(.export_model = export_model, .free = free_made, .check = check_made);
     if (fill(x, name, compares, options) == EST_OK) return &x->exporter;
     free_made(&x->exporter);
     return NULL;
@@ -567,7 +577,7 @@ est_exporter *est_best_exporter(const char *name, const est_exporter_options *op
 
 void est_exporter_free(est_exporter *exporter)
 {
-    if (exporter != NULL && exporter->free != NULL) exporter->free(exporter);
+    if (exporter != NULL && EST_MEMBER(exporter, free) != NULL) exporter->free(exporter);
 }
 
 const char *est_exporter_name(const est_exporter *exporter)
@@ -578,7 +588,7 @@ const char *est_exporter_name(const est_exporter *exporter)
 const char *est_exporter_last_path(const est_exporter *exporter)
 {
     if (exporter == NULL) return NULL;
-    return exporter->free == free_made ? ((const made *)exporter)->last_path : "";
+    return EST_MEMBER(exporter, free) == free_made ? ((const made *)exporter)->last_path : "";
 }
 
 est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator, const char *export_path,
@@ -590,6 +600,7 @@ est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
     EST_REQUIRE(exporter);
     EST_REQUIRE(estimator);
     EST_REQUIRE(export_path);
+    EST_TRY(est_struct_check(EST_STRUCT_SIZE(est_exporter), exporter));
     EST_REQUIRE(exporter->export_model);
     EST_TRY(EST_CALLBACK(exporter->export_model(exporter, estimator, export_path, checkpoint_path, metrics,
                                                 is_the_final_export, written),

@@ -159,7 +159,7 @@ static est_status train_and_finish(est_evaluator *e)
 
     if (hooks == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) hooks[i] = e->train->hooks.data[i];
-    e->hook  = (est_hook){ .before_run = look_for_evaluator, .idle = true };
+    e->hook  = (est_hook)EST_HOOK(.before_run = look_for_evaluator, .idle = true);
     hooks[n] = &e->hook;
     status   = est_evaluator_train(
           e, (est_hooks){ hooks, e->estimator->task->is_chief ? n + 1 : n }, e->train->saving_listeners,

@@ -74,18 +74,20 @@ static void in_memory_free(est_hook *hook)
 
 bool est_is_in_memory_evaluator(const est_hook *hook)
 {
-    return hook->free == in_memory_free;
+    return EST_MEMBER(hook, free) == in_memory_free;
 }
 
 static est_status check(const est_estimator *estimator, const est_in_memory_options *options)
 {
     if (estimator == NULL) return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: estimator is NULL");
     if (options->input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: input_fn is required");
-    if (options->steps < 0 || options->every_n_iter < 0) {
-        return est_fail(
-            EST_INVALID_ARGUMENT, "in-memory evaluation: %s is %" PRId64 "; it must be above 0, or 0 for %s",
-            options->steps < 0 ? "steps" : "every_n_iter", options->steps < 0 ? options->steps : options->every_n_iter,
-            options->steps < 0 ? "all of the input" : "100");
+    bool bad_steps = options->steps < 0 && options->steps != EST_FOREVER;
+
+    if (bad_steps || options->every_n_iter < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "in-memory evaluation: %s is %" PRId64 "; it must be above 0, or 0 for %s",
+                        bad_steps ? "steps" : "every_n_iter", bad_steps ? options->steps : options->every_n_iter,
+                        bad_steps ? "all of the input" : "100");
     }
     if (estimator->task->num_ps_replicas > 0 || estimator->task->num_worker_replicas > 1) {
         return est_fail(
@@ -125,10 +127,8 @@ est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_me
     own->estimator         = estimator;
     own->options           = given;
     own->timer.every_steps = given.every_n_iter > 0 ? given.every_n_iter : EVERY_DEFAULT;
-    own->hook              = (est_hook){ .after_create_session = in_memory_after_create_session,
-                                         .after_run            = in_memory_after_run,
-                                         .end                  = in_memory_end,
-                                         .free                 = in_memory_free };
+    own->hook              = (est_hook)EST_HOOK(.after_create_session = in_memory_after_create_session,
+                                                .after_run = in_memory_after_run, .end = in_memory_end, .free = in_memory_free);
     if (copy_options(own) != EST_OK) {
         in_memory_free(&own->hook);
         return NULL;

@@ -504,15 +504,15 @@ static void add_export(est_model *model, est_export_method method, const char *k
     if (item != NULL) *item = (est_model_export){ .method = method, .key = name, .outputs = copy, .n_outputs = n };
 }
 
-void est_model_export_predict(est_model *model, const char *key, const est_named_node *outputs, int n)
+void est_model_export_predict(est_model *model, const char *key, est_named_nodes outputs)
 {
     if (model == NULL) return;
-    if (n < 1 || outputs == NULL) {
+    if (outputs.n < 1 || outputs.data == NULL) {
         model_fail(model,
                    est_fail(EST_INVALID_ARGUMENT, "the export output %s has no values", key != NULL ? key : "NULL"));
         return;
     }
-    add_export(model, EST_EXPORT_PREDICT, key, outputs, n);
+    add_export(model, EST_EXPORT_PREDICT, key, outputs.data, outputs.n);
 }
 
 void est_model_export_classify(est_model *model, const char *key, est_node scores, est_node classes)
@@ -590,6 +590,10 @@ static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
     }
     if (hook == NULL) {
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL%s%s", why[0] != '\0' ? ": " : "", why));
+        return;
+    }
+    if (est_hook_check(hook) != EST_OK) {
+        model_fail(model, EST_INVALID_ARGUMENT);
         return;
     }
     item = est_model_list_add(model, &model->hooks);

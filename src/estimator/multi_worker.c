@@ -110,7 +110,7 @@ static est_status make_nothing(est_node node, est_tensor **out)
         if (shape.dim[i] < 0) shape.dim[i] = 0;
     }
     EST_TRY(est_tensor_create(est_node_dtype(node), shape, out));
-    memset(est_tensor_data(*out), 0, est_tensor_bytes(*out));
+    memset(est_tensor_mutable_data(*out), 0, est_tensor_bytes(*out));
     return EST_OK;
 }
 
@@ -221,7 +221,7 @@ est_status est_multi_worker_positions(const est_multi_worker *multi_worker, est_
     size_t size = packed_size(multi_worker);
 
     EST_TRY(est_tensor_create(EST_U8, EST_SHAPE((int64_t)size), out));
-    pack_positions(multi_worker, est_tensor_data(*out));
+    pack_positions(multi_worker, est_tensor_mutable_data(*out));
     return EST_OK;
 }
 
@@ -363,7 +363,7 @@ static est_status sum_one(est_multi_worker *multi_worker, void *data, int64_t co
 static est_status sum_copies(est_multi_worker *multi_worker, const addends *a)
 {
     for (int i = 0; i < a->n; i++) {
-        EST_TRY(sum_one(multi_worker, est_tensor_data(a->values[i]), est_tensor_count(a->values[i]),
+        EST_TRY(sum_one(multi_worker, est_tensor_mutable_data(a->values[i]), est_tensor_count(a->values[i]),
                         est_tensor_dtype(a->values[i])));
     }
     return sum_one(multi_worker, a->counts, a->n_counts, EST_F64);

@@ -49,8 +49,8 @@ static est_status fail_keys(const est_predictions *p)
     est_strbuf            asked = { 0 }, there = { 0 };
     est_status            status;
 
-    for (int i = 0; i < p->options.n_keys; i++) {
-        est_strbuf_printf(&asked, "%s\"%s\"", i > 0 ? ", " : "", p->options.keys[i]);
+    for (int i = 0; i < p->options.keys.n; i++) {
+        est_strbuf_printf(&asked, "%s\"%s\"", i > 0 ? ", " : "", p->options.keys.data[i]);
     }
     for (int i = 0; i < p->model->predictions.n; i++) {
         est_strbuf_printf(&there, "%s\"%s\"", i > 0 ? ", " : "", all[i].name);
@@ -66,9 +66,9 @@ static est_status fail_keys(const est_predictions *p)
 
 static bool is_wanted(const est_predictions *p, const char *name, size_t size)
 {
-    if (p->options.keys == NULL) return true;
-    for (int i = 0; i < p->options.n_keys; i++) {
-        if (strlen(p->options.keys[i]) == size && memcmp(p->options.keys[i], name, size) == 0) return true;
+    if (p->options.keys.data == NULL) return true;
+    for (int i = 0; i < p->options.keys.n; i++) {
+        if (strlen(p->options.keys.data[i]) == size && memcmp(p->options.keys.data[i], name, size) == 0) return true;
     }
     return false;
 }
@@ -331,16 +331,16 @@ static est_status copy_options(est_predictions *p, const est_predict_options *op
 
     p->arena = est_arena_create();
     if (p->arena == NULL) return est_no_memory();
-    keys  = est_arena_alloc(p->arena, (size_t)(options->n_keys + 1) * sizeof *keys);
+    keys  = est_arena_alloc(p->arena, (size_t)(options->keys.n + 1) * sizeof *keys);
     hooks = est_arena_alloc(p->arena, (size_t)(options->hooks.n + 1) * sizeof *hooks);
     if (keys == NULL || hooks == NULL) return est_no_memory();
-    for (int i = 0; i < options->n_keys; i++) {
-        keys[i] = est_arena_strdup(p->arena, options->keys[i]);
+    for (int i = 0; i < options->keys.n; i++) {
+        keys[i] = est_arena_strdup(p->arena, options->keys.data[i]);
         if (keys[i] == NULL) return est_no_memory();
     }
     for (int i = 0; i < options->hooks.n; i++) hooks[i] = options->hooks.data[i];
     p->options = *options;
-    if (options->keys != NULL) p->options.keys = keys;
+    if (options->keys.data != NULL) p->options.keys.data = keys;
     p->options.hooks = (est_hooks){ hooks, options->hooks.n };
     if (options->checkpoint_path == NULL) return EST_OK;
     p->checkpoint_path = est_arena_strdup(p->arena, options->checkpoint_path);
@@ -358,12 +358,13 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_predict_options), options, &own));
     options = &own;
     if (options->input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "predict: input_fn is required");
-    if (options->n_keys < 0 || (options->n_keys > 0 && options->keys == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: n_keys is %d and keys is %s", options->n_keys,
-                        options->keys == NULL ? "NULL" : "not NULL");
+    if (!EST_LIST_OK(options->keys)) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: keys.n is %d and keys.data is %s", options->keys.n,
+                        options->keys.data == NULL ? "NULL" : "not NULL");
     }
-    for (int i = 0; i < options->n_keys; i++) {
-        if (options->keys[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: keys[%d] is NULL", i);
+    for (int i = 0; i < options->keys.n; i++) {
+        if (options->keys.data[i] == NULL)
+            return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: keys[%d] is NULL", i);
     }
     EST_TRY(est_hooks_check("predict: hook", options->hooks));
     p = est_zalloc(sizeof *p);

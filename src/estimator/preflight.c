@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
 #include "estimator/stop_check.h"
@@ -165,12 +166,12 @@ static est_status check_exporter(const preflight *p, est_exporter *exporter)
     est_strbuf path   = { 0 };
     est_status status = EST_OK;
 
-    if (exporter->metric != NULL && p->model != NULL)
+    if (EST_MEMBER(exporter, metric) != NULL && p->model != NULL)
         status = check_name(p->names, p->n_names, exporter->metric, "it compares");
     est_strbuf_printf(&path, "%s/export/%s", p->estimator->model_dir, est_exporter_name(exporter));
     if (status == EST_OK) status = est_strbuf_status(&path);
     if (status == EST_OK) status = est_dir_check(est_strbuf_text(&path));
-    if (status == EST_OK && exporter->check != NULL) {
+    if (status == EST_OK && EST_MEMBER(exporter, check) != NULL) {
         status = EST_CALLBACK(exporter->check(exporter, p->estimator), "check");
     }
     est_strbuf_clear(&path);
@@ -205,6 +206,11 @@ static est_status open_input(preflight *p)
     EST_TRY(est_estimator_input(p->estimator, EST_EVAL, p->eval->input_fn, p->eval->input_user, config->seed,
                                 config->seed, &p->input));
     EST_TRY(est_dataset_check(p->input));
+    if (p->eval->steps == 0 && est_dataset_endless(p->input)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "eval spec: steps is 0, until the input ends, and the input repeats for ever; set steps "
+                        "(TensorFlow's default is 100), or leave out the repeat in mode EST_EVAL");
+    }
     return est_dataset_peek(p->input);
 }
 

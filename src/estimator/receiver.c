@@ -7,39 +7,40 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "estoc/ops.h"
 
 bool est_receiver_given(const est_serving_input *input)
 {
-    return input->parse != NULL || input->raw != NULL || input->n_parse != 0 || input->n_raw != 0;
+    return input->parse.data != NULL || input->raw.data != NULL || input->parse.n != 0 || input->raw.n != 0;
 }
 
 static est_status check_input(const est_serving_input *input)
 {
-    if ((input->parse != NULL) == (input->raw != NULL)) {
+    if ((input->parse.data != NULL) == (input->raw.data != NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "a serving input needs either features to parse or raw features%s",
-                        input->parse != NULL ? ", not both" : "");
+                        input->parse.data != NULL ? ", not both" : "");
     }
-    if ((input->parse != NULL ? input->n_parse : input->n_raw) < 1) {
+    if ((input->parse.data != NULL ? input->parse.n : input->raw.n) < 1) {
         return est_fail(EST_INVALID_ARGUMENT, "a serving input needs at least one feature, got %d",
-                        input->parse != NULL ? input->n_parse : input->n_raw);
+                        input->parse.data != NULL ? input->parse.n : input->raw.n);
     }
     if (input->batch < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "the batch of a serving input is %" PRId64 "; expected a size, or 0 for any", input->batch);
     }
-    for (int i = 0; input->raw != NULL && i < input->n_raw; i++) {
-        const char *name = input->raw[i].name;
+    for (int i = 0; input->raw.data != NULL && i < input->raw.n; i++) {
+        const char *name = input->raw.data[i].name;
 
         if (name == NULL || name[0] == '\0') {
             return est_fail(EST_INVALID_ARGUMENT, "raw feature %d of a serving input has no name", i);
         }
-        if (input->raw[i].shape.rank < 0 || input->raw[i].shape.rank >= EST_RANK_MAX) {
+        if (input->raw.data[i].shape.rank < 0 || input->raw.data[i].shape.rank >= EST_RANK_MAX) {
             return est_fail(EST_INVALID_ARGUMENT, "raw feature %s has rank %d; expected 0 to %d, without the batch",
-                            name, (int)input->raw[i].shape.rank, EST_RANK_MAX - 1);
+                            name, (int)input->raw.data[i].shape.rank, EST_RANK_MAX - 1);
         }
         for (int k = 0; k < i; k++) {
-            if (strcmp(input->raw[k].name, name) == 0) {
+            if (strcmp(input->raw.data[k].name, name) == 0) {
                 return est_fail(EST_INVALID_ARGUMENT, "two raw features are called %s", name);
             }
         }
@@ -69,28 +70,28 @@ static est_status add_input(est_model *model, est_feed_group *out, const char *k
 
 static est_status build_parsing(const est_serving_input *input, est_model *model, est_feed_group *out)
 {
-    est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->n_parse * sizeof *parsed);
+    est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->parse.n * sizeof *parsed);
 
     if (parsed == NULL) return est_no_memory();
     EST_TRY(add_input(model, out, EST_RECEIVER_EXAMPLES, EST_STRING, EST_SHAPE(input->batch > 0 ? input->batch : -1)));
     est_scope_push(model->graph, "ParseExample");
-    est_parse_examples(out->inputs[0].node, input->parse, input->n_parse, parsed);
+    est_parse_examples(out->inputs[0].node, input->parse, parsed);
     est_scope_pop(model->graph);
     EST_TRY(est_graph_status(model->graph));
-    for (int i = 0; i < input->n_parse; i++) {
-        const char *name = input->parse[i].name;
+    for (int i = 0; i < input->parse.n; i++) {
+        const char *name = input->parse.data[i].name;
 
         EST_TRY(receive(model, name, NULL, parsed[i].values));
-        if (input->parse[i].rows == EST_ROWS_RAGGED) EST_TRY(receive(model, name, "splits", parsed[i].splits));
-        if (input->parse[i].rows == EST_ROWS_PADDED) EST_TRY(receive(model, name, "lengths", parsed[i].lengths));
+        if (input->parse.data[i].rows == EST_ROWS_RAGGED) EST_TRY(receive(model, name, "splits", parsed[i].splits));
+        if (input->parse.data[i].rows == EST_ROWS_PADDED) EST_TRY(receive(model, name, "lengths", parsed[i].lengths));
     }
     return EST_OK;
 }
 
 static est_status build_raw(const est_serving_input *input, est_model *model, est_feed_group *out)
 {
-    for (int i = 0; i < input->n_raw; i++) {
-        const est_component *raw   = &input->raw[i];
+    for (int i = 0; i < input->raw.n; i++) {
+        const est_component *raw   = &input->raw.data[i];
         est_shape            shape = raw->shape;
 
         shape.rank   = raw->shape.rank + 1;
@@ -113,7 +114,7 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
 
 static const char *feature_name(const est_serving_input *input, int i)
 {
-    return input->parse != NULL ? input->parse[i].name : input->raw[i].name;
+    return input->parse.data != NULL ? input->parse.data[i].name : input->raw.data[i].name;
 }
 
 /* The tensors of one feature: "name", and "name/splits" and "name/lengths" if it has them. */
@@ -137,8 +138,8 @@ static est_status add_feature(est_model *model, const char *feature, est_feed_gr
 static est_status build_alternative(const est_serving_input *input, const est_receiver_alternative *alternative,
                                     est_model *model, est_feed_group *out)
 {
-    bool all = alternative->features == NULL;
-    int  n   = !all ? alternative->n_features : input->parse != NULL ? input->n_parse : input->n_raw;
+    bool all = alternative->features.data == NULL;
+    int  n   = !all ? alternative->features.n : input->parse.data != NULL ? input->parse.n : input->raw.n;
 
     if (alternative->name == NULL || alternative->name[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "an alternative needs a name");
@@ -150,21 +151,21 @@ static est_status build_alternative(const est_serving_input *input, const est_re
     out->inputs = est_arena_alloc(model->arena, 3 * (size_t)n * sizeof *out->inputs);
     if (out->name == NULL || out->inputs == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
-        EST_TRY(add_feature(model, all ? feature_name(input, i) : alternative->features[i], out));
+        EST_TRY(add_feature(model, all ? feature_name(input, i) : alternative->features.data[i], out));
     }
     return EST_OK;
 }
 
 static est_status build_alternatives(const est_serving_input *input, est_model *model, est_receiver *out)
 {
-    if (input->n_alternatives < 0 || (input->n_alternatives > 0 && input->alternatives == NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "n_alternatives is %d and alternatives %s", input->n_alternatives,
-                        input->alternatives != NULL ? "is set" : "NULL");
+    if (!EST_LIST_OK(input->alternatives)) {
+        return est_fail(EST_INVALID_ARGUMENT, "alternatives.n is %d and alternatives.data %s", input->alternatives.n,
+                        input->alternatives.data != NULL ? "is set" : "NULL");
     }
-    for (int i = 0; i < input->n_alternatives; i++) {
+    for (int i = 0; i < input->alternatives.n; i++) {
         est_feed_group *group = &out->groups[out->n_groups++];
 
-        EST_TRY(build_alternative(input, &input->alternatives[i], model, group));
+        EST_TRY(build_alternative(input, &input->alternatives.data[i], model, group));
         for (int k = 1; k <= i; k++) {
             if (strcmp(out->groups[k].name, group->name) == 0) {
                 return est_fail(EST_INVALID_ARGUMENT, "two alternatives are called %s", group->name);
@@ -176,8 +177,8 @@ static est_status build_alternatives(const est_serving_input *input, est_model *
 
 static est_status build_groups(const est_serving_input *input, est_model *model, est_receiver *out)
 {
-    size_t room = 2 + (size_t)(input->n_alternatives > 0 ? input->n_alternatives : 0);
-    size_t n    = input->parse != NULL ? 1 : 2 * (size_t)input->n_raw;
+    size_t room = 2 + (size_t)(input->alternatives.n > 0 ? input->alternatives.n : 0);
+    size_t n    = input->parse.data != NULL ? 1 : 2 * (size_t)input->raw.n;
 
     out->groups = est_arena_alloc(model->arena, room * sizeof *out->groups);
     if (out->groups == NULL) return est_no_memory();
@@ -185,8 +186,8 @@ static est_status build_groups(const est_serving_input *input, est_model *model,
     out->groups[0].name   = "";
     out->groups[0].inputs = est_arena_alloc(model->arena, (n + 1) * sizeof *out->groups[0].inputs);
     if (out->groups[0].inputs == NULL) return est_no_memory();
-    EST_TRY(input->parse != NULL ? build_parsing(input, model, &out->groups[0])
-                                 : build_raw(input, model, &out->groups[0]));
+    EST_TRY(input->parse.data != NULL ? build_parsing(input, model, &out->groups[0])
+                                      : build_raw(input, model, &out->groups[0]));
     return build_alternatives(input, model, out);
 }
 
@@ -218,8 +219,8 @@ est_status est_receiver_name(const est_receiver *receiver, est_model *model)
     const est_feed_group *own = &receiver->groups[0];
 
     for (int i = 0; i < own->n_inputs; i++) {
-        const char *name = receiver->input->parse != NULL ? "input_example_tensor"
-                                                          : node_name(model->arena, own->inputs[i].name);
+        const char *name = receiver->input->parse.data != NULL ? "input_example_tensor"
+                                                               : node_name(model->arena, own->inputs[i].name);
 
         if (name == NULL) return est_no_memory();
         (void)est_named(own->inputs[i].node, name);

@@ -250,8 +250,8 @@ static est_status serialize_rows(const est_serving_input *input, const column *c
         est_str bytes;
 
         est_example_reset(example);
-        for (int i = 0; i < input->n_parse; i++) {
-            feature     f    = { .name = input->parse[i].name, .dtype = input->parse[i].dtype };
+        for (int i = 0; i < input->parse.n; i++) {
+            feature     f    = { .name = input->parse.data[i].name, .dtype = input->parse.data[i].dtype };
             const char *from = columns[i].values;
 
             set_feature(example, &f, from + (size_t)columns[i].starts[r] * est_dtype_size(f.dtype),
@@ -265,13 +265,13 @@ static est_status serialize_rows(const est_serving_input *input, const column *c
 
 static est_status example_tensor(maker *m, const est_serving_input *input, est_tensor **out)
 {
-    column      *columns = est_zalloc((size_t)input->n_parse * sizeof *columns);
+    column      *columns = est_zalloc((size_t)input->parse.n * sizeof *columns);
     est_example *example = NULL;
     est_tensor  *tensor  = NULL;
     est_status   status  = columns == NULL ? est_no_memory() : EST_OK;
 
-    for (int i = 0; i < input->n_parse && status == EST_OK; i++) {
-        const est_feature_spec *spec = &input->parse[i];
+    for (int i = 0; i < input->parse.n && status == EST_OK; i++) {
+        const est_feature_spec *spec = &input->parse.data[i];
         feature                 f    = { spec->name, spec->dtype, spec->shape, spec->rows != EST_ROWS_FIXED };
 
         if (spec->rows == EST_ROWS_RAGGED) f.shape = EST_SHAPE_SCALAR;
@@ -280,7 +280,7 @@ static est_status example_tensor(maker *m, const est_serving_input *input, est_t
     if (status == EST_OK) status = est_example_create(&example);
     if (status == EST_OK) status = est_tensor_create(EST_STRING, EST_SHAPE(m->n), &tensor);
     if (status == EST_OK) status = serialize_rows(input, columns, m->n, example, tensor);
-    for (int i = 0; columns != NULL && i < input->n_parse; i++) column_clear(&columns[i]);
+    for (int i = 0; columns != NULL && i < input->parse.n; i++) column_clear(&columns[i]);
     est_free(columns);
     est_example_free(example);
     if (status == EST_OK) {
@@ -304,10 +304,10 @@ est_status est_sample_rows_feed(const est_sample_rows *rows, const est_receiver 
     est_status               status = EST_OK;
 
     for (int i = 0; i < n; i++) out[i] = NULL;
-    if (input->parse != NULL) status = example_tensor(&m, input, &out[0]);
-    for (int i = 0; input->parse == NULL && i < input->n_raw && status == EST_OK; i++) {
-        status = raw_tensors(&m, &input->raw[i], &out[at]);
-        at += input->raw[i].ragged ? 2 : 1;
+    if (input->parse.data != NULL) status = example_tensor(&m, input, &out[0]);
+    for (int i = 0; input->parse.data == NULL && i < input->raw.n && status == EST_OK; i++) {
+        status = raw_tensors(&m, &input->raw.data[i], &out[at]);
+        at += input->raw.data[i].ragged ? 2 : 1;
     }
     for (int i = 0; i < n && status != EST_OK; i++) {
         est_tensor_free(out[i]);

@@ -74,11 +74,7 @@ est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t las
     own->estimator = estimator;
     own->last_step = last_step;
     own->wait_secs = wait_secs > 0 ? wait_secs : WAIT_DEFAULT_SECS;
-    own->hook      = (est_hook){
-             .after_create_session = wait_and_stop,
-             .after_run            = wait_and_stop,
-             .free                 = est_hook_free_struct,
-             .idle                 = true,
-    };
+    own->hook      = (est_hook)EST_HOOK(.after_create_session = wait_and_stop, .after_run = wait_and_stop,
+                                        .free = est_hook_free_struct, .idle = true);
     return &own->hook;
 }

@@ -468,7 +468,7 @@ static est_status collect_hooks(est_training *t)
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
     if (t->hooks == NULL) return est_no_memory();
-    t->edges               = (est_hook){ .before_run = clear_done, .after_run = note, .end = settle, .idle = true };
+    t->edges = (est_hook)EST_HOOK(.before_run = clear_done, .after_run = note, .end = settle, .idle = true);
     t->hooks[t->n_hooks++] = &t->edges;
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
@@ -670,11 +670,7 @@ static est_status check_options(const est_estimator *estimator, const est_train_
                         "steps (%" PRId64 ") and max_steps (%" PRId64 ") cannot both be set; leave one out",
                         options->steps, options->max_steps);
     }
-    for (int i = 0; i < options->saving_listeners.n; i++) {
-        if (options->saving_listeners.data[i] == NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", i);
-        }
-    }
+    EST_TRY(est_listeners_check("saving listener", options->saving_listeners));
     EST_TRY(est_hooks_check("hook", options->hooks));
     if (strcmp(estimator->task->type, "evaluator") == 0 || strcmp(estimator->task->type, "ps") == 0) {
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",

@@ -39,7 +39,6 @@
 #define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint */
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
-#define STEPS_DEFAULT    100
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
 #define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
@@ -200,12 +199,11 @@ static est_status export_multi_worker(void *user, est_metrics *metrics)
 
 est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
 {
-    int64_t steps  = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
-    bool    chiefs = est_evaluates_multi_worker(e->estimator) && e->estimator->task->is_chief;
+    bool chiefs = est_evaluates_multi_worker(e->estimator) && e->estimator->task->is_chief;
 
     return est_estimator_evaluate(
         e->estimator,
-        EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = steps,
+        EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = e->eval->steps,
                              .name = e->eval->name, .hooks = e->eval->hooks,
                              .checkpoint_path = e->estimator->model_dir),
         &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_multi_worker : NULL, .user = e }, out);
@@ -342,7 +340,7 @@ static void log_frequency(const est_run_config *config)
 
 static est_status run_locked(est_evaluator *e, const est_dir_lock *lock)
 {
-    local_listener        local = { .listener  = { .after_save = local_after_save, .end = local_end },
+    local_listener        local = { .listener  = EST_SAVING_LISTENER(.after_save = local_after_save, .end = local_end),
                                     .evaluator = e,
                                     .timer     = { .every_secs = est_throttle_secs(e->eval) },
                                     .last_step = -1 };
@@ -562,8 +560,13 @@ static est_status run_evaluator(est_evaluator *e)
 
 static est_status check_exporters(est_exporters exporters)
 {
+    EST_REQUIRE_LIST("eval spec: exporters", exporters);
     for (int i = 0; i < exporters.n; i++) {
+        est_status status;
+
         if (exporters.data[i] == NULL) return est_refuse_null("eval spec: exporter", i);
+        status = est_struct_check(EST_STRUCT_SIZE(est_exporter), exporters.data[i]);
+        if (status != EST_OK) return est_fail_context(status, "eval spec: exporter %d", i);
         if (exporters.data[i]->name == NULL || exporters.data[i]->export_model == NULL) {
             return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d has no %s", i,
                             exporters.data[i]->name == NULL ? "name" : "export_model");
@@ -601,10 +604,8 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
     }
     if (eval->steps < 0 && eval->steps != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "eval spec: steps is %" PRId64
-                        "; write a number of batches, 0 for %d or EST_FOREVER for all of "
-                        "the input",
-                        eval->steps, STEPS_DEFAULT);
+                        "eval spec: steps is %" PRId64 "; write a number of batches, or 0 for all of the input",
+                        eval->steps);
     }
     if (eval->name != NULL && strchr(eval->name, '/') != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "eval spec: name is %s; it is part of a directory's: leave out the /",
@@ -612,10 +613,7 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
     }
     EST_TRY(check_secs("start_delay_secs", DELAY_DEFAULT, eval->start_delay_secs));
     EST_TRY(check_secs("throttle_secs", THROTTLE_DEFAULT, eval->throttle_secs));
-    for (int i = 0; i < train->saving_listeners.n; i++) {
-        if (train->saving_listeners.data[i] != NULL) continue;
-        return est_fail(EST_INVALID_ARGUMENT, "train spec: saving listener %d is NULL", i);
-    }
+    EST_TRY(est_listeners_check("train spec: saving listener", train->saving_listeners));
     EST_TRY(est_hooks_check("train spec: hook", train->hooks));
     EST_TRY(est_hooks_check("eval spec: hook", eval->hooks));
     return check_exporters(eval->exporters);

@@ -111,7 +111,7 @@ static est_status standby_saver_end(est_hook *hook, est_loop *loop)
 
 est_hook *est_training_standby_saver(est_training *t)
 {
-    t->standby_saver = (est_hook){ .after_run = standby_saver_after_run, .end = standby_saver_end, .idle = true };
+    t->standby_saver = (est_hook)EST_HOOK(.after_run = standby_saver_after_run, .end = standby_saver_end, .idle = true);
     return &t->standby_saver;
 }
 

@@ -84,7 +84,7 @@ static bool starts_at_zero(const est_vocab_info *info)
 
 /* Moves the entries of `old` that the new vocabulary still has to their places in `value`. The others keep their
  * values, or become 0. */
-static est_status remap(const est_vocab_info *info, const est_tensor *old, est_tensor *value)
+static est_status remap(const est_vocab_info *info, est_tensor *old, est_tensor *value)
 {
     const est_shape *new_shape = est_tensor_shape(value), *old_shape = est_tensor_shape(old);
     vocabulary       old_vocab = { 0 }, new_vocab = { 0 };
@@ -98,8 +98,8 @@ static est_status remap(const est_vocab_info *info, const est_tensor *old, est_t
         est_tensor_dtype(old) != est_tensor_dtype(value)) {
         return est_fail(EST_INVALID_ARGUMENT, "axis %d: it is not of the same kind as in the checkpoint", info->axis);
     }
-    to     = blocks_of(est_tensor_data(value), new_shape, est_tensor_dtype(value), info->axis);
-    from   = blocks_of(est_tensor_data(old), old_shape, est_tensor_dtype(old), info->axis);
+    to     = blocks_of(est_tensor_mutable_data(value), new_shape, est_tensor_dtype(value), info->axis);
+    from   = blocks_of(est_tensor_mutable_data(old), old_shape, est_tensor_dtype(old), info->axis);
     status = vocabulary_read(info->old_vocab, info->old_vocab_size, &old_vocab);
     if (status == EST_OK) status = vocabulary_read(info->new_vocab, info->new_vocab_size, &new_vocab);
     if (status == EST_OK && (new_vocab.n + info->num_oov_buckets != to.n || old_vocab.n > from.n ||
@@ -132,8 +132,8 @@ typedef struct selection {
 
 static const est_vocab_info *vocab_of(const est_warm_start *warm_start, const char *variable)
 {
-    for (int i = 0; i < warm_start->n_vocabs; i++) {
-        if (strcmp(warm_start->vocabs[i].variable, variable) == 0) return &warm_start->vocabs[i];
+    for (int i = 0; i < warm_start->vocabs.n; i++) {
+        if (strcmp(warm_start->vocabs.data[i].variable, variable) == 0) return &warm_start->vocabs.data[i];
     }
     return NULL;
 }
@@ -168,8 +168,9 @@ static est_status compile(const char *text, regex_t *out)
 
 static const char *stored_name(const selection *s, const char *variable)
 {
-    for (int i = 0; i < s->warm_start->n_renames; i++) {
-        if (strcmp(s->warm_start->renames[i].variable, variable) == 0) return s->warm_start->renames[i].stored;
+    for (int i = 0; i < s->warm_start->renames.n; i++) {
+        if (strcmp(s->warm_start->renames.data[i].variable, variable) == 0)
+            return s->warm_start->renames.data[i].stored;
     }
     return variable;
 }
@@ -260,12 +261,13 @@ static est_status check_names(const selection *s)
 {
     const est_warm_start *w = s->warm_start;
 
-    for (int i = 0; i < w->n_renames + w->n_vocabs; i++) {
-        const char *variable = i < w->n_renames ? w->renames[i].variable : w->vocabs[i - w->n_renames].variable;
+    for (int i = 0; i < w->renames.n + w->vocabs.n; i++) {
+        const char *variable = i < w->renames.n ? w->renames.data[i].variable
+                                                : w->vocabs.data[i - w->renames.n].variable;
 
         if (est_map_get(&s->selected, variable) != NULL) continue;
         return est_fail(EST_INVALID_ARGUMENT, "%s names the variable %s, which is not warm-started",
-                        i < w->n_renames ? "renames" : "vocabs", variable);
+                        i < w->renames.n ? "renames" : "vocabs", variable);
     }
     return EST_OK;
 }
@@ -323,14 +325,14 @@ static void log_settings(const est_warm_start *w)
     put_text(&text, ", \"variables\": ", w->variables != NULL ? w->variables : ALL_VARIABLES);
     est_strbuf_printf(&text, ", \"all\": %s, \"only_vocabs\": %s, \"renames\": {", w->all ? "true" : "false",
                       w->only_vocabs ? "true" : "false");
-    for (int i = 0; i < w->n_renames; i++) {
-        put_text(&text, i > 0 ? ", " : "", w->renames[i].variable);
-        put_text(&text, ": ", w->renames[i].stored);
+    for (int i = 0; i < w->renames.n; i++) {
+        put_text(&text, i > 0 ? ", " : "", w->renames.data[i].variable);
+        put_text(&text, ": ", w->renames.data[i].stored);
     }
     est_strbuf_append(&text, "}, \"vocabs\": {");
-    for (int i = 0; i < w->n_vocabs; i++) {
+    for (int i = 0; i < w->vocabs.n; i++) {
         est_strbuf_append(&text, i > 0 ? ", " : "");
-        put_vocab(&text, &w->vocabs[i]);
+        put_vocab(&text, &w->vocabs.data[i]);
     }
     est_log_info("Warm-starting with WarmStartSettings: %s}}", est_strbuf_text(&text));
     est_strbuf_clear(&text);

@@ -31,7 +31,7 @@ static est_node buckets(const bucketized *c, const est_features *features)
 {
     est_node x = c->source->kind->dense(c->source, features, (est_layer_use){ 0 });
 
-    return est_graph_poisoned(features->graph) ? x : est_bucketize(x, c->boundaries, c->n);
+    return est_graph_poisoned(features->graph) ? x : est_bucketize(x, (est_f32s){ c->boundaries, c->n });
 }
 
 static est_node bucketized_dense(const est_column *column, const est_features *features, est_layer_use use)

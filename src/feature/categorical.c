@@ -320,16 +320,16 @@ const est_column *est_vocabulary_list_column(est_columns *columns, const char *k
     return column;
 }
 
-const est_column *est_vocabulary_strings_column(est_columns *columns, const char *key, const char *const *vocabulary,
-                                                int n, const est_categorical_options *options)
+const est_column *est_vocabulary_strings_column(est_columns *columns, const char *key, est_strings vocabulary,
+                                                const est_categorical_options *options)
 {
     est_tensor       *list   = NULL;
-    est_status        status = est_tensor_create(EST_STRING, EST_SHAPE(n > 0 ? n : 0), &list);
+    est_status        status = est_tensor_create(EST_STRING, EST_SHAPE(vocabulary.n > 0 ? vocabulary.n : 0), &list);
     const est_column *column;
 
-    for (int i = 0; i < n && status == EST_OK; i++) {
-        status = vocabulary != NULL && vocabulary[i] != NULL
-                     ? est_tensor_set_string(list, i, vocabulary[i], strlen(vocabulary[i]))
+    for (int i = 0; i < vocabulary.n && status == EST_OK; i++) {
+        status = vocabulary.data != NULL && vocabulary.data[i] != NULL
+                     ? est_tensor_set_string(list, i, vocabulary.data[i], strlen(vocabulary.data[i]))
                      : est_fail(EST_INVALID_ARGUMENT, "\"%s\": entry %d of the vocabulary is NULL",
                                 key != NULL ? key : "", i);
     }

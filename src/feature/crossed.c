@@ -103,7 +103,7 @@ static est_ids crossed_ids(const est_column *column, const est_features *feature
     }
     if (est_graph_poisoned(features->graph)) return ids;
     memcpy(sparse + n_sparse, dense, (size_t)n_dense * sizeof *dense);
-    ids.rows = est_ragged_cross(sparse, c->n, column->n_buckets, c->hash_key);
+    ids.rows = est_ragged_cross((est_ragged_nodes){ sparse, c->n }, column->n_buckets, c->hash_key);
     return ids;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/options.h"
 #include "feature/column.h"
 
@@ -45,19 +46,20 @@ static est_status check_options(const char *key, const est_numeric_options *o)
         return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" is of type %s, expected float32 or int64", key,
                         est_dtype_name(o->dtype));
     }
-    if (o->default_value == NULL ? o->n_default != 0 : o->n_default != 1 && o->n_default != width) {
+    if (!EST_LIST_OK(o->default_value) ||
+        (o->default_value.n != 0 && o->default_value.n != 1 && o->default_value.n != width)) {
         return est_fail(EST_INVALID_ARGUMENT, "numeric column \"%s\" has %d default values for the shape %s", key,
-                        o->n_default, est_shape_text(&o->shape, text));
+                        o->default_value.n, est_shape_text(&o->shape, text));
     }
-    for (int i = 0; i < o->n_default; i++) {
+    for (int i = 0; i < o->default_value.n; i++) {
         /* 2^62: a float beyond it may not fit. */
         if (o->dtype == EST_F32 ||
-            (o->default_value[i] == rintf(o->default_value[i]) && fabsf(o->default_value[i]) <= 0x1p62F))
+            (o->default_value.data[i] == rintf(o->default_value.data[i]) && fabsf(o->default_value.data[i]) <= 0x1p62F))
             continue;
         return est_fail(EST_INVALID_ARGUMENT,
                         "numeric column \"%s\" is of int64, but its default value %g is not an "
                         "integer in range",
-                        key, (double)o->default_value[i]);
+                        key, (double)o->default_value.data[i]);
     }
     return EST_OK;
 }
@@ -66,15 +68,15 @@ static est_status make_default(const est_numeric_options *o, est_tensor **out)
 {
     int64_t width = est_shape_count(&o->shape);
 
-    if (o->default_value == NULL) return EST_OK;
+    if (o->default_value.n == 0) return EST_OK;
     EST_TRY(est_tensor_create(o->dtype, o->shape, out));
     for (int64_t i = 0; i < width; i++) {
-        float value = o->default_value[o->n_default == 1 ? 0 : i];
+        float value = o->default_value.data[o->default_value.n == 1 ? 0 : i];
 
         if (o->dtype == EST_F32)
-            ((float *)est_tensor_data(*out))[i] = value;
+            ((float *)est_tensor_mutable_data(*out))[i] = value;
         else
-            ((int64_t *)est_tensor_data(*out))[i] = (int64_t)value;
+            ((int64_t *)est_tensor_mutable_data(*out))[i] = (int64_t)value;
     }
     return EST_OK;
 }
@@ -99,9 +101,9 @@ static const est_column *make_numeric(est_columns *set, const est_column_kind *k
     made->column.key      = made->column.name;
     made->column.width    = est_shape_count(&o.shape);
     made->column.sequence = kind->steps != NULL;
-    made->padding         = o.default_value != NULL ? (double)o.default_value[0] : 0;
+    made->padding         = o.default_value.n > 0 ? (double)o.default_value.data[0] : 0;
     status                = make_default(&o, &made->default_value);
-    o.default_value       = NULL; /* borrowed only until now */
+    o.default_value       = (est_f32s){ 0 }; /* borrowed only until now */
     made->o               = o;
     return status == EST_OK ? &made->column : est_columns_fail(set, status);
 }
@@ -209,10 +211,10 @@ const est_column *est_sequence_numeric_column(est_columns *columns, const char *
     est_status          status = est_options_take(EST_STRUCT_SIZE(est_numeric_options), options, &o);
 
     if (status != EST_OK) return est_columns_fail(columns, status);
-    if (o.default_value != NULL && o.n_default != 1) {
+    if (o.default_value.n > 1) {
         return est_column_fail(columns,
                                "sequence numeric column \"%s\" has %d default values; the padding is one number",
-                               key != NULL ? key : "", o.n_default);
+                               key != NULL ? key : "", o.default_value.n);
     }
     return make_numeric(columns, &steps_kind, key, options);
 }

@@ -189,10 +189,9 @@ est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feat
     return append(spec, feature);
 }
 
-const est_feature_spec *est_parse_spec_features(const est_parse_spec *spec, int *n)
+est_feature_specs est_parse_spec_features(const est_parse_spec *spec)
 {
-    if (n != NULL) *n = spec != NULL ? spec->n : 0;
-    return spec != NULL ? spec->features : NULL;
+    return spec != NULL ? (est_feature_specs){ spec->features, spec->n } : (est_feature_specs){ 0 };
 }
 
 est_csv_columns est_parse_spec_csv(const est_parse_spec *spec)

@@ -438,7 +438,7 @@ static est_status copy_numbers(void *user, int64_t from, int64_t to, int64_t run
     int64_t   size = (int64_t)job->element;
 
     EST_TRY(piece_read(job->piece, NULL, from * size - job->piece->at));
-    return piece_read(job->piece, (char *)est_tensor_data(job->into) + to * size, run * size);
+    return piece_read(job->piece, (char *)est_tensor_mutable_data(job->into) + to * size, run * size);
 }
 
 static est_status copy_strings(void *user, int64_t from, int64_t to, int64_t run)
@@ -456,7 +456,7 @@ static est_status read_numbers(piece *p, const overlap *o, est_tensor *into)
     copy_job job = { .piece = p, .into = into, .element = est_dtype_size(p->entry->dtype) };
 
     if (o->rank == 0 && o->run * (int64_t)job.element == p->entry->size) {
-        EST_TRY(piece_read_whole(p, (char *)est_tensor_data(into) + o->to_start * (int64_t)job.element));
+        EST_TRY(piece_read_whole(p, (char *)est_tensor_mutable_data(into) + o->to_start * (int64_t)job.element));
     } else {
         EST_TRY(for_each_run(o, copy_numbers, &job));
     }

@@ -453,7 +453,7 @@ static est_status decode_into(const est_csv_decoder *d, const est_str *rows, siz
     for (size_t i = 0; i < d->n_fields; i++) {
         size_t k = d->field_column[i];
 
-        if (k < d->n_columns) c.targets[i] = (target){ &d->columns[k], est_tensor_data(tensors[k]) };
+        if (k < d->n_columns) c.targets[i] = (target){ &d->columns[k], est_tensor_mutable_data(tensors[k]) };
     }
     status = decode_rows(&c, rows, n, bad_row);
     if (status == EST_OK) status = own_strings(d, tensors);
@@ -626,7 +626,7 @@ static est_status check_options(const est_csv_options *options, est_csv_options 
     if (strchr("\"\n\r", out->delimiter) != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");
     }
-    if (out->header && out->field_names != NULL) {
+    if (out->header && out->field_names.data != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "both field names and .header are set; leave one out");
     }
     return EST_OK;
@@ -681,13 +681,13 @@ static est_status init_columns(est_csv_decoder *d, const est_csv_column *columns
 /* Which field is which column, where no header tells. */
 static est_status bind_names(est_csv_decoder *d, const est_csv_options *o)
 {
-    size_t     n     = o->field_names != NULL ? o->n_fields : d->n_columns;
+    size_t     n     = o->field_names.data != NULL ? (size_t)o->field_names.n : d->n_columns;
     est_str   *names = est_alloc(n * sizeof *names);
     est_status status;
 
     if (names == NULL) return est_no_memory();
     for (size_t i = 0; i < n; i++) {
-        names[i].data = o->field_names != NULL ? o->field_names[i] : d->columns[i].name;
+        names[i].data = o->field_names.data != NULL ? o->field_names.data[i] : d->columns[i].name;
         names[i].size = strlen(names[i].data);
     }
     status = bind(d, names, n);

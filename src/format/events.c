@@ -265,7 +265,7 @@ static est_status histogram_rows(est_str message, est_tensor **out)
     }
     if (status == EST_OK) status = est_tensor_create(EST_F64, EST_SHAPE((int64_t)(end - first), 3), out);
     for (size_t i = first; status == EST_OK && i < end; i++) {
-        row    = (double *)est_tensor_data(*out) + 3 * (i - first);
+        row    = (double *)est_tensor_mutable_data(*out) + 3 * (i - first);
         row[0] = i > first ? h.limit[i - 1] : h.min;
         row[1] = i + 1 < end ? h.limit[i] : h.max;
         row[2] = h.bucket[i];

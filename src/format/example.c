@@ -82,15 +82,16 @@ struct est_example_parser {
     est_feature_group features;
 };
 
-est_status est_example_parser_create(const est_feature_spec *specs, size_t n_specs, est_example_parser **out)
+est_status est_example_parser_create(est_feature_specs specs, est_example_parser **out)
 {
     est_example_parser *parser;
     est_status          status;
 
     EST_REQUIRE(out);
+    EST_REQUIRE_LIST("specs", specs);
     parser = est_zalloc(sizeof *parser);
     if (parser == NULL) return est_no_memory();
-    status = est_feature_group_init(&parser->features, specs, n_specs, false);
+    status = est_feature_group_init(&parser->features, specs.data, (size_t)specs.n, false);
     if (status != EST_OK) {
         est_example_parser_free(parser);
         return status;

@@ -45,7 +45,7 @@ static est_status copy_default(est_feature_output *o, const est_tensor *value, s
 
             EST_TRY(est_tensor_set_string(fill, (int64_t)i, text->data, text->size));
         } else {
-            memcpy((char *)est_tensor_data(fill) + i * size, from, size);
+            memcpy((char *)est_tensor_mutable_data(fill) + i * size, from, size);
         }
     }
     return EST_OK;
@@ -144,14 +144,14 @@ est_status est_feature_output_begin(est_feature_output *o, size_t n)
     o->n_values = o->n_steps = 0;
     if (is_fixed(o)) {
         EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n)), &o->fixed));
-        o->next = est_tensor_data(o->fixed);
+        o->next = est_tensor_mutable_data(o->fixed);
         return EST_OK;
     }
     EST_TRY(reserve(&o->values, 1));
     EST_TRY(reserve(&o->step_splits, sizeof(int64_t)));
     *(int64_t *)o->step_splits.data = 0;
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE((int64_t)n + 1), &o->splits));
-    o->ends  = est_tensor_data(o->splits);
+    o->ends  = est_tensor_mutable_data(o->splits);
     *o->ends = 0;
     o->ends++;
     return EST_OK;
@@ -289,8 +289,8 @@ est_status est_feature_output_row(est_feature_output *o, size_t row, const est_s
 /* Copies borrowed strings into the tensor one by one. */
 static est_status own_long_strings(est_tensor *tensor)
 {
-    est_str *strings = est_tensor_data(tensor);
-    int64_t  n       = est_tensor_count(tensor);
+    const est_str *strings = est_tensor_data(tensor);
+    int64_t        n       = est_tensor_count(tensor);
 
     for (int64_t i = 0; i < n; i++) EST_TRY(est_tensor_set_string(tensor, i, strings[i].data, strings[i].size));
     return EST_OK;
@@ -315,7 +315,7 @@ static inline void copy_word(char *to, const char *from, size_t size)
  * element as one; the others then point into that, which the tensor keeps as long as it lives. */
 static est_status own_strings(est_tensor *tensor, est_feature_buffer *scratch)
 {
-    est_str *strings = est_tensor_data(tensor);
+    est_str *strings = est_tensor_mutable_data(tensor);
     size_t   n = (size_t)est_tensor_count(tensor), total = 0, first_size;
     char    *to;
 
@@ -338,7 +338,7 @@ static est_status own_strings(est_tensor *tensor, est_feature_buffer *scratch)
 static est_status values_tensor(const est_feature_output *o, est_shape shape, est_tensor **out)
 {
     EST_TRY(est_tensor_create(o->dtype, shape, out));
-    if (o->n_values > 0) memcpy(est_tensor_data(*out), o->values.data, o->n_values * o->size);
+    if (o->n_values > 0) memcpy(est_tensor_mutable_data(*out), o->values.data, o->n_values * o->size);
     return EST_OK;
 }
 
@@ -366,13 +366,13 @@ static est_status finish_padded(const est_feature_output *o, size_t n, est_featu
     char          *to;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE((int64_t)n), &out->lengths));
-    lengths = est_tensor_data(out->lengths);
+    lengths = est_tensor_mutable_data(out->lengths);
     for (size_t i = 0; i < n; i++) {
         lengths[i] = splits[i + 1] - splits[i];
         if (lengths[i] > longest) longest = lengths[i];
     }
     EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n, longest)), &out->values));
-    to = est_tensor_data(out->values);
+    to = est_tensor_mutable_data(out->values);
     for (size_t i = 0; i < n; i++) {
         size_t have = (size_t)lengths[i], lack = (size_t)(longest - lengths[i]);
 

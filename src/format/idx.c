@@ -147,7 +147,7 @@ static void convert(const header *h, const uint8_t *from, uint8_t *to)
 
 static est_status read_elements(est_byte_source *source, const header *h, est_tensor *tensor)
 {
-    uint8_t   *data = est_tensor_data(tensor);
+    uint8_t   *data = est_tensor_mutable_data(tensor);
     uint8_t   *from = data + (est_tensor_bytes(tensor) - h->bytes);
     size_t     got  = 0;
     est_status status;

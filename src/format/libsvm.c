@@ -165,11 +165,11 @@ static est_status parse_into(const est_str *lines, size_t n, const est_libsvm_op
 
     if (options != NULL) w.options = *options;
     EST_TRY(make_tensors(lines, n, w.options.keep_qid, batch));
-    w.labels    = est_tensor_data(batch->labels);
-    w.splits    = est_tensor_data(batch->splits);
-    w.indices   = est_tensor_data(batch->indices);
-    w.values    = est_tensor_data(batch->values);
-    w.qids      = batch->qids != NULL ? est_tensor_data(batch->qids) : NULL;
+    w.labels    = est_tensor_mutable_data(batch->labels);
+    w.splits    = est_tensor_mutable_data(batch->splits);
+    w.indices   = est_tensor_mutable_data(batch->indices);
+    w.values    = est_tensor_mutable_data(batch->values);
+    w.qids      = batch->qids != NULL ? est_tensor_mutable_data(batch->qids) : NULL;
     w.splits[0] = 0;
     for (size_t i = 0; i < n; i++) {
         est_status status = parse_line(&w, lines[i], i);

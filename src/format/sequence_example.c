@@ -104,17 +104,18 @@ struct est_sequence_parser {
     est_feature_group lists;
 };
 
-est_status est_sequence_parser_create(const est_feature_spec *context, size_t n_context, const est_feature_spec *lists,
-                                      size_t n_lists, est_sequence_parser **out)
+est_status est_sequence_parser_create(est_feature_specs context, est_feature_specs lists, est_sequence_parser **out)
 {
     est_sequence_parser *parser;
     est_status           status;
 
     EST_REQUIRE(out);
+    EST_REQUIRE_LIST("context", context);
+    EST_REQUIRE_LIST("lists", lists);
     parser = est_zalloc(sizeof *parser);
     if (parser == NULL) return est_no_memory();
-    status = est_feature_group_init(&parser->context, context, n_context, false);
-    if (status == EST_OK) status = est_feature_group_init(&parser->lists, lists, n_lists, true);
+    status = est_feature_group_init(&parser->context, context.data, (size_t)context.n, false);
+    if (status == EST_OK) status = est_feature_group_init(&parser->lists, lists.data, (size_t)lists.n, true);
     if (status != EST_OK) {
         est_sequence_parser_free(parser);
         return status;

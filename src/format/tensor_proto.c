@@ -246,10 +246,10 @@ static est_status fill_numbers(est_str message, const value_list *kind, est_tens
 
     walk_init(&walk, message, kind);
     while (n < count && walk_next(&walk, &bits, &bytes)) {
-        store_number(kind->dtype, est_tensor_data(tensor), n++, bits);
+        store_number(kind->dtype, est_tensor_mutable_data(tensor), n++, bits);
     }
     EST_TRY(est_wire_finish(&walk.reader));
-    while (n < count) store_number(kind->dtype, est_tensor_data(tensor), n++, bits);
+    while (n < count) store_number(kind->dtype, est_tensor_mutable_data(tensor), n++, bits);
     return EST_OK;
 }
 
@@ -277,7 +277,7 @@ static est_status fill_strings(est_str message, const value_list *kind, est_tens
 
 static est_status copy_numbers(est_str content, est_tensor *tensor)
 {
-    uint8_t *data = est_tensor_data(tensor);
+    uint8_t *data = est_tensor_mutable_data(tensor);
 
     memcpy(data, content.data, content.size);
     if (est_tensor_dtype(tensor) == EST_BOOL) {

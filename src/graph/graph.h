@@ -26,11 +26,6 @@ typedef enum est_attr_kind {
     EST_ATTR_TENSOR
 } est_attr_kind;
 
-typedef struct est_shapes {
-    const est_shape *data;
-    int              n;
-} est_shapes;
-
 typedef struct est_attr {
     const char   *name;
     est_attr_kind kind;

@@ -7,15 +7,14 @@
 
 static est_feature_spec parse(const est_head *head)
 {
-    return (est_feature_spec){ .dtype = head->o.label_vocabulary != NULL ? EST_STRING : EST_I64,
-                               .shape = EST_SHAPE(1) };
+    return (est_feature_spec){ .dtype = head->o.label_vocabulary.n > 0 ? EST_STRING : EST_I64, .shape = EST_SHAPE(1) };
 }
 
 static est_node labels(est_head_use *u)
 {
     est_node x = est_head_dense_labels(u, 1);
 
-    if (u->head->o.label_vocabulary != NULL) x = est_head_look_up(u, x);
+    if (u->head->o.label_vocabulary.n > 0) x = est_head_look_up(u, x);
     return est_head_check_labels(u, est_cast(x, EST_F32), 0, 1);
 }
 

@@ -70,7 +70,7 @@ static est_status check_taken(const canned_class *class, const est_canned_option
         { given(o->optimizer), OPTIMIZER, "optimizer" },
         { o->head != NULL, HEAD, "head" },
         { o->n_classes != 0, CLASSES, "n_classes" },
-        { o->label_vocabulary != NULL, CLASSES, "label_vocabulary" },
+        { o->label_vocabulary.n > 0, CLASSES, "label_vocabulary" },
         { o->label_dimension != 0, DIMENSION, "label_dimension" },
         { o->label != NULL, LABELS, "label" },
         { o->label_dtype != EST_DTYPE_NONE, LABELS, "label_dtype" },
@@ -156,7 +156,7 @@ static est_status copy_lists(est_canned *canned)
                                           (size_t)o->hidden_units.n * sizeof *o->hidden_units.data, &failed);
     o->label = o->weight_column = o->model_dir = NULL;
     o->label_default                           = NULL;
-    o->label_vocabulary                        = NULL;
+    o->label_vocabulary                        = (est_strings){ 0 };
     o->config                                  = NULL;
     o->warm_start                              = NULL;
     return failed ? est_no_memory() : EST_OK;
@@ -168,9 +168,8 @@ static est_status make_head(unsigned takes, const est_canned_options *o, est_hea
 {
     const est_head_options *head = EST_HEAD(.label = o->label, .label_dtype = o->label_dtype,
                                             .label_default = o->label_default, .weight_column = o->weight_column,
-                                            .weight_numeric     = o->weight_numeric,
-                                            .label_vocabulary   = o->label_vocabulary,
-                                            .n_label_vocabulary = o->n_label_vocabulary,
+                                            .weight_numeric   = o->weight_numeric,
+                                            .label_vocabulary = o->label_vocabulary,
                                             .loss_reduction = o->loss_reduction, .v1 = o->v1);
 
     if (takes & DIMENSION) return est_regression_head(o->label_dimension, head, out);

@@ -26,12 +26,12 @@ static est_status check_taken(const est_head_kind *kind, const est_head_options 
         unsigned    bit;
         const char *name;
     } options[] = {
-        { o->label_vocabulary != NULL, EST_HEAD_TAKES_VOCABULARY, "label_vocabulary" },
-        { o->n_thresholds > 0, EST_HEAD_TAKES_THRESHOLDS, "thresholds" },
+        { o->label_vocabulary.n > 0, EST_HEAD_TAKES_VOCABULARY, "label_vocabulary" },
+        { o->thresholds.n > 0, EST_HEAD_TAKES_THRESHOLDS, "thresholds" },
         { o->loss_fn != NULL, EST_HEAD_TAKES_LOSS_FN, "loss_fn" },
         { o->inverse_link != NULL, EST_HEAD_TAKES_INVERSE_LINK, "inverse_link" },
         { o->no_full_loss, EST_HEAD_TAKES_NO_FULL_LOSS, "no_full_loss" },
-        { o->n_metric_classes > 0, EST_HEAD_TAKES_METRIC_CLASSES, "metric_classes" },
+        { o->metric_classes.n > 0, EST_HEAD_TAKES_METRIC_CLASSES, "metric_classes" },
         { o->v1, EST_HEAD_TAKES_V1, "v1" },
     };
 
@@ -49,13 +49,13 @@ static est_status check_vocabulary(const est_head_kind *kind, int64_t classes, c
     est_map    seen   = { 0 }; /* places + 1 by entry */
     est_status status = EST_OK;
 
-    if (o->label_vocabulary == NULL) return EST_OK;
-    if (o->n_label_vocabulary != classes) {
+    if (o->label_vocabulary.n == 0) return EST_OK;
+    if (o->label_vocabulary.n != classes) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has %d entries for %" PRId64 " classes",
-                        kind->title, o->n_label_vocabulary, classes);
+                        kind->title, o->label_vocabulary.n, classes);
     }
-    for (int i = 0; i < o->n_label_vocabulary && status == EST_OK; i++) {
-        const char *entry = o->label_vocabulary[i];
+    for (int i = 0; i < o->label_vocabulary.n && status == EST_OK; i++) {
+        const char *entry = o->label_vocabulary.data[i];
         uintptr_t   there = (uintptr_t)est_map_get(&seen, entry);
 
         status = there == 0 ? est_map_put(&seen, entry, (void *)((uintptr_t)i + 1))
@@ -83,6 +83,9 @@ static est_status check_weight(const est_head_kind *kind, const est_head_options
 
 static est_status check_options(const est_head_kind *kind, int64_t classes, const est_head_options *o)
 {
+    EST_REQUIRE_LIST("label_vocabulary", o->label_vocabulary);
+    EST_REQUIRE_LIST("thresholds", o->thresholds);
+    EST_REQUIRE_LIST("metric_classes", o->metric_classes);
     EST_TRY(check_taken(kind, o));
     EST_TRY(check_vocabulary(kind, classes, o));
     if (o->loss_reduction == EST_LOSS_NONE) {
@@ -92,15 +95,15 @@ static est_status check_options(const est_head_kind *kind, int64_t classes, cons
                         kind->title);
     }
     EST_TRY(check_weight(kind, o));
-    for (int i = 0; i < o->n_thresholds; i++) {
-        if (o->thresholds[i] > 0 && o->thresholds[i] < 1) continue;
+    for (int i = 0; i < o->thresholds.n; i++) {
+        if (o->thresholds.data[i] > 0 && o->thresholds.data[i] < 1) continue;
         return est_fail(EST_INVALID_ARGUMENT, "%s: threshold %d is %g, it must lie between 0 and 1", kind->title, i,
-                        o->thresholds[i]);
+                        o->thresholds.data[i]);
     }
-    for (int i = 0; i < o->n_metric_classes; i++) {
-        if (o->metric_classes[i] >= 0 && o->metric_classes[i] < classes) continue;
+    for (int i = 0; i < o->metric_classes.n; i++) {
+        if (o->metric_classes.data[i] >= 0 && o->metric_classes.data[i] < classes) continue;
         return est_fail(EST_INVALID_ARGUMENT, "%s: metric_classes has %" PRId64 ", classes are 0 to %" PRId64,
-                        kind->title, o->metric_classes[i], classes - 1);
+                        kind->title, o->metric_classes.data[i], classes - 1);
     }
     return EST_OK;
 }
@@ -128,21 +131,21 @@ static est_status copy_options(est_head *head)
     est_arena        *arena  = head->arena;
     bool              failed = false;
 
-    o->name           = keep_text(arena, o->name, &failed);
-    o->weight_column  = keep_text(arena, o->weight_column, &failed);
-    o->label          = o->label != NULL ? keep_text(arena, o->label, &failed) : o->name != NULL ? o->name : "label";
-    o->thresholds     = est_keep_bytes(arena, o->thresholds, (size_t)o->n_thresholds * sizeof *o->thresholds, &failed);
-    o->metric_classes = est_keep_bytes(arena, o->metric_classes,
-                                       (size_t)o->n_metric_classes * sizeof *o->metric_classes, &failed);
-    if (o->label_vocabulary != NULL) {
-        size_t       bytes = (size_t)o->n_label_vocabulary * sizeof(char *);
+    o->name            = keep_text(arena, o->name, &failed);
+    o->weight_column   = keep_text(arena, o->weight_column, &failed);
+    o->label           = o->label != NULL ? keep_text(arena, o->label, &failed) : o->name != NULL ? o->name : "label";
+    o->thresholds.data = est_keep_bytes(arena, o->thresholds.data, (size_t)o->thresholds.n * sizeof(double), &failed);
+    o->metric_classes.data = est_keep_bytes(arena, o->metric_classes.data,
+                                            (size_t)o->metric_classes.n * sizeof(int64_t), &failed);
+    if (o->label_vocabulary.n > 0) {
+        size_t       bytes = (size_t)o->label_vocabulary.n * sizeof(char *);
         const char **list  = est_arena_alloc(arena, bytes + 1);
 
         failed = failed || list == NULL;
-        for (int i = 0; !failed && i < o->n_label_vocabulary; i++) {
-            list[i] = keep_text(arena, o->label_vocabulary[i], &failed);
+        for (int i = 0; !failed && i < o->label_vocabulary.n; i++) {
+            list[i] = keep_text(arena, o->label_vocabulary.data[i], &failed);
         }
-        o->label_vocabulary = list;
+        o->label_vocabulary.data = list;
     }
     if (failed) return est_no_memory();
     head->name = o->name;
@@ -161,8 +164,8 @@ static est_status name_classes(est_head *head, int64_t classes)
     for (int64_t i = 0; i < classes; i++) {
         const char *name = number;
 
-        if (head->o.label_vocabulary != NULL) {
-            name = head->o.label_vocabulary[i];
+        if (head->o.label_vocabulary.n > 0) {
+            name = head->o.label_vocabulary.data[i];
         } else {
             (void)snprintf(number, sizeof number, "%" PRId64, i);
         }
@@ -268,7 +271,7 @@ est_node est_head_dense_labels(est_head_use *u, int64_t width)
             u, "labels '%s' have shape %s, which does not go with logits of shape %s: the last axis must be %" PRId64,
             u->head->o.label, est_shape_text(est_node_shape(x), a), est_shape_text(logits, b), width);
     }
-    if (u->head->o.label_vocabulary == NULL && u->head->class_names != NULL && est_node_dtype(x) == EST_STRING) {
+    if (u->head->o.label_vocabulary.n == 0 && u->head->class_names != NULL && est_node_dtype(x) == EST_STRING) {
         return est_head_fail(u, "labels '%s' are strings; give the head a label_vocabulary", u->head->o.label);
     }
     return x;
@@ -379,8 +382,8 @@ void est_head_thresholds(est_head_use *u, est_node labels, est_node probabilitie
     est_node                  positive = est_cast(labels, EST_BOOL);
     const est_metric_options *options  = EST_METRIC(.weights = u->weights, .v1 = u->head->o.v1);
 
-    for (int i = 0; i < u->head->o.n_thresholds; i++) {
-        double t = u->head->o.thresholds[i];
+    for (int i = 0; i < u->head->o.thresholds.n; i++) {
+        double t = u->head->o.thresholds.data[i];
 
         est_head_metric(u, est_metric_accuracy_at_threshold(labels, probabilities, t, options),
                         "accuracy/positive_threshold_%g", t);
@@ -402,7 +405,7 @@ static est_node weights_of(est_head_use *u)
     char                    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (o->weight_column == NULL && o->weight_numeric == NULL) return EST_NO_NODE;
-    w = o->weight_numeric != NULL ? est_input_layer(est_model_features(u->model), EST_COLUMNS(o->weight_numeric),
+    w = o->weight_numeric != NULL ? est_input_layer(est_model_features(u->model), EST_COLUMN_LIST(o->weight_numeric),
                                                     EST_INPUT_LAYER(.name = "weights"))
                                   : est_model_feature(u->model, o->weight_column);
     if (est_graph_status(u->graph) != EST_OK) return w;
@@ -515,7 +518,7 @@ static void export_part(const est_head_use *u)
         est_model_export_classify(u->model, export_key(u, "classification"), u->scores, u->classes);
     }
     if (u->value.graph != NULL) est_model_export_regress(u->model, export_key(u, "regression"), u->value);
-    est_model_export_predict(u->model, export_key(u, "predict"), u->predictions, u->n_predictions);
+    est_model_export_predict(u->model, export_key(u, "predict"), (est_named_nodes){ u->predictions, u->n_predictions });
 }
 
 static void export_all(const est_head *head, const finish *f)
@@ -525,7 +528,7 @@ static void export_all(const est_head *head, const finish *f)
 
     if (head->kind == NULL) export_default(&f->uses[0], EST_SERVING_DEFAULT); /* the first one's */
     for (int i = 0; i < f->n; i++) export_part(&f->uses[i]);
-    if (head->kind == NULL) est_model_export_predict(model, "predict", all, model->predictions.n);
+    if (head->kind == NULL) est_model_export_predict(model, "predict", (est_named_nodes){ all, model->predictions.n });
 }
 
 /* --- est_head_finish ---------------------------------------------------------------------------------------------- */
@@ -663,15 +666,14 @@ est_status est_head_finish(const est_head *head, est_model *model, est_mode mode
 
 static est_status parse_weight(const est_column *column, est_parse_spec *spec)
 {
-    est_parse_spec         *own = NULL;
-    const est_feature_spec *features;
-    est_status              status;
-    int                     n;
+    est_parse_spec   *own = NULL;
+    est_feature_specs features;
+    est_status        status;
 
-    EST_TRY(est_parse_spec_create(EST_COLUMNS(column), &own));
-    features = est_parse_spec_features(own, &n);
+    EST_TRY(est_parse_spec_create(EST_COLUMN_LIST(column), &own));
+    features = est_parse_spec_features(own);
     status   = EST_OK;
-    for (int i = 0; i < n && status == EST_OK; i++) status = est_parse_spec_add(spec, &features[i]);
+    for (int i = 0; i < features.n && status == EST_OK; i++) status = est_parse_spec_add(spec, &features.data[i]);
     est_parse_spec_free(own);
     return status;
 }

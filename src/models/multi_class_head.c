@@ -9,8 +9,7 @@
 
 static est_feature_spec parse(const est_head *head)
 {
-    return (est_feature_spec){ .dtype = head->o.label_vocabulary != NULL ? EST_STRING : EST_I64,
-                               .shape = EST_SHAPE(1) };
+    return (est_feature_spec){ .dtype = head->o.label_vocabulary.n > 0 ? EST_STRING : EST_I64, .shape = EST_SHAPE(1) };
 }
 
 static est_node labels(est_head_use *u)
@@ -18,7 +17,7 @@ static est_node labels(est_head_use *u)
     est_node  x     = est_head_dense_labels(u, 1);
     est_dtype dtype = est_node_dtype(x);
 
-    if (u->head->o.label_vocabulary != NULL) {
+    if (u->head->o.label_vocabulary.n > 0) {
         x = est_head_look_up(u, x);
     } else if (dtype != EST_I64 && dtype != EST_I32) {
         return est_head_fail(u, "labels are %s, expected class numbers of type int64 or int32", est_dtype_name(dtype));

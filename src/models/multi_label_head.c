@@ -9,7 +9,7 @@
 
 static est_feature_spec parse(const est_head *head)
 {
-    return (est_feature_spec){ .dtype = head->o.label_vocabulary != NULL ? EST_STRING : EST_I64,
+    return (est_feature_spec){ .dtype = head->o.label_vocabulary.n > 0 ? EST_STRING : EST_I64,
                                .rows  = EST_ROWS_RAGGED };
 }
 
@@ -19,7 +19,7 @@ static est_node listed_labels(est_head_use *u)
     est_ragged_node x     = est_model_ragged(u->model, u->head->o.label);
     est_dtype       dtype = est_node_dtype(x.values);
 
-    if (u->head->o.label_vocabulary != NULL) {
+    if (u->head->o.label_vocabulary.n > 0) {
         x.values = est_head_look_up(u, x.values);
     } else if (dtype != EST_I64) {
         return est_head_fail(u, "lists of labels are %s, expected int64 or, with a vocabulary, strings",
@@ -69,8 +69,8 @@ static void class_metrics(est_head_use *u, int64_t id)
     est_node    label       = est_gather(u->labels, est_const_i64(u->graph, EST_SHAPE(1), &id), -1);
     const char *suffix;
 
-    suffix = u->head->o.label_vocabulary != NULL
-                 ? est_arena_printf(u->model->arena, "/%s", u->head->o.label_vocabulary[id])
+    suffix = u->head->o.label_vocabulary.n > 0
+                 ? est_arena_printf(u->model->arena, "/%s", u->head->o.label_vocabulary.data[id])
                  : est_arena_printf(u->model->arena, "/class%" PRId64, id);
     if (suffix == NULL) {
         (void)est_graph_poison(u->graph, est_no_memory());
@@ -85,7 +85,7 @@ static void metrics(est_head_use *u)
 {
     est_head_auc(u, u->labels, u->scores, "");
     est_head_thresholds(u, u->labels, u->scores);
-    for (int i = 0; i < u->head->o.n_metric_classes; i++) class_metrics(u, u->head->o.metric_classes[i]);
+    for (int i = 0; i < u->head->o.metric_classes.n; i++) class_metrics(u, u->head->o.metric_classes.data[i]);
 }
 
 static const est_head_kind multi_label = {

@@ -19,7 +19,7 @@ typedef struct curve {
 /* The thresholds as a column; *n receives how many. */
 static est_node thresholds_of(const est_metric_build *m, int64_t *n)
 {
-    int inner = m->o.n_thresholds > 0 ? m->o.n_thresholds : (m->o.num_thresholds > 1 ? m->o.num_thresholds : 200) - 2;
+    int inner = m->o.thresholds.n > 0 ? m->o.thresholds.n : (m->o.num_thresholds > 1 ? m->o.num_thresholds : 200) - 2;
     float   *values = est_alloc(sizeof *values * (size_t)(inner + 2));
     est_node node;
 
@@ -27,7 +27,7 @@ static est_node thresholds_of(const est_metric_build *m, int64_t *n)
     values[0]         = (float)-EDGE;
     values[inner + 1] = (float)(1 + EDGE);
     for (int i = 1; i <= inner; i++) {
-        values[i] = (float)(m->o.n_thresholds > 0 ? m->o.thresholds[i - 1] : (double)i / (inner + 1));
+        values[i] = (float)(m->o.thresholds.n > 0 ? m->o.thresholds.data[i - 1] : (double)i / (inner + 1));
     }
     *n   = inner + 2;
     node = est_const_f32(m->graph, EST_SHAPE(*n, 1), values);

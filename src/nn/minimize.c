@@ -107,7 +107,7 @@ void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gra
     for (int i = 0; gradients != NULL && i < variables.n; i++) gradients[i] = (est_gradient){ 0 };
     if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return;
     if (!EST_OPTIONS(loss.graph, est_minimize_options, options, o)) return;
-    est_gradients(loss, variables.data, variables.n, gradients);
+    est_gradients(loss, variables, gradients);
     if (est_graph_poisoned(loss.graph)) return;
     clip(gradients, variables.n, &o);
 }

@@ -29,10 +29,11 @@ static void put_schedule(est_strbuf *out, const est_schedule *s)
     put_number(out, "warmup_start", s->warmup_start);
     put_flag(out, "staircase", s->staircase);
     put_flag(out, "cycle", s->cycle);
-    for (int64_t i = 0; i < s->boundaries.n && s->values != NULL; i++) {
-        est_strbuf_printf(out, ", %.9g until %lld", s->values[i], (long long)s->boundaries.data[i]);
+    for (int64_t i = 0; i < s->boundaries.n && s->values.data != NULL; i++) {
+        est_strbuf_printf(out, ", %.9g until %lld", s->values.data[i], (long long)s->boundaries.data[i]);
     }
-    if (s->boundaries.n > 0 && s->values != NULL) est_strbuf_printf(out, ", then %.9g", s->values[s->boundaries.n]);
+    if (s->boundaries.n > 0 && s->values.data != NULL)
+        est_strbuf_printf(out, ", then %.9g", s->values.data[s->boundaries.n]);
 }
 
 static void put_rate(est_strbuf *out, const est_optimizer *o)

@@ -54,11 +54,11 @@ static est_node polynomial(const est_schedule *s, est_node step)
 
 static est_node piecewise(const est_schedule *s, est_node step)
 {
-    est_node rate = number(step, s->values[s->boundaries.n]);
+    est_node rate = number(step, s->values.data[s->boundaries.n]);
 
     for (int i = s->boundaries.n - 1; i >= 0; i--) { /* the first boundary not passed decides */
         est_node before = est_less_equal(step, number(step, (double)s->boundaries.data[i]));
-        rate            = est_select(before, number(step, s->values[i]), rate);
+        rate            = est_select(before, number(step, s->values.data[i]), rate);
     }
     return rate;
 }
@@ -136,7 +136,7 @@ est_schedule est_polynomial_decay(double initial, int64_t decay_steps, double en
     return s;
 }
 
-est_schedule est_piecewise_constant(est_i64s boundaries, const double *values)
+est_schedule est_piecewise_constant(est_i64s boundaries, est_f64s values)
 {
     return (est_schedule){ .rate = piecewise, .boundaries = boundaries, .values = values };
 }

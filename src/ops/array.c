@@ -69,9 +69,9 @@ est_node est_const_ints(est_graph *graph, est_dtype dtype, est_i64s values)
     if (status != EST_OK) return est_graph_poison(graph, status);
     for (int i = 0; i < values.n; i++) {
         if (dtype == EST_I64) {
-            ((int64_t *)est_tensor_data(tensor))[i] = values.data[i];
+            ((int64_t *)est_tensor_mutable_data(tensor))[i] = values.data[i];
         } else {
-            ((int32_t *)est_tensor_data(tensor))[i] = saturated(values.data[i]);
+            ((int32_t *)est_tensor_mutable_data(tensor))[i] = saturated(values.data[i]);
         }
     }
     node = est_const(graph, tensor);

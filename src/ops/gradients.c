@@ -7,6 +7,7 @@
  * sparse ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
 #include <string.h>
 
+#include "base/argument.h"
 #include "ops/ops.h"
 
 /* Contributions to one output of one node, as a list in the arena. */
@@ -144,17 +145,18 @@ static est_status differentiate(walk *w, est_node y, const est_node *wrt, int n,
     return EST_OK;
 }
 
-void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out)
+void est_gradients(est_node y, est_nodes wrt, est_gradient *out)
 {
     walk       w = { .g = y.graph, .last = y.id };
     est_status status;
 
-    if (n < 0 || (n > 0 && (wrt == NULL || out == NULL))) {
-        (void)est_graph_poison(y.graph, est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", n,
-                                                 wrt != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+    if (!EST_LIST_OK(wrt) || (wrt.n > 0 && out == NULL)) {
+        (void)est_graph_poison(y.graph,
+                               est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", wrt.n,
+                                        wrt.data != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
         return;
     }
-    memset(out, 0, sizeof *out * (size_t)n);
+    memset(out, 0, sizeof *out * (size_t)wrt.n);
     if (est_def(y) == NULL || est_graph_poisoned(y.graph)) return;
     w.arena = est_arena_create();
     status  = w.arena != NULL ? EST_OK : est_no_memory();
@@ -162,8 +164,8 @@ void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out)
         status = est_fail(EST_INVALID_ARGUMENT, "est_gradients: '%s' is %s; only float32 and float64 have gradients",
                           est_node_name(y), est_dtype_name(est_node_dtype(y)));
     }
-    if (status == EST_OK) status = differentiate(&w, y, wrt, n, out);
+    if (status == EST_OK) status = differentiate(&w, y, wrt.data, wrt.n, out);
     if (status != EST_OK) (void)est_graph_poison(y.graph, status);
     est_arena_free(w.arena);
-    if (est_graph_poisoned(y.graph)) memset(out, 0, sizeof *out * (size_t)n);
+    if (est_graph_poisoned(y.graph)) memset(out, 0, sizeof *out * (size_t)wrt.n);
 }

@@ -623,7 +623,7 @@ static est_node count_to(est_graph *graph, int64_t n)
     est_node    node;
 
     if (status != EST_OK) return est_graph_poison(graph, status);
-    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_data(tensor))[i] = i;
+    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_mutable_data(tensor))[i] = i;
     node = est_const(graph, tensor);
     est_tensor_free(tensor);
     return node;

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "estoc/example.h"
 #include "ops/array.h"
 
@@ -225,7 +226,7 @@ static est_status parse_with(const est_call *c, parse_state *state, est_arena *a
 
     if (specs == NULL || made == NULL) return est_no_memory();
     status = make_specs(c, state->n, arena, specs, made);
-    if (status == EST_OK) status = est_example_parser_create(specs, n, &parser);
+    if (status == EST_OK) status = est_example_parser_create((est_feature_specs){ specs, n }, &parser);
     for (int i = 0; i < state->n.dense; i++) est_tensor_free(made[i]);
     EST_TRY(status);
     status = est_example_parse(parser, c->in[SERIALIZED]->data, (size_t)c->in[SERIALIZED]->count, state->batch);
@@ -407,7 +408,7 @@ static est_status make_default(const est_feature_spec *spec, est_tensor **out)
     if (spec->rows == EST_ROWS_FIXED) shape = given != NULL ? spec->shape : EST_SHAPE(0);
     EST_TRY(est_tensor_create(spec->dtype, shape, &value));
     if (given == NULL && est_tensor_count(value) > 0 && spec->dtype != EST_STRING)
-        memset(est_tensor_data(value), 0, size);
+        memset(est_tensor_mutable_data(value), 0, size);
     for (int64_t i = 0; given != NULL && i < est_tensor_count(value); i++) {
         const char *from = (const char *)est_tensor_data(given) + (est_tensor_count(given) > 1 ? (size_t)i * size : 0);
         est_status  status = EST_OK;
@@ -418,7 +419,7 @@ static est_status make_default(const est_feature_spec *spec, est_tensor **out)
             memcpy(&text, from, sizeof text);
             status = est_tensor_set_string(value, i, text.data, text.size);
         } else {
-            memcpy((char *)est_tensor_data(value) + (size_t)i * size, from, size);
+            memcpy((char *)est_tensor_mutable_data(value) + (size_t)i * size, from, size);
         }
         if (status != EST_OK) {
             est_tensor_free(value);
@@ -511,7 +512,7 @@ static est_status add_features(request *r, est_node examples, const est_feature_
     est_node            parsed;
     int                 dense = 0, ragged = 0;
 
-    EST_TRY(est_example_parser_create(specs, (size_t)n, &parser)); /* which checks them */
+    EST_TRY(est_example_parser_create((est_feature_specs){ specs, n }, &parser)); /* which checks them */
     est_example_parser_free(parser);
     EST_TRY(request_init(r, examples, n));
     for (int i = 0; i < n; i++) {
@@ -534,15 +535,16 @@ static est_status add_features(request *r, est_node examples, const est_feature_
     return add_lengths(r, examples, specs, n, out);
 }
 
-void est_parse_examples(est_node examples, const est_feature_spec *specs, int n, est_parsed *out)
+void est_parse_examples(est_node examples, est_feature_specs specs, est_parsed *out)
 {
+    int        n = specs.n;
     request    r = { 0 };
     est_status status;
 
-    if (n < 0 || (n > 0 && (out == NULL || specs == NULL))) {
+    if (!EST_LIST_OK(specs) || (n > 0 && out == NULL)) {
         (void)est_graph_poison(examples.graph,
                                est_fail(EST_INVALID_ARGUMENT, "est_parse_examples: %d features, specs %s, out %s", n,
-                                        specs != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+                                        specs.data != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
         return;
     }
     r.arena = est_arena_create();
@@ -551,7 +553,7 @@ void est_parse_examples(est_node examples, const est_feature_spec *specs, int n,
         est_arena_free(r.arena);
         return;
     }
-    status = r.arena != NULL ? add_features(&r, examples, specs, n, out) : est_no_memory();
+    status = r.arena != NULL ? add_features(&r, examples, specs.data, n, out) : est_no_memory();
     if (status == EST_OK) status = est_graph_status(examples.graph);
     if (status != EST_OK) {
         est_node poison = est_graph_poison(examples.graph, status);

@@ -221,24 +221,25 @@ const est_op est_op_ragged_cross = {
               { .run = cross_cpu, .scratch = cross_scratch, .prepare = cross_prepare, .measure = cross_measure }),
 };
 
-est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n_buckets, uint64_t hash_key)
+est_ragged_node est_ragged_cross(est_ragged_nodes inputs, int64_t n_buckets, uint64_t hash_key)
 {
+    int        n = inputs.n;
     est_node   in[2 * EST_CROSS_MAX], values;
     int64_t    types[EST_CROSS_MAX], splits[EST_CROSS_MAX];
     char       order[EST_CROSS_MAX + 1] = { 0 };
-    est_graph *graph                    = n > 0 && inputs != NULL ? inputs[0].values.graph : NULL;
+    est_graph *graph                    = n > 0 && inputs.data != NULL ? inputs.data[0].values.graph : NULL;
 
     if (graph == NULL) return (est_ragged_node){ 0 };
-    if (est_graph_poisoned(graph)) return inputs[0];
+    if (est_graph_poisoned(graph)) return inputs.data[0];
     if (n > EST_CROSS_MAX) {
         values = est_graph_poison(
             graph, est_fail(EST_INVALID_ARGUMENT, "a cross is of 1 to %d inputs, got %d", EST_CROSS_MAX, n));
         return (est_ragged_node){ values, values };
     }
     for (int i = 0; i < n; i++) {
-        in[VALUES(i)] = inputs[i].values;
-        in[SPLITS(i)] = inputs[i].splits;
-        types[i]      = est_def(inputs[i].values) != NULL ? est_node_dtype(inputs[i].values) : EST_I64;
+        in[VALUES(i)] = inputs.data[i].values;
+        in[SPLITS(i)] = inputs.data[i].splits;
+        types[i]      = est_def(inputs.data[i].values) != NULL ? est_node_dtype(inputs.data[i].values) : EST_I64;
         splits[i]     = EST_I64;
         order[i]      = 'R';
     }

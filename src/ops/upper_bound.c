@@ -83,23 +83,24 @@ const est_op est_op_upper_bound = {
     .cpu       = EST_KERNELS({ .run = upper_bound_cpu }),
 };
 
-est_node est_bucketize(est_node x, const float *boundaries, int n)
+est_node est_bucketize(est_node x, est_f32s boundaries)
 {
     est_node flat, bounds, buckets;
 
     if (x.graph == NULL || est_graph_poisoned(x.graph)) return x;
-    if (boundaries == NULL || n < 0) {
+    if (boundaries.data == NULL || boundaries.n < 0) {
         return est_graph_poison(
-            x.graph, est_fail(EST_INVALID_ARGUMENT, "%d boundaries of buckets given, but the pointer is NULL", n));
+            x.graph,
+            est_fail(EST_INVALID_ARGUMENT, "%d boundaries of buckets given, but the pointer is NULL", boundaries.n));
     }
-    for (int i = 0; i + 1 < n; i++) {
-        if (boundaries[i] <= boundaries[i + 1]) continue;
+    for (int i = 0; i + 1 < boundaries.n; i++) {
+        if (boundaries.data[i] <= boundaries.data[i + 1]) continue;
         return est_graph_poison(x.graph,
                                 est_fail(EST_INVALID_ARGUMENT, "boundaries must not descend: [%d] is %g and [%d] is %g",
-                                         i, (double)boundaries[i], i + 1, (double)boundaries[i + 1]));
+                                         i, (double)boundaries.data[i], i + 1, (double)boundaries.data[i + 1]));
     }
     if (est_node_dtype(x) != EST_F64) x = est_cast(x, EST_F32);
-    bounds  = est_cast(est_const_f32(x.graph, EST_SHAPE(1, n), boundaries), est_node_dtype(x));
+    bounds  = est_cast(est_const_f32(x.graph, EST_SHAPE(1, boundaries.n), boundaries.data), est_node_dtype(x));
     flat    = est_reshape(x, EST_I64S(1, -1));
     buckets = est_build2(&est_op_upper_bound, bounds, flat, EST_NO_ATTRS);
     return est_reshape_like(buckets, x);

@@ -13,6 +13,7 @@
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 /* --- shapes ------------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +248,7 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
             item->out_value[0].n = -1;
             plan->resolved       = false;
         }
-        view->data = est_tensor_data(feeds[i]);
+        view->data = est_tensor_view_data(feeds[i]);
     }
     return EST_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "ops/ops.h"
 #include "runtime/trace.h"
+#include "tensor/tensor.h"
 
 est_status est_item_failed(const est_item *item, est_status status)
 {
@@ -122,7 +123,7 @@ static void bind_const(est_plan *plan, const est_item *item)
 {
     const est_tensor *tensor = est_node_attr(item->call.node, "value")->tensor;
 
-    plan->views[item->first_view].data = est_tensor_data(tensor);
+    plan->views[item->first_view].data = est_tensor_view_data(tensor);
 }
 
 static est_status bind_sources(est_plan *plan, est_store *store)

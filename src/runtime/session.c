@@ -551,7 +551,8 @@ static est_status read_shard(est_remote *remote, const est_var *shard, est_tenso
 
     EST_TRY(remote->ops->read(remote, shard, &part));
     if (est_tensor_dtype(part) == shard->value.dtype && est_shape_equal(est_tensor_shape(part), &shard->value.shape)) {
-        memcpy((char *)est_tensor_data(all) + shard_offset(shard), est_tensor_data(part), est_tensor_bytes(part));
+        memcpy((char *)est_tensor_mutable_data(all) + shard_offset(shard), est_tensor_data(part),
+               est_tensor_bytes(part));
     } else {
         status = est_fail(EST_FAILED_PRECONDITION, "variable '%s' is %s %s at %s, expected as %s %s", shard->name,
                           est_dtype_name(est_tensor_dtype(part)), est_shape_text(est_tensor_shape(part), have),

@@ -275,7 +275,7 @@ est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out)
     est_view stored = est_var_stored(var);
 
     EST_TRY(est_tensor_create(stored.dtype, stored.shape, out));
-    est_lazy_copy(var, pool, 0, est_tensor_count(*out), est_tensor_data(*out));
+    est_lazy_copy(var, pool, 0, est_tensor_count(*out), est_tensor_mutable_data(*out));
     return EST_OK;
 }
 

@@ -86,40 +86,39 @@ static est_status cpu_number(const char *strategy, const char *device, int *out)
     return EST_OK;
 }
 
-static est_status check_devices(const char *strategy, const char *const *devices, int n)
+static est_status check_devices(const char *strategy, est_strings devices)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < devices.n; i++) {
         int mine, other;
 
-        EST_TRY(cpu_number(strategy, devices[i], &mine));
+        EST_TRY(cpu_number(strategy, devices.data[i], &mine));
         for (int k = 0; k < i; k++) {
-            EST_TRY(cpu_number(strategy, devices[k], &other));
+            EST_TRY(cpu_number(strategy, devices.data[k], &other));
             if (mine != other) continue;
             return est_fail(EST_INVALID_ARGUMENT, "%s: no duplicates are allowed among devices: \"%s\" and \"%s\"",
-                            strategy, devices[k], devices[i]);
+                            strategy, devices.data[k], devices.data[i]);
         }
     }
     return EST_OK;
 }
 
 /* How many replicas a list of devices and a number of replicas say together. */
-static est_status count_replicas(const char *strategy, const char *const *devices, int n_devices, int replicas,
-                                 int *out)
+static est_status count_replicas(const char *strategy, est_strings devices, int replicas, int *out)
 {
-    if (n_devices < 0 || (n_devices > 0 && devices == NULL) || (n_devices == 0 && devices != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: n_devices is %d, and devices are %s; name at least one, or none",
-                        strategy, n_devices, devices != NULL ? "given" : "not");
+    if (!EST_LIST_OK(devices) || (devices.n == 0 && devices.data != NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: devices.n is %d, and devices.data is %s; name at least one, or none",
+                        strategy, devices.n, devices.data != NULL ? "given" : "NULL");
     }
-    if (replicas < 0 || replicas > EST_STRATEGY_REPLICAS_MAX || n_devices > EST_STRATEGY_REPLICAS_MAX) {
+    if (replicas < 0 || replicas > EST_STRATEGY_REPLICAS_MAX || devices.n > EST_STRATEGY_REPLICAS_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas; write a number from 1 to %d", strategy,
-                        replicas != 0 ? replicas : n_devices, EST_STRATEGY_REPLICAS_MAX);
+                        replicas != 0 ? replicas : devices.n, EST_STRATEGY_REPLICAS_MAX);
     }
-    if (n_devices > 0 && replicas > 0 && replicas != n_devices) {
+    if (devices.n > 0 && replicas > 0 && replicas != devices.n) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas on %d devices; a device has one, leave out replicas",
-                        strategy, replicas, n_devices);
+                        strategy, replicas, devices.n);
     }
-    EST_TRY(check_devices(strategy, devices, n_devices));
-    *out = n_devices > 0 ? n_devices : replicas > 0 ? replicas : 1;
+    EST_TRY(check_devices(strategy, devices));
+    *out = devices.n > 0 ? devices.n : replicas > 0 ? replicas : 1;
     return EST_OK;
 }
 
@@ -162,9 +161,9 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
 
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
-    EST_TRY(count_replicas("mirrored", o.devices, o.n_devices, o.replicas, &n));
+    EST_TRY(count_replicas("mirrored", o.devices, o.replicas, &n));
     EST_TRY(make(EST_STRATEGY_MIRRORED, n, out));
-    say_if_one("mirrored", o.n_devices, n);
+    say_if_one("mirrored", o.devices.n, n);
     return EST_OK;
 }
 
@@ -175,10 +174,10 @@ est_status est_central_storage_strategy(const est_central_storage_options *optio
 
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_central_storage_options), options, &o));
-    EST_TRY(count_replicas("central_storage", o.compute_devices, o.n_devices, o.replicas, &n));
+    EST_TRY(count_replicas("central_storage", o.compute_devices, o.replicas, &n));
     if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
     EST_TRY(make(EST_STRATEGY_CENTRAL_STORAGE, n, out));
-    say_if_one("central_storage", o.n_devices, n);
+    say_if_one("central_storage", o.compute_devices.n, n);
     return EST_OK;
 }
 
@@ -253,7 +252,7 @@ est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_op
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_multi_worker_mirrored_options), options, &o));
     EST_TRY(check_workers(&o));
-    EST_TRY(count_replicas("multi_worker_mirrored", NULL, 0, o.replicas, &n));
+    EST_TRY(count_replicas("multi_worker_mirrored", (est_strings){ 0 }, o.replicas, &n));
     EST_TRY(make(EST_STRATEGY_MULTI_WORKER_MIRRORED, n, &s));
     status = fill_workers(s, &o);
     if (status != EST_OK) {

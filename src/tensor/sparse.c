@@ -135,9 +135,9 @@ est_status est_indexed_to_dense(const est_indexed *slices, est_tensor **out)
     row_bytes    = (size_t)row_elements * est_dtype_size(dtype);
     shape.dim[0] = slices->rows;
     EST_TRY(est_tensor_create(dtype, shape, &dense));
-    memset(est_tensor_data(dense), 0, est_tensor_bytes(dense));
+    memset(est_tensor_mutable_data(dense), 0, est_tensor_bytes(dense));
     for (int64_t i = 0; i < est_tensor_count(slices->indices); i++) {
-        add_row((char *)est_tensor_data(dense) + (size_t)index_at(slices->indices, i) * row_bytes,
+        add_row((char *)est_tensor_mutable_data(dense) + (size_t)index_at(slices->indices, i) * row_bytes,
                 (const char *)est_tensor_data(slices->values) + (size_t)i * row_bytes, row_elements);
     }
     *out = dense;

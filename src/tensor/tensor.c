@@ -157,9 +157,19 @@ size_t est_tensor_bytes(const est_tensor *tensor)
     return tensor != NULL ? (size_t)tensor->count * est_dtype_size(tensor->dtype) : 0;
 }
 
-void *est_tensor_data(const est_tensor *tensor)
+const void *est_tensor_data(const est_tensor *tensor)
 {
     return tensor != NULL ? tensor->data : NULL;
+}
+
+void *est_tensor_view_data(const est_tensor *tensor)
+{
+    return tensor != NULL ? tensor->data : NULL;
+}
+
+void *est_tensor_mutable_data(est_tensor *tensor)
+{
+    return est_tensor_view_data(tensor);
 }
 
 est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *bytes, size_t size)
@@ -173,7 +183,7 @@ est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *byte
         return est_fail(EST_INVALID_ARGUMENT, "cannot put a string into a %s tensor", est_dtype_name(tensor->dtype));
     }
     if (i < 0 || i >= tensor->count) {
-        return est_fail(EST_OUT_OF_RANGE, "element %" PRId64 " of a string tensor of %" PRId64, i, tensor->count);
+        return est_fail(EST_INVALID_ARGUMENT, "element %" PRId64 " of a string tensor of %" PRId64, i, tensor->count);
     }
     if (size == 0) {
         ((est_str *)tensor->data)[i] = (est_str){ .data = "", .size = 0 };
@@ -245,8 +255,8 @@ est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_ten
     shape = tensor->shape;
     if (shape.rank < 1) return est_fail(EST_INVALID_ARGUMENT, "a scalar has no rows");
     if (first < 0 || n < 0 || first > shape.dim[0] || n > shape.dim[0] - first) {
-        return est_fail(EST_OUT_OF_RANGE, "rows %" PRId64 " and %" PRId64 " after it of a tensor of shape %s", first, n,
-                        est_shape_text(&shape, text));
+        return est_fail(EST_INVALID_ARGUMENT, "rows %" PRId64 " and %" PRId64 " after it of a tensor of shape %s",
+                        first, n, est_shape_text(&shape, text));
     }
     row_elements = shape.dim[0] > 0 ? (size_t)(tensor->count / shape.dim[0]) : 0;
     shape.dim[0] = n;

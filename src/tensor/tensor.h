@@ -10,6 +10,9 @@
  * copies all of these into the tensor, as one block. On failure the elements still point elsewhere. */
 EST_MUST_CHECK est_status est_tensor_own_strings(est_tensor *tensor);
 
+/* The elements for an est_view (graph/op.h), which has no const: kernels do not write to their inputs. */
+void *est_tensor_view_data(const est_tensor *tensor);
+
 /* Element i of an array of numbers or booleans; NaN for elements of another dtype. */
 double est_number_at(est_dtype dtype, const void *data, int64_t i);
 

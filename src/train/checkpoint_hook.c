@@ -73,7 +73,7 @@ static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
         est_saving_listener *listener = listener_at(own, i);
         bool                 stop     = false;
 
-        if (listener == NULL || listener->after_save == NULL) continue;
+        if (listener == NULL || EST_MEMBER(listener, after_save) == NULL) continue;
         EST_TRY(EST_CALLBACK(listener->after_save(listener, est_loop_session(loop), step, &stop),
                              "saving listener %d: after_save", i));
         if (!stop) continue;
@@ -98,11 +98,11 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     if (status == EST_OK) {
         est_log_info("Saving checkpoints for %" PRId64 " into %s/%s.", step, est_saver_dir(own->saver),
                      est_saver_name(own->saver));
-        status = est_saver_save(own->saver, est_loop_session(loop), step,
-                                EST_SAVE(.extras    = { extras, n },
-                                         .meta      = own->no_graph_def ? NULL : own->files.meta.data,
-                                         .meta_size = own->no_graph_def ? 0 : own->files.meta.size),
-                                path);
+        status = est_saver_save(
+            own->saver, est_loop_session(loop), step,
+            EST_SAVE(.extras = { extras, n }, .meta = { own->no_graph_def ? NULL : (const char *)own->files.meta.data,
+                                                        own->no_graph_def ? 0 : own->files.meta.size }),
+            path);
     }
     for (int i = 0; i < n; i++) {
         est_tensor *value;
@@ -139,7 +139,7 @@ static est_status save(checkpoint_hook *own, est_loop *loop)
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 
-        if (listener == NULL || listener->before_save == NULL) continue;
+        if (listener == NULL || EST_MEMBER(listener, before_save) == NULL) continue;
         EST_TRY(EST_CALLBACK(listener->before_save(listener, est_loop_session(loop), step),
                              "saving listener %d: before_save", i));
     }
@@ -184,7 +184,7 @@ static est_status hook_begin(est_hook *hook, est_loop *loop)
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 
-        if (listener == NULL || listener->begin == NULL) continue;
+        if (listener == NULL || EST_MEMBER(listener, begin) == NULL) continue;
         EST_TRY(EST_CALLBACK(listener->begin(listener), "saving listener %d: begin", i));
     }
     return EST_OK;
@@ -221,7 +221,7 @@ static est_status hook_end(est_hook *hook, est_loop *loop)
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 
-        if (listener == NULL || listener->end == NULL) continue;
+        if (listener == NULL || EST_MEMBER(listener, end) == NULL) continue;
         EST_TRY(EST_CALLBACK(listener->end(listener, est_loop_session(loop), own->timer.last_step),
                              "saving listener %d: end", i));
     }
@@ -242,7 +242,7 @@ static void hook_free(est_hook *hook)
 
 bool est_is_checkpoint_saver(const est_hook *hook)
 {
-    return hook != NULL && hook->free == hook_free;
+    return hook != NULL && EST_MEMBER(hook, free) == hook_free;
 }
 
 const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver)
@@ -264,6 +264,7 @@ static est_status take_options(checkpoint_hook *own, const char *dir, const est_
     own->no_graph_def = options.no_graph_def;
     if (dir != NULL) own->dir = est_strdup(dir);
     if (options.basename != NULL) own->basename = est_strdup(options.basename);
+    EST_TRY(est_listeners_check("saving listener", options.listeners));
     own->listeners = est_zalloc((size_t)(options.listeners.n + 1) * sizeof *own->listeners);
     if ((dir != NULL && own->dir == NULL) || (options.basename != NULL && own->basename == NULL) ||
         own->listeners == NULL) {
@@ -271,8 +272,6 @@ static est_status take_options(checkpoint_hook *own, const char *dir, const est_
     }
     for (; own->n_listeners < options.listeners.n; own->n_listeners++) {
         own->listeners[own->n_listeners] = options.listeners.data[own->n_listeners];
-        if (own->listeners[own->n_listeners] != NULL) continue;
-        return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", own->n_listeners);
     }
     return EST_OK;
 }
@@ -286,12 +285,8 @@ est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_
         hook_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .begin                = hook_begin,
-                            .after_create_session = hook_after_create_session,
-                            .after_run            = hook_after_run,
-                            .end                  = hook_end,
-                            .free                 = hook_free,
-                            .idle                 = true };
+    own->hook = (est_hook)EST_HOOK(.begin = hook_begin, .after_create_session = hook_after_create_session,
+                                   .after_run = hook_after_run, .end = hook_end, .free = hook_free, .idle = true);
     est_log_info("Create CheckpointSaverHook.");
     return &own->hook;
 }

@@ -169,7 +169,7 @@ bool est_early_stopping_rule(const est_hook *hook, est_stop_rule *out)
 {
     const early_stopping *own;
 
-    if (hook->free != stopping_free) return false;
+    if (EST_MEMBER(hook, free) != stopping_free) return false;
     own = (const early_stopping *)hook; /* its first member */
     if (own->metric == NULL) return false;
     *out = (est_stop_rule){ .metric          = own->metric,
@@ -207,11 +207,8 @@ static est_hook *finish(early_stopping *own, const est_early_stopping_options *o
         stopping_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .begin     = stopping_begin,
-                            .after_run = stopping_after_run,
-                            .end       = stopping_end,
-                            .free      = stopping_free,
-                            .idle      = true };
+    own->hook = (est_hook)EST_HOOK(.begin = stopping_begin, .after_run = stopping_after_run, .end = stopping_end,
+                                   .free = stopping_free, .idle = true);
     return &own->hook;
 }
 

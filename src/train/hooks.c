@@ -4,10 +4,12 @@
 #include "train/hooks.h"
 
 #include "base/alloc.h"
+#include "base/argument.h"
+#include "base/options.h"
 
 void est_hook_free(est_hook *hook)
 {
-    if (hook != NULL && hook->free != NULL) hook->free(hook);
+    if (hook != NULL && EST_MEMBER(hook, free) != NULL) hook->free(hook);
 }
 
 void *est_hook_alloc(size_t size)
@@ -32,10 +34,31 @@ est_status est_refuse_null(const char *what, int i)
                     why.message);
 }
 
+est_status est_hook_check(const est_hook *hook)
+{
+    return est_struct_check(EST_STRUCT_SIZE(est_hook), hook);
+}
+
 est_status est_hooks_check(const char *what, est_hooks hooks)
 {
+    EST_REQUIRE_LIST(what, hooks);
     for (int i = 0; i < hooks.n; i++) {
-        if (hooks.data[i] == NULL) return est_refuse_null(what, i);
+        est_status status = hooks.data[i] != NULL ? est_hook_check(hooks.data[i]) : est_refuse_null(what, i);
+
+        if (status != EST_OK) return hooks.data[i] != NULL ? est_fail_context(status, "%s %d", what, i) : status;
+    }
+    return EST_OK;
+}
+
+est_status est_listeners_check(const char *what, est_saving_listeners listeners)
+{
+    EST_REQUIRE_LIST(what, listeners);
+    for (int i = 0; i < listeners.n; i++) {
+        est_status status;
+
+        if (listeners.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s %d is NULL", what, i);
+        status = est_struct_check(EST_STRUCT_SIZE(est_saving_listener), listeners.data[i]);
+        if (status != EST_OK) return est_fail_context(status, "%s %d", what, i);
     }
     return EST_OK;
 }

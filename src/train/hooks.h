@@ -21,8 +21,12 @@ void est_hook_free_struct(est_hook *hook);
  * then: "<what> <i> is NULL: <why>". */
 est_status est_refuse_null(const char *what, int i);
 
-/* Fails for a list with a NULL in it. */
+/* Fails for a list with a NULL in it, or with a struct that its macro did not make; errors name "<what> <i>". */
 EST_MUST_CHECK est_status est_hooks_check(const char *what, est_hooks hooks);
+EST_MUST_CHECK est_status est_listeners_check(const char *what, est_saving_listeners listeners);
+
+/* The same for one hook that is not NULL. */
+EST_MUST_CHECK est_status est_hook_check(const est_hook *hook);
 
 /* Fails for a node whose dtype, or known part of the shape, does not fit this kind of summary. */
 EST_MUST_CHECK est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype,

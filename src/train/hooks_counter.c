@@ -95,10 +95,7 @@ est_hook *est_step_counter_hook(const est_every_options *options)
         counter_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .after_create_session = counter_session,
-                            .after_run            = counter_after_run,
-                            .end                  = counter_end,
-                            .free                 = counter_free,
-                            .idle                 = true };
+    own->hook = (est_hook)EST_HOOK(.after_create_session = counter_session, .after_run = counter_after_run,
+                                   .end = counter_end, .free = counter_free, .idle = true);
     return &own->hook;
 }

@@ -230,20 +230,17 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
     return EST_OK;
 }
 
-est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging_options *options)
+est_hook *est_logging_hook(est_named_nodes nodes, const est_logging_options *options)
 {
     logging_hook *own = est_hook_alloc(sizeof *own);
 
     if (own == NULL) return NULL;
-    if (take_logging(own, nodes, n, options) != EST_OK) {
+    if (take_logging(own, nodes.data, nodes.n, options) != EST_OK) {
         logging_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .begin      = logging_begin,
-                            .before_run = logging_before_run,
-                            .after_run  = logging_after_run,
-                            .end        = logging_end,
-                            .free       = logging_free };
+    own->hook = (est_hook)EST_HOOK(.begin = logging_begin, .before_run = logging_before_run,
+                                   .after_run = logging_after_run, .end = logging_end, .free = logging_free);
     return &own->hook;
 }
 
@@ -294,10 +291,7 @@ est_hook *est_loss_log_hook(int64_t every_n)
 
     if (own == NULL) return NULL;
     own->timer.every_steps = every_n;
-    own->hook              = (est_hook){ .begin      = loss_log_begin,
-                                         .before_run = loss_log_before_run,
-                                         .after_run  = loss_log_after_run,
-                                         .free       = est_hook_free_struct,
-                                         .idle       = true };
+    own->hook              = (est_hook)EST_HOOK(.begin = loss_log_begin, .before_run = loss_log_before_run,
+                                                .after_run = loss_log_after_run, .free = est_hook_free_struct, .idle = true);
     return &own->hook;
 }

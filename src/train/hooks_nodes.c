@@ -82,7 +82,7 @@ est_hook *est_final_ops_hook(est_nodes nodes)
         return NULL;
     }
     own->n    = nodes.n;
-    own->hook = (est_hook){ .begin = final_begin, .end = final_end, .free = final_free };
+    own->hook = (est_hook)EST_HOOK(.begin = final_begin, .end = final_end, .free = final_free);
     return &own->hook;
 }
 
@@ -164,6 +164,6 @@ est_hook *est_feed_fn_hook(est_nodes nodes, est_feed_fn fn, void *user)
     own->n    = nodes.n;
     own->fn   = fn;
     own->user = user;
-    own->hook = (est_hook){ .begin = feed_begin, .before_run = feed_before_run, .free = feed_free };
+    own->hook = (est_hook)EST_HOOK(.begin = feed_begin, .before_run = feed_before_run, .free = feed_free);
     return &own->hook;
 }

@@ -91,9 +91,7 @@ est_hook *est_profiler_hook(const est_profiler_options *options)
         profiler_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .after_create_session = profiler_session,
-                            .before_run           = profiler_before_run,
-                            .after_run            = profiler_after_run,
-                            .free                 = profiler_free };
+    own->hook = (est_hook)EST_HOOK(.after_create_session = profiler_session, .before_run = profiler_before_run,
+                                   .after_run = profiler_after_run, .free = profiler_free);
     return &own->hook;
 }

@@ -157,11 +157,8 @@ static est_hook *make(bool evaluates, int64_t num_steps, int64_t max_steps)
     own->evaluates = evaluates;
     own->num_steps = num_steps;
     own->max_steps = max_steps;
-    own->hook      = (est_hook){ .after_create_session = progress_session,
-                                 .after_run            = progress_after_run,
-                                 .end                  = progress_end,
-                                 .free                 = progress_free,
-                                 .idle                 = true };
+    own->hook      = (est_hook)EST_HOOK(.after_create_session = progress_session, .after_run = progress_after_run,
+                                        .end = progress_end, .free = progress_free, .idle = true);
     return &own->hook;
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "train/hooks.h"
 
 /* --- at a step ---------------------------------------------------------------------------------------------------- */
@@ -67,11 +68,8 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
     if (own == NULL) return NULL;
     own->num_steps = num_steps;
     own->last_step = last_step;
-    own->hook      = (est_hook){ .begin                = stop_at_step_begin,
-                                 .after_create_session = stop_at_step_session,
-                                 .after_run            = stop_at_step_after_run,
-                                 .free                 = est_hook_free_struct,
-                                 .idle                 = true };
+    own->hook      = (est_hook)EST_HOOK(.begin = stop_at_step_begin, .after_create_session = stop_at_step_session,
+                                        .after_run = stop_at_step_after_run, .free = est_hook_free_struct, .idle = true);
     return &own->hook;
 }
 
@@ -114,9 +112,8 @@ est_hook *est_stop_at_secs_hook(double seconds)
     own = est_hook_alloc(sizeof *own);
     if (own == NULL) return NULL;
     own->seconds = seconds;
-    own->hook    = (est_hook){
-           .begin = stop_at_secs_begin, .after_run = stop_at_secs_after_run, .free = est_hook_free_struct, .idle = true
-    };
+    own->hook    = (est_hook)EST_HOOK(.begin = stop_at_secs_begin, .after_run = stop_at_secs_after_run,
+                                      .free = est_hook_free_struct, .idle = true);
     return &own->hook;
 }
 
@@ -168,7 +165,7 @@ static void nan_free(est_hook *hook)
 
 bool est_is_nan_hook(const est_hook *hook)
 {
-    return hook != NULL && hook->free == nan_free;
+    return hook != NULL && EST_MEMBER(hook, free) == nan_free;
 }
 
 est_status est_loop_diverged(est_loop *loop, const char *what)
@@ -188,6 +185,6 @@ est_hook *est_nan_hook(bool fail_on_nan)
 
     if (own == NULL) return NULL;
     own->fail = fail_on_nan;
-    own->hook = (est_hook){ .after_run = nan_after_run, .free = nan_free, .idle = true };
+    own->hook = (est_hook)EST_HOOK(.after_run = nan_after_run, .free = nan_free, .idle = true);
     return &own->hook;
 }

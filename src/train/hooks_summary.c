@@ -155,11 +155,8 @@ est_hook *est_summary_saver_hook(const est_every_options *options)
         saver_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .begin                = saver_begin,
-                            .after_create_session = saver_session,
-                            .before_run           = saver_before_run,
-                            .after_run            = saver_after_run,
-                            .end                  = saver_end,
-                            .free                 = saver_free };
+    own->hook = (est_hook)EST_HOOK(.begin = saver_begin, .after_create_session = saver_session,
+                                   .before_run = saver_before_run, .after_run = saver_after_run, .end = saver_end,
+                                   .free = saver_free);
     return &own->hook;
 }

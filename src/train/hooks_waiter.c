@@ -71,6 +71,6 @@ est_hook *est_global_step_waiter_hook(int64_t wait_until_step)
     if (own == NULL) return NULL;
     own->until = wait_until_step;
     own->done  = wait_until_step <= 0;
-    own->hook  = (est_hook){ .before_run = waiter_before_run, .free = est_hook_free_struct };
+    own->hook  = (est_hook)EST_HOOK(.before_run = waiter_before_run, .free = est_hook_free_struct);
     return &own->hook;
 }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/callback.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
 #include "runtime/session.h"
 #include "train/hooks.h"
@@ -77,7 +78,7 @@ static void feed_batches(est_loop *loop, int n)
     for (int r = 0; r < est_loop_replicas(loop) && loop->rows != NULL; r++) {
         const est_field *batch = &loop->batch[r * est_loop_components(loop)];
 
-        *(float *)est_tensor_data(loop->rows[r]) = r < n ? (float)est_field_rows(batch) : 0;
+        *(float *)est_tensor_mutable_data(loop->rows[r]) = r < n ? (float)est_field_rows(batch) : 0;
     }
     for (int i = 0; i < loop->spec.n_feeds; i++) {
         const est_loop_feed *feed  = &loop->feeds[i];
@@ -199,7 +200,8 @@ static est_status call_hooks(est_loop *loop, size_t member, const char *name, bo
     for (int i = 0; i < loop->spec.hooks.n; i++) {
         est_status (*call)(est_hook *, est_loop *);
 
-        if (idle && !loop->hooks[i]->idle) continue;
+        if (idle && !EST_MEMBER(loop->hooks[i], idle)) continue;
+        if ((loop->hooks[i]->struct_size & 0xffff) < member + sizeof call) continue; /* of an older header */
         memcpy(&call, (const char *)loop->hooks[i] + member, sizeof call);
         if (call == NULL) continue;
         est_error_clear();

@@ -476,7 +476,7 @@ static ino_t index_now(const saving *s)
 static est_status write_meta(saving *s)
 {
     EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));
-    if (est_file_create(s->new_meta, s->options->meta, s->options->meta_size) == EST_OK) return EST_OK;
+    if (est_file_create(s->new_meta, s->options->meta.data, s->options->meta.size) == EST_OK) return EST_OK;
     if (!s->saver->meta_warned) {
         est_log_warn("%s.meta could not be written (%s); checkpoints are complete without it", s->prefix,
                      est_error_message());
@@ -490,7 +490,7 @@ static est_status write_meta(saving *s)
 /* Writes the new one and puts the old one aside. */
 static est_status begin_meta(saving *s)
 {
-    if (s->options->meta != NULL) EST_TRY(write_meta(s));
+    if (s->options->meta.data != NULL) EST_TRY(write_meta(s));
     if (!est_file_exists(s->meta_path)) return EST_OK;
     EST_TRY(est_file_temp_name(s->meta_path, &s->old_meta));
     return est_file_rename(s->meta_path, s->old_meta);

@@ -2,6 +2,7 @@
  *
  * Options structs: NULL, older and shorter, as they are, made without the macro, newer and longer,
  * of another kind. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -40,7 +41,7 @@ TEST(refused)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         given.struct_size = sizes[i];
         assert_int_equal(est_options_take(WANTED, &given, &out), EST_INVALID_ARGUMENT);
-        assert_non_null(strstr(est_error_message(), "make them with EST_TIMELINE(...)"));
+        assert_non_null(strstr(est_error_message(), "make it with EST_TIMELINE(...)"));
         assert_false(out.no_dataflow);
     }
 }
@@ -57,5 +58,44 @@ TEST(wrong_kind)
         assert_int_equal(est_options_take(WANTED, given[i], &out), EST_INVALID_ARGUMENT);
         assert_non_null(strstr(est_error_message(), found[i]));
         assert_non_null(strstr(est_error_message(), "est_timeline_options of at most 16 bytes expected"));
+    }
+}
+
+/* Structs of functions that programs embed: one of an older header lacks its tail, and no other kind is taken for it. */
+TEST(embedded)
+{
+    const size_t        whole = EST_STRUCT_SIZE(est_hook);
+    est_hook            hook = EST_HOOK(.idle = true), unmade = { .idle = true };
+    est_saving_listener listener = EST_SAVING_LISTENER();
+
+    assert_int_equal(est_struct_check(whole, &hook), EST_OK);
+    assert_true(EST_MEMBER(&hook, idle));
+    hook.struct_size -= sizeof hook - offsetof(est_hook, idle);
+    assert_int_equal(est_struct_check(whole, &hook), EST_OK);
+    assert_false(EST_MEMBER(&hook, idle));
+    hook.struct_size = whole + 8;
+    assert_int_equal(est_struct_check(whole, &hook), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_struct_check(whole, &unmade), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "est_hook: struct_size is 0; make it with EST_HOOK(...)");
+    assert_int_equal(est_struct_check(whole, &listener), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "est_saving_listener of 40 bytes found, est_hook of at most 64 bytes"));
+}
+
+/* The macro of a struct is its name in capitals, without _OPTIONS where that is free. */
+TEST(names)
+{
+    static const char *const names[][2] = {
+#define NAMES(type, macro) { #type, #macro },
+        EST_OPTIONS_LIST(NAMES)
+#undef NAMES
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *type = names[i][0], *macro = names[i][1];
+        size_t      n = 0;
+
+        while (macro[n] != '\0' && macro[n] == toupper((unsigned char)type[n])) n++;
+        assert_int_equal(macro[n], '\0');
+        assert_true(type[n] == '\0' || strcmp(type + n, "_options") == 0);
     }
 }

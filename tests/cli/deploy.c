@@ -65,8 +65,7 @@ static void expect_as_the_library(const est_job *jobs, int n_jobs)
         snprintf(number, sizeof number, "%d", rank);
         setenv("SLURM_PROCID", number, 1);
         assert_int_equal(run_wrapper(config, sizeof config), 0);
-        tool_check(
-            est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = n_jobs), EST_TASK_RULES(.no_chief_ok = true), &ours));
+        tool_check(est_resolve_slurm(EST_SLURM(.jobs = { jobs, n_jobs }), EST_TASK_RULES(.no_chief_ok = true), &ours));
         tool_check(est_resolve_tf_config(config, EST_TASK_RULES(.no_chief_ok = true), &theirs));
         expect_same(est_resolver_task(theirs), est_resolver_task(ours));
         est_resolver_free(ours);
@@ -77,8 +76,10 @@ static void expect_as_the_library(const est_job *jobs, int n_jobs)
 
 TEST(same_as_the_library)
 {
-    static const est_job servers[] = { { "chief", NULL, 1 }, { "worker", NULL, 4 }, { "ps", NULL, 2 } };
-    static const est_job workers[] = { { "worker", NULL, 7 } };
+    static const est_job servers[] = { { .name = "chief", .addresses = { NULL, 1 } },
+                                       { .name = "worker", .addresses = { NULL, 4 } },
+                                       { .name = "ps", .addresses = { NULL, 2 } } };
+    static const est_job workers[] = { { .name = "worker", .addresses = { NULL, 7 } } };
 
     setenv("ESTOC_PS", "2", 1);
     expect_as_the_library(servers, 3);

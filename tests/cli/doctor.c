@@ -3,6 +3,7 @@
  * `estoc doctor` in good and in bad surroundings. */
 #include "cli/tool.h"
 #include "collective/collective.h"
+#include "estoc/version.h"
 
 static const char *const variables[] = { "ESTOC_NUM_THREADS", "ESTOC_LOG", "TF_CONFIG", "TMPDIR" };
 
@@ -16,7 +17,7 @@ static int clear_environment(void **state)
 TEST(all_is_fine, .setup_func = clear_environment)
 {
     static const char *const lines[] = {
-        "version            ok     " EST_VERSION "\n",
+        "version            ok     " EST_VERSION_TEXT "\n",
         "\ncompiler           ok     ",
         "\ncpu                ",
         "\ncores              ",
@@ -166,7 +167,7 @@ TEST(as_json, .setup_func = clear_environment)
     tool_check(est_json_string(root, &text, "checks[0].name"));
     assert_string_equal(text, "version");
     tool_check(est_json_string(root, &text, "checks[0].found"));
-    assert_string_equal(text, EST_VERSION);
+    assert_string_equal(text, EST_VERSION_TEXT);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
     assert_non_null(est_json_get(root, "checks[%d].name", 15 + n_rules));

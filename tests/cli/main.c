@@ -2,6 +2,7 @@
  *
  * The tool itself: help, version, wrong usage, output that cannot be written; manual pages that know every option. */
 #include "cli/tool.h"
+#include "estoc/version.h"
 
 static const char *const commands[] = { "train",        "evaluate",   "predict", "export", "inspect",
                                         "convert",      "tail",       "doctor",  "launch", "status",
@@ -11,10 +12,10 @@ static const char *const commands[] = { "train",        "evaluate",   "predict",
 
 TEST(version)
 {
-    TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "--version");
-    TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "--version", "--json");
-    TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "version");
-    TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "version", "--json");
+    TOOL_OUT(0, "estoc " EST_VERSION_TEXT "\n", "", "--version");
+    TOOL_OUT(0, "{\"version\": \"" EST_VERSION_TEXT "\"}\n", "", "--version", "--json");
+    TOOL_OUT(0, "estoc " EST_VERSION_TEXT "\n", "", "version");
+    TOOL_OUT(0, "{\"version\": \"" EST_VERSION_TEXT "\"}\n", "", "version", "--json");
     TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "version", "x");
 }
 

@@ -36,7 +36,10 @@ static job make_job_of(const char *second, const char *transport, const char *ce
 
     snprintf(j.ps, sizeof j.ps, "127.0.0.1:%d", port_take(&j.ports[0]));
     snprintf(j.worker, sizeof j.worker, "127.0.0.1:%d", port_take(&j.ports[1]));
-    tool_check(est_cluster_create((const est_job[]){ { "ps", &ps, 1 }, { second, &worker, 1 } }, 2, &j.cluster));
+    tool_check(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { &ps, 1 } },
+                                                                 { .name = second, .addresses = { &worker, 1 } } },
+                                              2 },
+                                  &j.cluster));
     return j;
 }
 

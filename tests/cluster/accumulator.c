@@ -331,8 +331,8 @@ TEST(mismatch_of_rows)
 /* Each allocation fails once; what failed is done again and the numbers are the same. */
 TEST(out_of_memory)
 {
-    fixture          f    = sparse(EST_F32, EST_I64, true);
-    est_accumulator *made = NULL;
+    fixture          f     = sparse(EST_F32, EST_I64, true);
+    est_accumulator *made  = NULL;
     bool             fired = true;
 
     FAULT_LOOP(l, FAULT_ALLOCATIONS) {

@@ -12,7 +12,9 @@
 
 static const char *const ps[]      = { "c:1", NULL, "[::1]:2", NULL };
 static const char *const workers[] = { "a:1", "b:1" };
-static const est_job     jobs[]    = { { "worker", workers, 2 }, { "ps", ps, 4 }, { "empty", NULL, 0 } };
+static const est_job     jobs[]    = { { .name = "worker", .addresses = { workers, 2 } },
+                                       { .name = "ps", .addresses = { ps, 4 } },
+                                       { .name = "empty", .addresses = { NULL, 0 } } };
 
 static void expect_text(const est_cluster *cluster, const char *want)
 {
@@ -27,7 +29,7 @@ TEST(create)
 {
     est_cluster *cluster = NULL, *again = NULL;
 
-    assert_int_equal(est_cluster_create(jobs, 3, &cluster), EST_OK);
+    assert_int_equal(est_cluster_create((est_jobs){ jobs, 3 }, &cluster), EST_OK);
     assert_int_equal(est_cluster_jobs(cluster), 3);
     assert_string_equal(est_cluster_job(cluster, 0), "empty");
     assert_string_equal(est_cluster_job(cluster, 1), "ps");
@@ -57,7 +59,7 @@ TEST(empty)
 {
     est_cluster *cluster = NULL;
 
-    assert_int_equal(est_cluster_create(NULL, 0, &cluster), EST_OK);
+    assert_int_equal(est_cluster_create((est_jobs){ 0 }, &cluster), EST_OK);
     assert_int_equal(est_cluster_jobs(cluster), 0);
     assert_null(est_cluster_address(cluster, "worker", 0));
     expect_text(cluster, "{}");
@@ -149,7 +151,9 @@ TEST(addresses)
 
         snprintf(want, sizeof want, "cluster: worker[1] is \"%s\"; %s", bad_addresses[i].address,
                  bad_addresses[i].advice);
-        assert_int_equal(est_cluster_create(&(est_job){ "worker", addresses, 2 }, 1, &cluster), EST_INVALID_ARGUMENT);
+        assert_int_equal(est_cluster_create(
+                             (est_jobs){ &(est_job){ .name = "worker", .addresses = { addresses, 2 } }, 1 }, &cluster),
+                         EST_INVALID_ARGUMENT);
         assert_string_equal(est_error_message(), want);
     }
     assert_null(cluster);
@@ -207,22 +211,24 @@ static void expect_refused(const est_job *wrong, int n, const char *error)
 {
     est_cluster *cluster = NULL;
 
-    assert_int_equal(est_cluster_create(wrong, n, &cluster), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_cluster_create((est_jobs){ wrong, n }, &cluster), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), error));
     assert_null(cluster);
 }
 
 TEST(wrong_structs)
 {
-    const est_job twice[] = { { "w", workers, 1 }, { "v", NULL, 0 }, { "w", workers + 1, 1 } };
+    const est_job twice[] = { { .name = "w", .addresses = { workers, 1 } },
+                              { .name = "v", .addresses = { NULL, 0 } },
+                              { .name = "w", .addresses = { workers + 1, 1 } } };
 
     expect_refused(twice, 3, "the job \"w\" is there twice; put its addresses into one list");
     expect_refused(jobs, -1, "-1 jobs");
     expect_refused(NULL, 1, "1 jobs");
-    expect_refused(&(est_job){ NULL, NULL, 0 }, 1, "\"\" is not the name of a job");
-    expect_refused(&(est_job){ "w", workers, -1 }, 1, "w has -1 addresses");
-    expect_refused(&(est_job){ "w", NULL, 1 }, 1, "w has 1 addresses");
-    expect_refused(&(est_job){ "w", workers, EST_TASKS_MAX + 1 }, 1, "at most 100000");
+    expect_refused(&(est_job){ .name = NULL, .addresses = { NULL, 0 } }, 1, "\"\" is not the name of a job");
+    expect_refused(&(est_job){ .name = "w", .addresses = { workers, -1 } }, 1, "w has -1 addresses");
+    expect_refused(&(est_job){ .name = "w", .addresses = { NULL, 1 } }, 1, "w has 1 addresses");
+    expect_refused(&(est_job){ .name = "w", .addresses = { workers, EST_TASKS_MAX + 1 } }, 1, "at most 100000");
 }
 
 /* An offending value is cut, and not within a character. */

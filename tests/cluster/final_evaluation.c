@@ -110,14 +110,14 @@ static int run_task(int argc, char **argv)
     bool           ends      = has_word(argc, argv, "passes");
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
     int64_t        max_steps = ends && !has_word(argc, argv, "limit") ? 0 : STEPS;
-    sender         sends     = { .hook      = { .after_run = after_batch },
-                                 .exporter  = { .name = "teller", .export_model = tell },
+    sender         sends     = { .hook      = EST_HOOK(.after_run = after_batch),
+                                 .exporter  = EST_EXPORTER(.name = "teller", .export_model = tell),
                                  .model_dir = argv[0],
                                  .signal    = kills   ? SIGKILL
                                               : terms ? SIGTERM
                                                       : 0,
                                  .in_export = has_word(argc, argv, "export") };
-    est_hook       pauses    = { .after_run = has_word(argc, argv, "pause") ? pause_training : NULL };
+    est_hook       pauses    = EST_HOOK(.after_run = has_word(argc, argv, "pause") ? pause_training : NULL);
     char           path[160];
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;

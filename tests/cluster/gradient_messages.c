@@ -70,7 +70,7 @@ static est_tensor *batch(void)
     est_tensor *x = NULL;
 
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 8), &x));
-    for (int i = 0; i < BATCH * 8; i++) ((float *)est_tensor_data(x))[i] = (float)(i % 13) / 13.0f - 0.4f;
+    for (int i = 0; i < BATCH * 8; i++) ((float *)est_tensor_mutable_data(x))[i] = (float)(i % 13) / 13.0f - 0.4f;
     return x;
 }
 

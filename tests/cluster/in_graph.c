@@ -74,7 +74,8 @@ static void train(est_session *session, const model *m, double losses[STEPS])
 
         for (int k = 0; k < WORKERS; k++) {
             assert_ok(est_tensor_create(EST_F32, EST_SHAPE(5, 4), &x[k]));
-            for (int j = 0; j < 20; j++) ((float *)est_tensor_data(x[k]))[j] = (float)((i + 7 * k + j) % 11) / 11.0F;
+            for (int j = 0; j < 20; j++)
+                ((float *)est_tensor_mutable_data(x[k]))[j] = (float)((i + 7 * k + j) % 11) / 11.0F;
         }
         assert_ok(est_step_run(step, (const est_tensor *[]){ x[0], x[1] }));
         losses[i] = est_step_scalar(step, 0);

@@ -26,7 +26,7 @@ static est_status count_exports(est_exporter *exporter, est_estimator *estimator
 /* A task: argv is the model directory and max_steps. */
 static int run_task(int argc, char **argv)
 {
-    est_exporter   exporter  = { .name = "counter", .export_model = count_exports };
+    est_exporter   exporter  = EST_EXPORTER(.name = "counter", .export_model = count_exports);
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     est_status     status;

@@ -105,8 +105,8 @@ static est_status input(const est_input_context *context, void *user, est_datase
     (void)user;
     own = (batches){ .n = context->pipeline == 0 ? STEPS : 1, .pipeline = context->pipeline };
     return est_dataset_finish(
-        est_dataset_generator(
-            components, 5, &(est_generator){ .open = open_batches, .next = next_batch, .close = free, .user = &own }),
+        est_dataset_generator((est_components){ components, 5 },
+                              EST_GENERATOR(.open = open_batches, .next = next_batch, .close = free, .user = &own)),
         out);
 }
 
@@ -132,9 +132,9 @@ static est_node score_of(est_model *m, const job *j)
     }
     case WAY_RAGGED: {
         est_features features = est_model_features(m);
-        est_node     deep     = est_input_layer(features, EST_COLUMNS(j->embedded, j->keyed), NULL);
+        est_node     deep     = est_input_layer(features, EST_COLUMN_LIST(j->embedded, j->keyed), NULL);
 
-        return est_add(est_linear_model(features, EST_COLUMNS(j->linear), NULL), est_dense(deep, 1, NULL));
+        return est_add(est_linear_model(features, EST_COLUMN_LIST(j->linear), NULL), est_dense(deep, 1, NULL));
     }
     case WAY_BATCH_NORM: return est_dense(est_batch_norm(est_dense(first, 3, NULL), true, NULL), 1, NULL);
     default: return est_dense(first, 1, NULL);
@@ -175,7 +175,7 @@ static int task(int argc, char **argv)
                                     .linear   = words,
                                     .embedded = est_embedding_column(words, 4, NULL),
                                     .keyed    = est_dynamic_embedding_column(columns, "words", EST_STRING, 3, NULL) };
-    est_hook          shows     = { .end = multi_worker_show };
+    est_hook          shows     = EST_HOOK(.end = multi_worker_show);
     est_strategy     *strategy  = NULL;
     est_estimator    *estimator = NULL;
     est_status        status;

@@ -122,9 +122,8 @@ static est_status make_unsaved(const est_input_context *context, void *user, est
     (void)context;
     (void)user;
     return est_dataset_finish(
-        est_dataset_generator(
-            components, 2,
-            &(est_generator){ .next = next_batch, .save = refuse_position, .restore = refuse_to_restore }),
+        est_dataset_generator((est_components){ components, 2 },
+                              EST_GENERATOR(.next = next_batch, .save = refuse_position, .restore = refuse_to_restore)),
         out);
 }
 

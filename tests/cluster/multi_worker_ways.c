@@ -201,10 +201,10 @@ static int task(int argc, char **argv)
 {
     const char *config = getenv("TF_CONFIG");
     job         j = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
-    ways_hook   trains       = { .hook = { .after_run = stop_early, .end = multi_worker_show },
+    ways_hook   trains       = { .hook = EST_HOOK(.after_run = stop_early, .end = multi_worker_show),
                                  .way  = j.way,
                                  .last = !j.chief };
-    ways_hook   evaluates    = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
+    ways_hook   evaluates    = { .hook = EST_HOOK(.after_run = take_time), .way = j.way, .last = !j.chief };
     est_columns   *columns   = est_columns_create();
     dynamic_params params    = dynamic_columns(columns, NULL);
     est_strategy  *strategy  = NULL;

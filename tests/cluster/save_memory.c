@@ -61,7 +61,8 @@ static est_cluster *cluster_of(const char *address)
 {
     est_cluster *made;
 
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", &address, 1 } }, 1, &made));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { &address, 1 } } }, 1 },
+                                 &made));
     return made;
 }
 
@@ -192,7 +193,7 @@ static void *run_update(void *arg)
     u->status = est_tensor_create(EST_I64, EST_SHAPE(n), &ids);
     if (u->status != EST_OK) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        ((int64_t *)est_tensor_data(ids))[i] = u->first + i * u->every;
+        ((int64_t *)est_tensor_mutable_data(ids))[i] = u->first + i * u->every;
         u->want[u->first + i * u->every] += 1;
     }
     u->status = est_step_run(u->by->step, (const est_tensor *[]){ ids });

@@ -33,7 +33,10 @@ static fixture set_up(int64_t limit)
     for (int i = 0; i <= PS; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%d", port_take(&f.ports[i]));
     for (int i = 0; i < PS; i++) ps[i] = address[i];
     worker[0] = address[PS];
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", ps, PS }, { "worker", worker, 1 } }, 2, &f.cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { ps, PS } },
+                                                                { .name = "worker", .addresses = { worker, 1 } } },
+                                             2 },
+                                 &f.cluster));
     for (int i = 0; i < PS; i++) {
         assert_ok(est_server_create(f.cluster, "ps", i, EST_SERVER(.transport = "tcp", .threads = 1), &f.ps[i]));
     }
@@ -76,7 +79,7 @@ static est_tensor *batch(void)
     est_tensor *x = NULL;
 
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(16, 8), &x));
-    for (int i = 0; i < 128; i++) ((float *)est_tensor_data(x))[i] = (float)(i % 13) / 13.0f - 0.4f;
+    for (int i = 0; i < 128; i++) ((float *)est_tensor_mutable_data(x))[i] = (float)(i % 13) / 13.0f - 0.4f;
     return x;
 }
 
@@ -243,10 +246,14 @@ TEST(listens_elsewhere)
     snprintf(at, sizeof at, "127.0.0.1:%d", port);
     snprintf(listens, sizeof listens, "0.0.0.0:%d", port);
     snprintf(worker, sizeof worker, "127.0.0.1:%d", port_take(&ports[1]));
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", (const char *[]){ at }, 1 }, { "worker", its_worker, 1 } },
-                                 2, &mine));
-    assert_ok(est_cluster_create(
-        (const est_job[]){ { "ps", (const char *[]){ listens }, 1 }, { "worker", its_worker, 1 } }, 2, &its));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(at) },
+                                                                { .name = "worker", .addresses = { its_worker, 1 } } },
+                                             2 },
+                                 &mine));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(listens) },
+                                                                { .name = "worker", .addresses = { its_worker, 1 } } },
+                                             2 },
+                                 &its));
     assert_ok(est_server_create(its, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &ps));
     assert_ok(est_server_create(mine, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &server));
     assert_ok(est_remote_create(server, EST_REMOTE(.is_chief = true, .connect_secs = 20), &remote));
@@ -269,7 +276,8 @@ TEST(job_names)
     char         at[32];
 
     snprintf(at, sizeof at, "127.0.0.1:%d", port_take(&held));
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", (const char *[]){ at }, 1 } }, 1, &cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(at) } }, 1 },
+                                 &cluster));
     for (int size = 63; size <= 64; size++) {
         est_status status;
 

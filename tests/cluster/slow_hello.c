@@ -54,12 +54,14 @@ static est_status connect_through(int hold, int over_at, int *n_attempts)
     snprintf(far, sizeof far, "127.0.0.1:%d", r.port);
     snprintf(near, sizeof near, "127.0.0.1:%d", r.to_port);
     snprintf(own, sizeof own, "127.0.0.1:%d", port_take(&held[1]));
-    assert_ok(est_cluster_create(
-        (const est_job[]){ { "ps", (const char *[]){ near }, 1 }, { "worker", (const char *[]){ own }, 1 } }, 2,
-        &near_cluster));
-    assert_ok(est_cluster_create(
-        (const est_job[]){ { "ps", (const char *[]){ far }, 1 }, { "worker", (const char *[]){ own }, 1 } }, 2,
-        &far_cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(near) },
+                                                                { .name = "worker", .addresses = EST_STRINGS(own) } },
+                                             2 },
+                                 &near_cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(far) },
+                                                                { .name = "worker", .addresses = EST_STRINGS(own) } },
+                                             2 },
+                                 &far_cluster));
     assert_ok(est_server_create(near_cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &ps));
     assert_ok(est_server_create(far_cluster, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &worker));
     assert_ok(est_remote_create(worker, EST_REMOTE(.is_chief = true, .connect_secs = CONNECT_SECS), &remote));

@@ -98,7 +98,7 @@ TEST(ranks)
 TEST(jobs)
 {
     static const est_job jobs[] = {
-        { "ps", NULL, 2 }, { "chief", NULL, 1 }, { "none", NULL, 0 }, { "worker", NULL, 2 }
+        { "ps", { NULL, 2 } }, { "chief", { NULL, 1 } }, { "none", { NULL, 0 } }, { "worker", { NULL, 2 } }
     };
     static const char *roles[]  = { "ps 0", "ps 1", "chief 0", "worker 0", "worker 1" };
     est_resolver      *resolver = NULL;
@@ -108,7 +108,7 @@ TEST(jobs)
 
         snprintf(text, sizeof text, "%d", rank);
         set_step("n[1-5]", "1(x5)", text);
-        assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = 4, .port_base = 65535), NULL, &resolver),
+        assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = { jobs, 4 }, .port_base = 65535), NULL, &resolver),
                          EST_OK);
         expect_cluster(resolver, "{\"chief\": [\"n3:65535\"], \"none\": [], \"ps\": [\"n1:65535\", \"n2:65535\"], "
                                  "\"worker\": [\"n4:65535\", \"n5:65535\"]}");
@@ -222,22 +222,23 @@ TEST(bad_variables)
 
 TEST(bad_options)
 {
-    static const est_job jobs[] = { { "chief", NULL, 1 }, { "worker", NULL, 2 } }, negative = { "chief", NULL, -1 };
-    est_resolver        *resolver = NULL;
+    static const est_job jobs[]   = { { .name = "chief", .addresses = { NULL, 1 } },
+                                      { .name = "worker", .addresses = { NULL, 2 } } },
+                         negative = { .name = "chief", .addresses = { NULL, -1 } };
+    est_resolver *resolver        = NULL;
 
     set_step("a", "2", "0");
-    expect_error(EST_SLURM(.jobs = jobs, .n_jobs = 2), EST_INVALID_ARGUMENT,
+    expect_error(EST_SLURM(.jobs = { jobs, 2 }), EST_INVALID_ARGUMENT,
                  "the jobs have 3 tasks, but Slurm started 2; the numbers must be the same");
-    expect_error(EST_SLURM(.jobs = jobs, .n_jobs = -1), EST_INVALID_ARGUMENT,
-                 "n_jobs is -1; write how many jobs there are");
-    expect_error(EST_SLURM(.jobs = &negative, .n_jobs = 1), EST_INVALID_ARGUMENT,
-                 "jobs[0] has n -1; write how many tasks it has");
+    expect_error(EST_SLURM(.jobs = { jobs, -1 }), EST_INVALID_ARGUMENT, "jobs: n is -1 and data is given");
+    expect_error(EST_SLURM(.jobs = { &negative, 1 }), EST_INVALID_ARGUMENT,
+                 "jobs[0].addresses has n -1; write how many tasks it has");
     expect_error(EST_SLURM(.port_base = 65535), EST_INVALID_ARGUMENT,
                  "port_base is 65535 and a has 2 tasks: ports end at 65535; write a number from 1 to 65534");
     expect_error(EST_SLURM(.port_base = -1), EST_INVALID_ARGUMENT,
                  "port_base is -1 and a has 2 tasks: ports end at 65535; write a number from 1 to 65534");
     assert_int_equal(est_resolve_slurm(&(est_slurm_options){ 0 }, NULL, &resolver), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "make them with EST_SLURM(...)"));
+    assert_non_null(strstr(est_error_message(), "make it with EST_SLURM(...)"));
     assert_int_equal(est_resolve_slurm(NULL, NULL, &resolver), EST_INVALID_ARGUMENT); /* no chief */
     assert_string_equal(
         est_error_message(),

@@ -67,9 +67,9 @@ static void make_batch(int64_t first, int64_t n, est_tensor *out[3])
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(n), &out[0]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 4), &out[1]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 1), &out[2]));
-    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_data(out[0]))[i] = (first + i) * 7 % ROWS;
-    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * 4, n * 4, est_tensor_data(out[1]));
-    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, n, est_tensor_data(out[2]));
+    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_mutable_data(out[0]))[i] = (first + i) * 7 % ROWS;
+    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * 4, n * 4, est_tensor_mutable_data(out[1]));
+    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, n, est_tensor_mutable_data(out[2]));
 }
 
 static void run_step(est_step *step, int64_t first, int64_t n)
@@ -725,7 +725,7 @@ static void write_zero(const pusher *p, const char *name, int task, est_dtype dt
     est_tensor *zero = NULL;
 
     assert_ok(est_tensor_create(dtype, shape, &zero));
-    memset(est_tensor_data(zero), 0, est_tensor_bytes(zero));
+    memset(est_tensor_mutable_data(zero), 0, est_tensor_bytes(zero));
     assert_ok(p->remote->ops->write(p->remote, &(est_var){ .name = name, .task = task }, zero));
     est_tensor_free(zero);
 }

@@ -77,9 +77,9 @@ static void run(est_step *step, int64_t first, int64_t n)
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(n), &in[0]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 4), &in[1]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 1), &in[2]));
-    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_data(in[0]))[i] = (first + i) * 7 % ROWS;
-    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * 4, n * 4, est_tensor_data(in[1]));
-    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, n, est_tensor_data(in[2]));
+    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_mutable_data(in[0]))[i] = (first + i) * 7 % ROWS;
+    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * 4, n * 4, est_tensor_mutable_data(in[1]));
+    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, n, est_tensor_mutable_data(in[2]));
     assert_ok(est_step_run(step, (const est_tensor *[]){ in[0], in[1], in[2] }));
     for (int i = 0; i < 3; i++) est_tensor_free(in[i]);
 }

@@ -75,8 +75,9 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     est_model_histogram(model, "kernel_after", after);
     est_model_histogram(model, "kernel_moves", est_sub(after, est_read_variable(kernel)));
     if (!est_model_task(model)->is_chief) {
-        est_model_training_hook(model, est_logging_hook(&(est_named_node){ "kernel", est_read_variable(kernel) }, 1,
-                                                        EST_LOGGING(.every_n_iter = 2)));
+        est_model_training_hook(
+            model, est_logging_hook((est_named_nodes){ &(est_named_node){ "kernel", est_read_variable(kernel) }, 1 },
+                                    EST_LOGGING(.every_n_iter = 2)));
     }
     return est_model_status(model);
 }
@@ -144,12 +145,12 @@ static est_status watch_after(est_hook *hook, est_loop *loop)
 /* Trains in `dir`: alone, keeping the losses, or as the environment says. */
 static est_status run(const char *dir, int64_t batch, double *losses)
 {
-    const char    *config  = getenv("TF_CONFIG");
-    bool           alone   = losses != NULL;
-    bool           watched = !alone && strstr(config, "\"type\": \"worker\"") != NULL;
-    teller         tells   = { .hook = { .after_run = tell_loss }, .losses = losses };
-    watcher        watches = { .hook = { .begin = watch_begin, .before_run = watch_before, .after_run = watch_after } };
-    est_hook      *hooks[] = { &tells.hook, &watches.hook };
+    const char *config  = getenv("TF_CONFIG");
+    bool        alone   = losses != NULL;
+    bool        watched = !alone && strstr(config, "\"type\": \"worker\"") != NULL;
+    teller      tells   = { .hook = EST_HOOK(.after_run = tell_loss), .losses = losses };
+    watcher watches = { .hook = EST_HOOK(.begin = watch_begin, .before_run = watch_before, .after_run = watch_after) };
+    est_hook      *hooks[]   = { &tells.hook, &watches.hook };
     est_estimator *estimator = NULL;
     est_strategy  *strategy  = NULL;
     est_status     status    = est_parameter_server_strategy(EST_PARAMETER_SERVER(.sync_replicas = 2), &strategy);

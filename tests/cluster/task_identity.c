@@ -308,8 +308,11 @@ static twins make_twins(void)
     w.older = make_trainer(w.servers.worker[0],
                            EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .step_limit = 100));
     make_step(&w.older);
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", ps, 1 }, { "worker", (const char *[]){ address }, 1 } }, 2,
-                                 &w.other));
+    assert_ok(
+        est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { ps, 1 } },
+                                                          { .name = "worker", .addresses = EST_STRINGS(address) } },
+                                       2 },
+                           &w.other));
     do { /* incarnations begin with the time in milliseconds */
         assert_ok(est_server_create(w.other, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &second));
         if (second->self.incarnation > w.servers.worker[0]->self.incarnation) break;

@@ -57,9 +57,11 @@ static fixture set_up(int64_t limit)
         snprintf(f.address[i], sizeof f.address[i], "127.0.0.1:%d", port_take(&f.ports[i]));
         at[i] = f.address[i];
     }
-    assert_ok(est_cluster_create(
-        (const est_job[]){ { "ps", at, 1 }, { "worker", at + 1, WORKERS }, { "evaluator", at + 3, 1 } }, 3,
-        &f.cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { at, 1 } },
+                                                                { .name = "worker", .addresses = { at + 1, WORKERS } },
+                                                                { .name = "evaluator", .addresses = { at + 3, 1 } } },
+                                             3 },
+                                 &f.cluster));
     assert_ok(est_server_create(f.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &f.ps));
     for (int i = 0; i < WORKERS; i++) add_worker(&f, i, limit);
     return f;

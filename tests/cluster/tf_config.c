@@ -377,7 +377,7 @@ TEST(duplicate_keys)
                     "warn TF_CONFIG: line 1, column 58: duplicate object key near '\"worker\"'; the last one counts\n");
     logged[0] = '\0';
     assert_int_equal(est_cluster_parse("{\"ps\": [\"a:1\"], \"ps\": [\"b:1\"]}", "cluster_json", &cluster), EST_OK);
-    assert_string_equal(est_cluster_find(cluster, "ps")->addresses[0], "b:1");
+    assert_string_equal(est_cluster_find(cluster, "ps")->addresses.data[0], "b:1");
     assert_non_null(strstr(logged, "warn cluster_json: line 1"));
     est_cluster_free(cluster);
 }
@@ -389,7 +389,9 @@ TEST(simple)
     est_resolver            *resolver    = NULL;
     char                     got[300];
 
-    assert_int_equal(est_cluster_create(&(est_job){ "worker", addresses, 2 }, 1, &cluster), EST_OK);
+    assert_int_equal(
+        est_cluster_create((est_jobs){ &(est_job){ .name = "worker", .addresses = { addresses, 2 } }, 1 }, &cluster),
+        EST_OK);
     assert_int_equal(est_resolve_simple(cluster, "worker", 0, NULL, &resolver), EST_INVALID_ARGUMENT);
     assert_string_equal(
         est_error_message(),
@@ -422,7 +424,7 @@ TEST(struct_size)
     est_task_rules rules    = { 0 };
 
     assert_int_equal(est_resolve_tf_config("{}", &rules, &resolver), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "make them with EST_TASK_RULES(...)"));
+    assert_non_null(strstr(est_error_message(), "make it with EST_TASK_RULES(...)"));
     rules.struct_size = sizeof rules + 1;
     assert_int_equal(est_resolve_tf_config("{}", &rules, &resolver), EST_INVALID_ARGUMENT);
     rules.struct_size = sizeof rules.struct_size; /* of a time without the other fields */

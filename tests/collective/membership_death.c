@@ -162,7 +162,7 @@ static void check_and_add(worker *w, float more)
     float      *data;
 
     must(est_session_read(w->session, "x", &x), "x");
-    data = est_tensor_data(x);
+    data = est_tensor_mutable_data(x);
     for (int i = 0; i < COUNT; i++) {
         if (data[i] != (float)w->step) {
             fprintf(stderr, "x[%d] is %g at step %d\n", i, (double)data[i], (int)w->step);

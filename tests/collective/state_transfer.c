@@ -48,8 +48,8 @@ static model open_model(uint64_t seed, recipe r)
     assert_ok(est_graph_create(seed, &m.graph));
     m.keys = est_placeholder(m.graph, "keys", EST_I64, EST_SHAPE(-1, EACH));
     layer  = est_input_layer((est_features){ .graph = m.graph, .find = find_key, .user = &m },
-                             EST_COLUMNS(est_dynamic_embedding_column(m.columns, "key", EST_I64, 4,
-                                                                      EST_DYNAMIC(.max_rows = 100, .admit_after = 2))),
+                             EST_COLUMN_LIST(est_dynamic_embedding_column(
+                                 m.columns, "key", EST_I64, 4, EST_DYNAMIC(.max_rows = 100, .admit_after = 2))),
                              NULL);
     dense  = est_read_variable(
          est_weight(m.graph, "dense", EST_SHAPE(r.rows, 4), EST_WEIGHT(.initializer = est_init_glorot_uniform(r.seed))));

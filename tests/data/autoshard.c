@@ -193,7 +193,7 @@ static est_dataset *interleaved(int64_t n)
 
     total = n; /* the same for all iterators of a test */
     return est_dataset_interleave(range(5), every_fifth,
-                                  EST_INTERLEAVE(.cycle = 3, .user = &total, .components = &value, .n_components = 1));
+                                  EST_INTERLEAVE(.cycle = 3, .user = &total, .components = { &value, 1 }));
 }
 
 static const make_rows elements[] = {
@@ -302,7 +302,7 @@ static est_dataset *interleaved_files(int64_t n)
 
     (void)n;
     return est_dataset_interleave(est_dataset_shuffle(text_files(), 9, 0), lines_of,
-                                  EST_INTERLEAVE(.cycle = 3, .components = &line, .n_components = 1));
+                                  EST_INTERLEAVE(.cycle = 3, .components = { &line, 1 }));
 }
 
 static est_dataset *joined_files(int64_t n)

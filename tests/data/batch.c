@@ -127,10 +127,10 @@ TEST(refused)
 
     est_test_refused(est_dataset_batch(range(3), 0, NULL), "batches of 0 elements");
     est_test_refused(est_dataset_batch(range(3), -1, NULL), "batches of -1 elements");
-    est_test_refused(est_dataset_batch(range(3), 2, &raw), "make them with EST_BATCH(...)");
+    est_test_refused(est_dataset_batch(range(3), 2, &raw), "make it with EST_BATCH(...)");
     est_test_refused(est_dataset_batch(range(3), 2, EST_BATCH(.rows = (est_feature_rows)3)), ".rows is 3");
     est_test_refused(est_dataset_batch(range(3), 2, EST_BATCH(.pad_number = 1)), ".pad_number needs .rows");
-    est_test_refused(est_dataset_batch(range(3), 2, EST_BATCH(.padded_shapes = &EST_SHAPE(1))),
+    est_test_refused(est_dataset_batch(range(3), 2, EST_BATCH(.padded_shapes = EST_SHAPES(EST_SHAPE(1)))),
                      ".padded_shapes needs .rows");
     est_test_refused(est_dataset_batch(est_test_rows(&deep, 1, 1, numbers_row, NULL), 2, NULL),
                      "component deep has 8 dimensions, the maximum");
@@ -160,17 +160,20 @@ TEST(padded)
     dataset = est_test_finish(est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_PADDED)));
     shape_is(dataset, 0, EST_SHAPE(-1, -1));
     est_test_yields(dataset, "[[10 0 0] [30 31 32]] ; [[0 0] [20 21]] ; [[50 51 52 53 54]]");
-    dataset = est_test_finish(est_dataset_batch(
-        numbers(), 3,
-        EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(6), .pad_number = -1, .drop_remainder = true)));
+    dataset = est_test_finish(
+        est_dataset_batch(numbers(), 3,
+                          EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(6)),
+                                    .pad_number = -1, .drop_remainder = true)));
     shape_is(dataset, 0, EST_SHAPE(3, 6));
     est_test_yields(dataset, "[[10 -1 -1 -1 -1 -1] [30 31 32 -1 -1 -1] [-1 -1 -1 -1 -1 -1]]");
     est_test_yields(
-        est_dataset_batch(numbers(), 3,
-                          EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(6), .pad_number = -1)),
+        est_dataset_batch(
+            numbers(), 3,
+            EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(6)), .pad_number = -1)),
         "[[10 -1 -1 -1 -1 -1] [30 31 32 -1 -1 -1] [-1 -1 -1 -1 -1 -1]] ; [[20 21 -1 -1 -1 -1] [50 51 52 53 54 -1]]");
-    est_test_breaks(est_dataset_batch(numbers(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(4))),
-                    EST_INVALID_ARGUMENT, "numbers.csv:5: batch: component n of shape [5] cannot be filled up to [4]");
+    est_test_breaks(
+        est_dataset_batch(numbers(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(4)))),
+        EST_INVALID_ARGUMENT, "numbers.csv:5: batch: component n of shape [5] cannot be filled up to [4]");
 }
 
 TEST(padded_axes)
@@ -179,8 +182,8 @@ TEST(padded_axes)
 
     est_test_yields(est_dataset_batch(matrices(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .pad_number = 9.5)),
                     "[[[1 2 9.5] [9.5 9.5 9.5]] [[1 9.5 9.5] [2 9.5 9.5]] [[9.5 9.5 9.5] [9.5 9.5 9.5]]]");
-    dataset = est_test_finish(
-        est_dataset_batch(matrices(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(3, -1))));
+    dataset = est_test_finish(est_dataset_batch(
+        matrices(), 3, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(3, -1)))));
     shape_is(dataset, 0, EST_SHAPE(-1, 3, -1));
     est_test_yields(dataset, "[[[1 2 0] [0 0 0] [0 0 0]] [[1 0 0] [2 0 0] [0 0 0]] [[0 0 0] [0 0 0] [0 0 0]]]");
     est_test_yields(est_dataset_batch(est_dataset_skip(matrices(), 2), 3, EST_BATCH(.rows = EST_ROWS_PADDED)),
@@ -244,7 +247,7 @@ TEST(padded_strings)
         "[0 -1 -2] | [[\"\" \"\"] [\"a\" \"\"] [\"a\" \"bc\"]] | [[[1 2] [3 4]] [[1 2] [3 4]] [[1 2] [3 4]]]");
     dataset = est_test_finish(
         est_dataset_batch(est_dataset_skip(mixed(), 3), 2,
-                          EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = shapes, .pad_number = 255)));
+                          EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = { shapes, 3 }, .pad_number = 255)));
     shape_is(dataset, 0, EST_SHAPE(-1));
     shape_is(dataset, 1, EST_SHAPE(-1, 4));
     shape_is(dataset, 2, EST_SHAPE(-1, 2, 3));
@@ -288,13 +291,14 @@ TEST(pad_number)
     /* a component that is never filled up does not care */
     est_test_yields(est_dataset_batch(range(2), 2, EST_BATCH(.rows = EST_ROWS_PADDED, .pad_number = 0.5)), "[0 1]");
     est_test_refused(est_dataset_batch(est_dataset_batch(range(4), 2, EST_BATCH(.drop_remainder = true)), 2,
-                                       EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(1))),
+                                       EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(1)))),
                      "component value of shape [2] cannot be filled up to [1]");
     est_test_refused(
-        est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(4, 4))),
+        est_dataset_batch(numbers(), 2,
+                          EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(4, 4)))),
         "component n of shape [?] cannot be filled up to [4,4]");
     est_test_refused(
-        est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = &EST_SHAPE(-2))),
+        est_dataset_batch(numbers(), 2, EST_BATCH(.rows = EST_ROWS_PADDED, .padded_shapes = EST_SHAPES(EST_SHAPE(-2)))),
         ".padded_shapes");
 }
 

@@ -40,7 +40,7 @@ static void yields(est_iterator *rows, const int64_t *want, int n)
 
     for (int i = 0; i < n; i++) {
         assert_int_equal(est_iterator_next(rows, element), EST_OK);
-        assert_int_equal(*(int64_t *)est_tensor_data(element[0].values), want[i]);
+        assert_int_equal(*(const int64_t *)est_tensor_data(element[0].values), want[i]);
         est_element_clear(element, 4);
     }
     assert_int_equal(est_iterator_next(rows, element), EST_OUT_OF_RANGE);
@@ -93,7 +93,7 @@ TEST(slices)
     est_dataset_free(dataset);
     for (int64_t i = 0; i < 3; i++) {
         assert_int_equal(est_iterator_next(rows, element), EST_OK);
-        assert_int_equal(*(int64_t *)est_tensor_data(element[0].values), 7 + i);
+        assert_int_equal(*(const int64_t *)est_tensor_data(element[0].values), 7 + i);
         assert_true(est_shape_equal(est_tensor_shape(element[1].values), &EST_SHAPE(2)));
         assert_memory_equal(est_tensor_data(element[1].values), ((int64_t[]){ 2 * i + 1, 2 * i + 2 }), 16);
         est_element_clear(element, 2);
@@ -288,7 +288,7 @@ TEST(damaged_position)
         int         n    = 0;
 
         assert_int_equal(est_tensor_create_from(EST_U8, EST_SHAPE(size), est_tensor_data(good), &bad), EST_OK);
-        if (i % 9 < 8) ((uint8_t *)est_tensor_data(bad))[at] ^= (uint8_t)(1 << i % 9);
+        if (i % 9 < 8) ((uint8_t *)est_tensor_mutable_data(bad))[at] ^= (uint8_t)(1 << i % 9);
         assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
         if (est_iterator_restore(rows, bad) == EST_OK) {
             while (est_iterator_next(rows, element) == EST_OK) {
@@ -330,7 +330,7 @@ TEST(element_bytes)
     assert_true(back->origin.line);
     assert_memory_equal(est_tensor_data(back->field[0].values), ((int64_t[]){ 7, 8, 9 }), 24);
     assert_memory_equal(est_tensor_data(back->field[0].splits), ((int64_t[]){ 0, 3 }), 16);
-    assert_memory_equal(((est_str *)est_tensor_data(back->field[1].values))->data, "hello", 5);
+    assert_memory_equal(((const est_str *)est_tensor_data(back->field[1].values))->data, "hello", 5);
     est_element_clear(back->field, 2);
 
     ((est_component *)(uintptr_t)dataset.components)[0].ragged = true; /* as declared */
@@ -372,7 +372,7 @@ static est_status whole_life(void)
     if (status == EST_OK) status = est_iterator_create(dataset, &again);
     if (status == EST_OK) status = est_iterator_restore(again, position);
     if (status == EST_OK) status = est_iterator_next(again, element);
-    if (status == EST_OK) assert_int_equal(*(int64_t *)est_tensor_data(element[0].values), 8);
+    if (status == EST_OK) assert_int_equal(*(const int64_t *)est_tensor_data(element[0].values), 8);
     est_element_clear(element, 1);
     est_tensor_free(position);
     est_iterator_free(rows);

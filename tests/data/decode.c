@@ -55,7 +55,7 @@ static est_dataset *examples(int64_t n, int64_t batch, const est_parse_options *
 {
     est_dataset *d = est_test_rows(&line_component, 1, n, example_row, "file.tfrecord");
 
-    return est_dataset_parse_examples(d, specs, 3, batch, options);
+    return est_dataset_parse_examples(d, (est_feature_specs){ specs, 3 }, batch, options);
 }
 
 TEST(examples)
@@ -111,7 +111,7 @@ TEST(examples_default)
     check(est_tensor_i64(EST_SHAPE_SCALAR, &seven, &seventh));
     spec.default_value = seventh;
     d                  = est_test_rows(&line_component, 1, 3, example_row, NULL);
-    d                  = est_dataset_parse_examples(d, &spec, 1, 2, NULL);
+    d                  = est_dataset_parse_examples(d, (est_feature_specs){ &spec, 1 }, 2, NULL);
     est_tensor_free(seventh);
     spec = (est_feature_spec){ 0 };
     est_test_yields(d, "[7 7] ; [7]");
@@ -163,16 +163,17 @@ TEST(examples_refused)
                                        { .name = "a/lengths", .dtype = EST_I64 } };
     est_dataset           *d       = est_test_rows(&line_component, 1, 3, example_row, NULL);
 
-    est_test_refused(est_dataset_parse_examples(d, specs, 0, 2, NULL), "at least one feature");
+    est_test_refused(est_dataset_parse_examples(d, (est_feature_specs){ specs, 0 }, 2, NULL), "at least one feature");
     est_test_refused(examples(3, 0, NULL), "a batch of 0 rows");
     est_test_refused(examples(3, 1, EST_PARSE(.workers = 5000)), "5000 workers");
     est_test_refused(examples(3, 1, EST_PARSE(.bad_rows_max = -1)), "bad_rows_max is -1");
-    est_test_refused(examples(3, 1, &(est_parse_options){ 0 }), "make them with EST_PARSE");
+    est_test_refused(examples(3, 1, &(est_parse_options){ 0 }), "make it with EST_PARSE");
     d = est_test_rows(&line_component, 1, 3, example_row, NULL);
-    est_test_refused(est_dataset_parse_examples(d, &deep, 1, 2, NULL), "feature \"d\"");
+    est_test_refused(est_dataset_parse_examples(d, (est_feature_specs){ &deep, 1 }, 2, NULL), "feature \"d\"");
     d = est_test_rows(&line_component, 1, 3, example_row, NULL);
-    est_test_refused(est_dataset_parse_examples(d, twice, 2, 2, NULL), "a/lengths");
-    est_test_refused(est_dataset_parse_examples(est_dataset_range(0, 3, 1), specs, 3, 2, NULL), "serialized Examples");
+    est_test_refused(est_dataset_parse_examples(d, (est_feature_specs){ twice, 2 }, 2, NULL), "a/lengths");
+    est_test_refused(est_dataset_parse_examples(est_dataset_range(0, 3, 1), (est_feature_specs){ specs, 3 }, 2, NULL),
+                     "serialized Examples");
 }
 
 /* --- csv ------------------------------------------------------------------------------------------------------------- */
@@ -198,9 +199,8 @@ TEST(csv)
     est_test_yields(csv("blank.csv", NULL, 3, NULL), "[1 2] | [\"ann\" \"bob\"]");
     source_write_text("s.csv", "x;1;ann\ny;NA;bob\n");
     est_test_yields(csv("s.csv",
-                        EST_CSV(.delimiter = ';', .na_value = "NA", .n_fields = 3,
-                                .field_names = (const char *const[]){ "id", "age", "name" }),
-                        3, NULL),
+                        EST_CSV(.delimiter = ';', .na_value = "NA", .field_names = EST_STRINGS("id", "age", "name")), 3,
+                        NULL),
                     "[1 0] | [\"ann\" \"bob\"]");
 }
 
@@ -299,7 +299,8 @@ TEST(csv_bad_rows)
             rows = est_test_iterate(d);
             while (est_iterator_next(rows, element) == EST_OK) {
                 for (int64_t i = 0; i < est_tensor_count(element[0].values); i++) {
-                    assert_int_equal(((int32_t *)est_tensor_data(element[0].values))[i], ((int[]){ 1, 3, 4, 6 })[n++]);
+                    assert_int_equal(((const int32_t *)est_tensor_data(element[0].values))[i],
+                                     ((int[]){ 1, 3, 4, 6 })[n++]);
                 }
                 est_element_clear(element, 2);
             }
@@ -357,7 +358,7 @@ TEST(csv_refused)
     est_test_refused(est_dataset_decode_csv(est_test_rows(&line_component, 1, 3, text_row, NULL), none, NULL, 2, NULL),
                      "at least one column");
     est_test_refused(memory_csv(3, EST_CSV(.delimiter = '"'), 2, NULL), "delimiter");
-    est_test_refused(memory_csv(3, &(est_csv_options){ 0 }, 2, NULL), "make them with EST_CSV");
+    est_test_refused(memory_csv(3, &(est_csv_options){ 0 }, 2, NULL), "make it with EST_CSV");
     est_test_refused(est_dataset_decode_csv(est_dataset_range(0, 3, 1), people, NULL, 2, NULL), "lines of CSV");
     est_test_refused(csv("a.csv", EST_CSV(.delimiter = '"'), 2, NULL), "delimiter");
 }
@@ -407,7 +408,7 @@ TEST(unordered)
 
     while (est_iterator_next(rows, element) == EST_OK) {
         for (int64_t i = 0; i < est_tensor_count(element[0].values); i++) {
-            seen[((int32_t *)est_tensor_data(element[0].values))[i]]++;
+            seen[((const int32_t *)est_tensor_data(element[0].values))[i]]++;
         }
         est_element_clear(element, 2);
     }
@@ -467,7 +468,7 @@ TEST(positions_changed)
     check(est_iterator_save(rows, &position));
     est_iterator_free(rows);
     for (int64_t i = 0; i < est_tensor_count(position); i++) {
-        uint8_t *bytes = est_tensor_data(position);
+        uint8_t *bytes = est_tensor_mutable_data(position);
 
         for (int bit = 0; bit < 8; bit++) {
             est_field element[2] = { 0 };

@@ -63,13 +63,17 @@ static const est_component number = { .name = "number", .dtype = EST_I64 };
 
 static est_dataset *counting(counter *c, bool positions)
 {
-    est_generator calls = { .open = open_pass, .next = next_of_pass, .close = close_pass, .user = c };
+    est_generator calls = { .struct_size = EST_STRUCT_SIZE(est_generator),
+                            .open        = open_pass,
+                            .next        = next_of_pass,
+                            .close       = close_pass,
+                            .user        = c };
 
     if (positions) {
         calls.save    = save_pass;
         calls.restore = restore_pass;
     }
-    return est_dataset_generator(&number, 1, &calls);
+    return est_dataset_generator((est_components){ &number, 1 }, &calls);
 }
 
 TEST(elements)
@@ -135,7 +139,8 @@ TEST(only_next)
     int64_t       left = 3;
     est_iterator *rows;
 
-    rows = source_open(est_dataset_generator(&number, 1, &(est_generator){ .next = next_of_user, .user = &left }));
+    rows = source_open(
+        est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR(.next = next_of_user, .user = &left)));
     source_next(rows, "3|2|1|");
     source_end(rows);
     est_iterator_free(rows);
@@ -181,9 +186,10 @@ TEST(mistakes)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mistake       m     = cases[i].m;
-        est_generator calls = { .next = next_mistaken, .user = &m };
+        est_generator calls = { .struct_size = EST_STRUCT_SIZE(est_generator), .next = next_mistaken, .user = &m };
 
-        source_fails(est_dataset_generator(&number, 1, &calls), "", cases[i].status, cases[i].message);
+        source_fails(est_dataset_generator((est_components){ &number, 1 }, &calls), "", cases[i].status,
+                     cases[i].message);
     }
 }
 
@@ -202,14 +208,18 @@ static void close_never(void *state)
 
 TEST(refused)
 {
-    est_generator shut = { .open = open_never, .next = next_of_user, .close = close_never };
+    est_generator shut = {
+        .struct_size = EST_STRUCT_SIZE(est_generator), .open = open_never, .next = next_of_user, .close = close_never
+    };
 
-    source_refused(est_dataset_generator(&number, 1, NULL), "no function next");
-    source_refused(est_dataset_generator(&number, 1, &(est_generator){ 0 }), "no function next");
-    source_refused(est_dataset_generator(&number, 1, &(est_generator){ .next = next_of_user, .save = save_pass }),
-                   "save is of no use without restore");
-    source_refused(est_dataset_generator(&number, 0, &(est_generator){ .next = next_of_user }), "at least one");
-    source_fails(est_dataset_generator(&number, 1, &shut), "", EST_UNAVAILABLE, "shut");
+    source_refused(est_dataset_generator((est_components){ &number, 1 }, NULL), "no function next");
+    source_refused(est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR()), "no function next");
+    source_refused(
+        est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR(.next = next_of_user, .save = save_pass)),
+        "save is of no use without restore");
+    source_refused(est_dataset_generator((est_components){ &number, 0 }, EST_GENERATOR(.next = next_of_user)),
+                   "at least one");
+    source_fails(est_dataset_generator((est_components){ &number, 1 }, &shut), "", EST_UNAVAILABLE, "shut");
 }
 
 static counter      five = { .limit = 5 };

@@ -31,10 +31,9 @@ static est_dataset *make_count(void *user, const est_field *element)
 
 static est_dataset *interleaved(const lengths *l, est_interleave_options options)
 {
-    options.struct_size  = sizeof options;
-    options.user         = (void *)(uintptr_t)l;
-    options.components   = &number;
-    options.n_components = 1;
+    options.struct_size = sizeof options;
+    options.user        = (void *)(uintptr_t)l;
+    options.components  = (est_components){ &number, 1 };
     return est_dataset_interleave(est_dataset_range(0, l->n, 1), make_count, &options);
 }
 
@@ -204,7 +203,7 @@ TEST(damaged_position)
     for (int workers = 0; workers <= 1; workers++) {
         est_interleave_options o        = { .cycle = 3, .workers = workers };
         est_tensor            *position = position_after(interleaved(l, o), 4, seen);
-        uint8_t               *bytes    = est_tensor_data(position);
+        uint8_t               *bytes    = est_tensor_mutable_data(position);
 
         for (int64_t i = 0; i < est_tensor_count(position); i++) {
             est_iterator *rows       = source_open(interleaved(l, o));
@@ -241,7 +240,7 @@ TEST(turns)
     est_field     element[1] = { 0 };
 
     rows = source_open(est_dataset_interleave(est_dataset_range(0, 2, 1), make_shuffled,
-                                              EST_INTERLEAVE(.components = &number, .n_components = 1)));
+                                              EST_INTERLEAVE(.components = { &number, 1 })));
     for (int i = 0; i < 100; i++) {
         assert_int_equal(est_iterator_next(rows, element), EST_OK);
         order[i / 50][i % 50] = *(const int64_t *)est_tensor_data(element[0].values);
@@ -283,7 +282,7 @@ static est_dataset *make_pairs(void *user, const est_field *element)
 TEST(bad_datasets)
 {
     for (int kind = 0; kind <= 2; kind++) {
-        est_interleave_options o = *EST_INTERLEAVE(.components = &number, .n_components = 1);
+        est_interleave_options o = *EST_INTERLEAVE(.components = { &number, 1 });
 
         o.workers   = kind > 0;
         o.unordered = kind > 1;
@@ -311,7 +310,7 @@ static est_status next_until_bad(void *state, est_field *element)
 static est_dataset *make_until_bad(void *user, const est_field *element)
 {
     (void)element;
-    return est_dataset_generator(&number, 1, &(est_generator){ .next = next_until_bad, .user = user });
+    return est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR(.next = next_until_bad, .user = user));
 }
 
 /* An error comes after what was before it, also when it was met earlier. */
@@ -322,10 +321,10 @@ TEST(error_in_its_place)
         est_strbuf want  = { 0 };
 
         for (int i = 0; i < 40; i++) est_strbuf_printf(&want, "%d|", i);
-        source_fails(est_dataset_interleave(
-                         est_dataset_range(0, 1, 1), make_until_bad,
-                         EST_INTERLEAVE(.user = &value, .workers = workers, .components = &number, .n_components = 1)),
-                     est_strbuf_text(&want), EST_UNAVAILABLE, "forty is too many");
+        source_fails(
+            est_dataset_interleave(est_dataset_range(0, 1, 1), make_until_bad,
+                                   EST_INTERLEAVE(.user = &value, .workers = workers, .components = { &number, 1 })),
+            est_strbuf_text(&want), EST_UNAVAILABLE, "forty is too many");
         est_strbuf_clear(&want);
     }
 }
@@ -357,7 +356,8 @@ static est_status next_with_another(void *state, est_field *element)
 static est_dataset *make_meeting(void *user, const est_field *element)
 {
     (void)element;
-    return est_dataset_generator(&number, 1, &(est_generator){ .next = next_with_another, .user = user });
+    return est_dataset_generator((est_components){ &number, 1 },
+                                 EST_GENERATOR(.next = next_with_another, .user = user));
 }
 
 TEST(threads_read_at_once)
@@ -369,7 +369,7 @@ TEST(threads_read_at_once)
     assert_int_equal(est_cond_init(&m.cond), EST_OK);
     source_yields_sorted(est_dataset_interleave(est_dataset_range(0, 2, 1), make_meeting,
                                                 EST_INTERLEAVE(.user = &m, .cycle = 2, .workers = 1, .unordered = true,
-                                                               .components = &number, .n_components = 1)),
+                                                               .components = { &number, 1 })),
                          "1|1|");
     pthread_cond_destroy(&m.cond);
     pthread_mutex_destroy(&m.lock);

@@ -169,7 +169,7 @@ TEST(older_position)
     source_next(rows, "h|");
     assert_int_equal(est_iterator_save(rows, &position), EST_OK);
     est_iterator_free(rows);
-    bytes = est_tensor_data(position);
+    bytes = est_tensor_mutable_data(position);
     assert_int_equal(bytes[1], 2); /* field 1, the version */
     bytes[1] = 1;
     rows     = source_open(lines("t-0", NULL));

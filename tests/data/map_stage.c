@@ -122,7 +122,7 @@ TEST(components)
 
     own[0].name = name;
     d           = est_dataset_map(est_dataset_range(5, 7, 1), make_pair,
-                                  EST_MAP(.components = own, .n_components = 2, .user = "n", .workers = 2));
+                                  EST_MAP(.components = { own, 2 }, .user = "n", .workers = 2));
     memset(name, 'x', 3); /* they were copied */
     d = est_test_finish(d);
     assert_int_equal(est_dataset_components(d), 2);
@@ -264,8 +264,9 @@ TEST(refused)
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.workers = -4)), "-4 workers");
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.bad_rows_max = -9)), "bad_rows_max");
     est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, &(est_map_options){ .workers = 1 }),
-                     "make them with EST_MAP");
-    est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.components = pair)), "component");
+                     "make it with EST_MAP");
+    est_test_refused(est_dataset_map(est_dataset_range(0, 3, 1), square, EST_MAP(.components = { pair, 0 })),
+                     "component");
 }
 
 /* --- bad rows -------------------------------------------------------------------------------------------------------- */

@@ -121,9 +121,8 @@ static est_dataset *make_generator(void)
     static int64_t             at;
     static const est_component number = { .name = "number", .dtype = EST_I64 };
 
-    return est_dataset_generator(
-        &number, 1,
-        &(est_generator){ .next = next_number, .save = save_number, .restore = restore_number, .user = &at });
+    return est_dataset_generator((est_components){ &number, 1 }, EST_GENERATOR(.next = next_number, .save = save_number,
+                                                                               .restore = restore_number, .user = &at));
 }
 
 /* The position of the dataset after a few elements, the caller's. */
@@ -156,7 +155,7 @@ static void check_damage(est_test_make make, int64_t after)
 {
     est_dataset *dataset  = est_test_finish(make());
     est_tensor  *position = position_of(dataset, after);
-    uint8_t     *bytes    = est_tensor_data(position);
+    uint8_t     *bytes    = est_tensor_mutable_data(position);
     int64_t      n        = est_tensor_count(position);
 
     for (int64_t i = 0; i < n; i++) {

@@ -63,7 +63,7 @@ static est_dataset *numbers_dataset(numbers *n)
     *n = (numbers){ .fail_at = -1, .us = pthread_self() };
     assert_int_equal(est_lock_init(&n->lock), EST_OK);
     assert_int_equal(est_cond_init(&n->cond), EST_OK);
-    return est_dataset_generator(&component, 1, &(est_generator){ .next = numbers_next, .user = n });
+    return est_dataset_generator((est_components){ &component, 1 }, EST_GENERATOR(.next = numbers_next, .user = n));
 }
 
 static void numbers_destroy(numbers *n)
@@ -107,7 +107,7 @@ TEST(error_in_place)
         n.fail_at = at;
         for (int64_t i = 0; i < at; i++) {
             assert_int_equal(est_iterator_next(rows, &element), EST_OK);
-            assert_int_equal(*(int64_t *)est_tensor_data(element.values), i);
+            assert_int_equal(*(const int64_t *)est_tensor_data(element.values), i);
             est_element_clear(&element, 1);
         }
         snprintf(text, sizeof text, "number %" PRId64 " is out", at);
@@ -141,7 +141,7 @@ TEST(error_ahead)
     assert_int_equal(est_iterator_save(rows, &position), EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "number 2 is out"));
     assert_int_equal(est_iterator_next(rows, &element), EST_OK); /* it goes on up to the error */
-    assert_int_equal(*(int64_t *)est_tensor_data(element.values), 1);
+    assert_int_equal(*(const int64_t *)est_tensor_data(element.values), 1);
     est_element_clear(&element, 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(est_iterator_next(rows, &element), EST_UNAVAILABLE);

@@ -174,7 +174,7 @@ TEST(found)
     yields_sizes(four(unknown(batches(10, 7))), EVEN);
     d = est_dataset_batch(range(14), 7, EST_BATCH(.drop_remainder = true)); /* the shape says it, behind any function */
     yields_sizes(est_dataset_rebatch(unknown(d), 2, 1, 2), "2 1 2 2 2 1 2 2");
-    d = est_dataset_generator(&vectors, 1, &(est_generator){ .next = next_batch });
+    d = est_dataset_generator((est_components){ &vectors, 1 }, EST_GENERATOR(.next = next_batch));
     yields_sizes(four(d), "");
 }
 
@@ -258,10 +258,10 @@ TEST(refused)
     est_test_breaks(est_dataset_rebatch(est_dataset_concatenate(padded(2, 4), padded(3, 4)), 1, 0, 1),
                     EST_INVALID_ARGUMENT, "rebatch: component word: the rows of batches of shapes [2,1] and [2,2]");
     twin.shape = EST_SHAPE_UNKNOWN;
-    d          = est_dataset_map(batches(5, 2), rename_value, EST_MAP(.components = &twin, .n_components = 1));
+    d          = est_dataset_map(batches(5, 2), rename_value, EST_MAP(.components = { &twin, 1 }));
     est_test_refused(four(d), "component twin has an unknown rank");
     twin.shape = EST_SHAPE(-1);
-    d          = est_dataset_map(batches(9, 3), rename_value, EST_MAP(.components = &twin, .n_components = 1));
+    d          = est_dataset_map(batches(9, 3), rename_value, EST_MAP(.components = { &twin, 1 }));
     est_test_breaks(four(est_dataset_zip(batches(9, 4), d)), EST_INVALID_ARGUMENT,
                     "rebatch: component value has 4 rows and twin has 3");
 }

@@ -14,7 +14,7 @@
 /* Row i, in order: a bad one makes the loss of step i + 1 NaN. */
 static est_status make_row(void *user, const est_field *in, est_field *out)
 {
-    int64_t bad = *(int64_t *)user, i = *(int64_t *)est_tensor_data(in[0].values);
+    int64_t bad = *(int64_t *)user, i = *(const int64_t *)est_tensor_data(in[0].values);
     float   x[] = { (float)(i % 7), 1 }, y[] = { i == bad ? NAN : (float)(i % 5) };
 
     EST_TRY(est_tensor_f32(EST_SHAPE(2), x, &out[0].values));
@@ -27,8 +27,8 @@ static est_status input(const est_input_context *context, void *user, est_datase
     const est_component row[] = { { "x", EST_F32, EST_SHAPE(2), false }, { "y", EST_F32, EST_SHAPE(1), false } };
     est_dataset        *d     = est_dataset_range(0, context->mode == EST_TRAIN ? STEPS : 4, 1);
 
-    d = est_dataset_map(
-        d, make_row, EST_MAP(.components = row, .n_components = 2, .user = context->mode == EST_TRAIN ? user : &none));
+    d = est_dataset_map(d, make_row,
+                        EST_MAP(.components = { row, 2 }, .user = context->mode == EST_TRAIN ? user : &none));
     d = est_dataset_batch(d, 1, NULL);
     d = est_dataset_prefetch(d, 2);
     return est_dataset_finish(d, out);
@@ -68,14 +68,14 @@ static int64_t good_step(const char *dir)
 
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &value), EST_OK);
-    step = *(int64_t *)est_tensor_data(value);
+    step = *(const int64_t *)est_tensor_data(value);
     est_tensor_free(value);
     for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
         const char *name = est_checkpoint_at(checkpoint, i)->name;
 
         assert_int_equal(est_checkpoint_read(checkpoint, name, &value), EST_OK);
         for (int64_t k = 0; est_tensor_dtype(value) == EST_F32 && k < est_tensor_count(value); k++) {
-            if (!isfinite(((float *)est_tensor_data(value))[k]))
+            if (!isfinite(((const float *)est_tensor_data(value))[k]))
                 fail_msg("step %" PRId64 ": %s is spoiled", step, name);
         }
         est_tensor_free(value);
@@ -122,7 +122,7 @@ static est_status root_model(est_model *model, est_mode mode, const void *params
 
 static est_status make_root_row(void *user, const est_field *in, est_field *out)
 {
-    int64_t bad = *(int64_t *)user, i = *(int64_t *)est_tensor_data(in[0].values);
+    int64_t bad = *(int64_t *)user, i = *(const int64_t *)est_tensor_data(in[0].values);
     float   x[] = { 1 + (float)(i % 7), i == bad ? 0 : 1 }, y[] = { (float)(i % 5) };
 
     EST_TRY(est_tensor_f32(EST_SHAPE(2), x, &out[0].values));
@@ -135,7 +135,7 @@ static est_status root_input(const est_input_context *context, void *user, est_d
     est_dataset        *d     = est_dataset_range(0, STEPS, 1);
 
     (void)context;
-    d = est_dataset_map(d, make_root_row, EST_MAP(.components = row, .n_components = 2, .user = user));
+    d = est_dataset_map(d, make_root_row, EST_MAP(.components = { row, 2 }, .user = user));
     return est_dataset_finish(est_dataset_batch(d, 1, NULL), out);
 }
 
@@ -209,7 +209,7 @@ TEST(nan_checkpoint)
     est_metrics   *metrics = NULL;
     int64_t        none    = -1;
     est_hook      *stops   = est_nan_hook(false);
-    spoiler        s       = { .hook = { .after_run = spoil } };
+    spoiler        s       = { .hook = EST_HOOK(.after_run = spoil) };
     est_estimator *e;
     char           dir[64], other[64];
 
@@ -235,7 +235,7 @@ TEST(nan_checkpoint)
                          e, EST_TRAIN_SPEC(.input_fn = root_input, .input_user = &none, .hooks = EST_HOOKS(stops)),
                          EST_EVAL_SPEC(.input_fn = root_input, .input_user = &none), NULL),
                      EST_OK);
-    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = raw, .n_raw = 1 }), NULL),
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = { raw, 1 } }), NULL),
                      EST_FAILED_PRECONDITION);
     est_test_error_has("the variable 'w' of ");
     est_estimator_free(e);

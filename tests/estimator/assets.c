@@ -14,7 +14,7 @@
 #include "support/fault_loop.h"
 #include "support/vocabulary_test.h"
 
-#define WORD_EXPORT EST_EXPORT(.input = { .raw = word_raw, .n_raw = WORD_FEATURES })
+#define WORD_EXPORT EST_EXPORT(.input = { .raw = { word_raw, WORD_FEATURES } })
 
 static void ok(est_status status)
 {

@@ -164,8 +164,7 @@ TEST(learns_and_exports)
     assert_true(mean_loss(e) < 0.3); /* the labels have a variance of 2.7; one in five examples lacks a key */
     assert_true(stored_rows(dir, DYNAMIC_USERS "/keys") > 40);
     /* The check of an export compares it with the model, on rows of the input. */
-    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
-                              path));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
     ok(est_checkpoint_open(path, &exported));
     assert_int_equal(est_checkpoint_find(exported, DYNAMIC_USERS)->shape.dim[0], stored_rows(dir, DYNAMIC_USERS));
     assert_int_equal(est_checkpoint_find(exported, DYNAMIC_WORDS "/keys")->shape.dim[0],
@@ -217,8 +216,7 @@ static void warm_start(bool exported)
     train(old, 1, NULL, (est_hooks){ 0 });
     e      = dynamic_estimator(old, 1, NULL, &columns);
     before = mean_loss(e);
-    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
-                              path));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
     est_estimator_free(e);
     params = dynamic_columns(columns, NULL);
     ok(est_estimator_create(
@@ -257,8 +255,7 @@ TEST(no_rows_at_all)
     assert_int_equal(stored_rows(dir, DYNAMIC_USERS), 0);
     assert_true(stored_rows(dir, DYNAMIC_USERS "/candidates/keys") > 40);
     e = dynamic_estimator(dir, 1, never, &columns);
-    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
-                              path));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
     expect_same_predictions(e, path);
     est_estimator_free(e);
     est_columns_free(columns);
@@ -281,8 +278,8 @@ TEST(no_memory_to_restore_or_export)
         est_status status;
 
         fault_arm(&f);
-        status = est_export_saved_model(e, exports,
-                                        EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL);
+        status = est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }),
+                                        NULL);
         fault_check_lenient(&f, status);
     }
     est_estimator_free(e);
@@ -320,7 +317,7 @@ static est_status spoil(est_hook *hook, est_loop *loop)
 TEST(nan)
 {
     for (int i = 0; i < 2; i++) {
-        spoiler        s = { .hook = { .after_run = spoil }, .behind = i == 0 };
+        spoiler        s = { .hook = EST_HOOK(.after_run = spoil), .behind = i == 0 };
         char           dir[64];
         est_columns   *columns;
         est_estimator *e;

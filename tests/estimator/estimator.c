@@ -249,7 +249,7 @@ TEST(evaluation_lines)
     char           dir[64];
     est_estimator *e;
     est_metrics   *metrics = NULL;
-    est_hook       stop    = { .after_run = stop_now };
+    est_hook       stop    = EST_HOOK(.after_run = stop_now);
 
     est_test_dir(dir);
     e       = make(dir, NULL);
@@ -288,7 +288,7 @@ TEST(warm_start_lines)
     e = make(old, NULL);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     est_estimator_free(e);
-    e       = make(dir, EST_WARM_START(.path = old, .renames = &same, .n_renames = 1));
+    e       = make(dir, EST_WARM_START(.path = old, .renames = { &same, 1 }));
     n_lines = 0;
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     snprintf(settings, sizeof settings,
@@ -307,7 +307,7 @@ TEST(warm_start_lines)
 /* A job of Slurm with one task: the chief of a cluster of one, which trains. */
 TEST(slurm_job)
 {
-    const est_job  chief = { .name = "chief", .n = 1 };
+    const est_job  chief = { .name = "chief", .addresses.n = 1 };
     char           dir[64];
     est_resolver  *slurm = NULL;
     est_estimator *e     = NULL;
@@ -316,7 +316,7 @@ TEST(slurm_job)
     setenv("SLURM_STEP_NODELIST", "n1", 1);
     setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
     setenv("SLURM_PROCID", "0", 1);
-    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = &chief, .n_jobs = 1), NULL, &slurm), EST_OK);
+    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = { &chief, 1 }), NULL, &slurm), EST_OK);
     assert_int_equal(
         est_estimator_create(
             est_test_model,
@@ -337,12 +337,12 @@ TEST(slurm_job)
 TEST(shorter_structs)
 {
     est_hook             *no_hook[1] = { NULL };
-    est_warm_start        start      = *EST_WARM_START(.path = "/nonexistent", .n_vocabs = 1);
+    est_warm_start        start      = *EST_WARM_START(.path = "/nonexistent", .vocabs.n = 1);
     est_estimator_options made       = *EST_ESTIMATOR(.params_size = 8, .warm_start = &start);
     est_train_options    train = *EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 2, .hooks = { no_hook, 1 },
                                                     .saving_listeners = { NULL, 1 });
     est_evaluate_options evaluate   = *EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = 1, .name = "a/b");
-    est_predict_options  predict    = *EST_PREDICT_OPTIONS(.input_fn = est_test_input, .n_keys = -1);
+    est_predict_options  predict    = *EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys.n = -1);
     est_train_spec       training   = *EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = -1);
     est_eval_spec        evaluation = *EST_EVAL_SPEC(.input_fn = est_test_input, .name = "a/b");
     char                 dir[64];
@@ -386,7 +386,7 @@ TEST(refused)
     assert_int_equal(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "an estimator needs a model_fn, NULL was given");
     assert_int_equal(est_estimator_create(est_test_model, &(est_estimator_options){ 0 }, &e), EST_INVALID_ARGUMENT);
-    est_test_error_has("make them with EST_ESTIMATOR(...)");
+    est_test_error_has("make it with EST_ESTIMATOR(...)");
     assert_int_equal(est_estimator_create(est_test_model, EST_ESTIMATOR(.params_size = 4), &e), EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "params_size is 4 and params is NULL; set both, or leave both out");
     assert_null(e);

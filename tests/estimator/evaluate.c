@@ -171,7 +171,7 @@ TEST(steps_name_checkpoint_added)
     assert_int_equal(est_evaluate(e, NULL, &m), EST_INVALID_ARGUMENT);
     est_test_error_has("input_fn is required");
     assert_int_equal(est_evaluate(e, &(est_evaluate_options){ 0 }, &m), EST_INVALID_ARGUMENT);
-    est_test_error_has("make them with EST_EVALUATE_OPTIONS(...)");
+    est_test_error_has("make it with EST_EVALUATE_OPTIONS(...)");
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.steps = 1), &m), EST_INVALID_ARGUMENT);
     est_test_error_has("evaluate: input_fn is required");
     snprintf(path, sizeof path, "%s/eval", dir);
@@ -200,8 +200,7 @@ TEST(predict_batches)
     }
     assert_int_equal(n, 8);
     est_predictions_free(p);
-    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),
-                     EST_OK);
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = { keys, 1 }), &p), EST_OK);
     for (int i = 0; i < 2; i++) { /* again, and no other */
         assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
         assert_string_equal(
@@ -210,21 +209,21 @@ TEST(predict_batches)
             "\"y\", or leave them out for all");
     }
     est_predictions_free(p);
-    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys), &p), EST_OK);
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = { keys, 0 }), &p), EST_OK);
     assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
     est_test_error_has("predict: keys are an empty list, but none of them");
     est_predictions_free(p);
     keys[0] = NULL;
-    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = { keys, 1 }), &p),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("est_predict_options: keys[0] is NULL");
     assert_int_equal(est_predict(e, NULL, &p), EST_INVALID_ARGUMENT);
     est_test_error_has("predict: input_fn is required");
     assert_int_equal(est_predict(e, &(est_predict_options){ 0 }, &p), EST_INVALID_ARGUMENT);
-    est_test_error_has("make them with EST_PREDICT_OPTIONS(...)");
-    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .n_keys = 1), &p),
+    est_test_error_has("make it with EST_PREDICT_OPTIONS(...)");
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys.n = 1), &p),
                      EST_INVALID_ARGUMENT);
-    est_test_error_has("n_keys is 1 and keys is NULL");
+    est_test_error_has("keys.n is 1 and keys.data is NULL");
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -272,7 +271,7 @@ static est_status words_input(const est_input_context *context, void *user, est_
     (void)context;
     ((words *)user)->batch = 0;
     return est_dataset_finish(
-        est_dataset_generator(components, 3, &(est_generator){ .next = next_words, .user = user }), out);
+        est_dataset_generator((est_components){ components, 3 }, EST_GENERATOR(.next = next_words, .user = user)), out);
 }
 
 static est_status words_model(est_model *model, est_mode mode, const void *params)
@@ -347,7 +346,7 @@ TEST(predict_words)
 
     assert_int_equal(est_predict(e,
                                  EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w, .batches = true,
-                                                     .keys = words_only, .n_keys = 1),
+                                                     .keys = { words_only, 1 }),
                                  &p),
                      EST_OK);
     assert_int_equal(est_predictions_next(p), EST_OK);
@@ -357,8 +356,7 @@ TEST(predict_words)
     est_predictions_free(p);
 
     assert_int_equal(
-        est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w, .keys = name_only, .n_keys = 2),
-                    &p),
+        est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w, .keys = { name_only, 2 }), &p),
         EST_OK);
     assert_int_equal(est_predictions_next(p), EST_OK);
     assert_int_equal(est_predictions_count(p), 1);
@@ -437,11 +435,9 @@ static est_status out_of_range(est_hook *hook, est_loop *loop)
 /* A hook that fails with the code of the end does not end the predictions as if all were there. */
 TEST(hook_is_not_the_end)
 {
-    est_hook hooks[] = { { .begin = out_of_range },
-                         { .after_create_session = out_of_range },
-                         { .before_run = out_of_range },
-                         { .after_run = out_of_range },
-                         { .end = out_of_range } };
+    est_hook hooks[] = { EST_HOOK(.begin = out_of_range), EST_HOOK(.after_create_session = out_of_range),
+                         EST_HOOK(.before_run = out_of_range), EST_HOOK(.after_run = out_of_range),
+                         EST_HOOK(.end = out_of_range) };
     char     dir[64];
 
     est_test_dir(dir);

@@ -168,7 +168,7 @@ static est_status train_late(est_hook *hook, est_loop *loop)
 TEST(evaluator_old_mark)
 {
     char           dir[64];
-    late_trainer   l = { .hook = { .end = train_late } };
+    late_trainer   l = { .hook = EST_HOOK(.end = train_late) };
     est_estimator *e;
     est_metrics   *m = NULL;
 
@@ -223,7 +223,7 @@ TEST(evaluator_of_finished_run)
 TEST(evaluator_checkpoint_deleted)
 {
     char           dir[64];
-    overtaker      o = { .hook = { .begin = overtake } };
+    overtaker      o = { .hook = EST_HOOK(.begin = overtake) };
     est_estimator *e;
     est_metrics   *m = NULL;
 
@@ -274,7 +274,7 @@ static est_status wipe(est_hook *hook, est_loop *loop)
 TEST(evaluator_all_deleted)
 {
     char           dir[64];
-    wiper          w = { .hook = { .begin = wipe }, .dir = dir };
+    wiper          w = { .hook = EST_HOOK(.begin = wipe), .dir = dir };
     est_estimator *e;
     est_metrics   *m = NULL;
 
@@ -506,7 +506,8 @@ static int evaluate_on_terminal(const char *dir)
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             e, EST_TRAIN_SPEC(.input_fn = est_test_input),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+            EST_EVAL_SPEC(.input_fn = est_test_input, .steps = 100, .start_delay_secs = EST_OFF, .throttle_secs = 100),
+            NULL);
     }
     est_estimator_free(e);
     return est_exit_code(status);
@@ -550,7 +551,7 @@ typedef struct slow_exporter {
 } slow_exporter;
 
 #define SERVED                                                                                                         \
-    .input = { .raw = (const est_component[]){ { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } }, .n_raw = 1 }
+    .input = { .raw = { (const est_component[]){ { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } }, 1 } }
 
 static bool is_there(const char *dir, const char *name)
 {
@@ -601,7 +602,9 @@ static void note_line(void *user, est_log_level level, int64_t wall_ns, const ch
 
 static pid_t start_exporting(const char *dir, bool never)
 {
-    slow_exporter  slow = { .exporter = { .name = "slow", .export_model = export_late }, .dir = dir, .never = never };
+    slow_exporter  slow = { .exporter = EST_EXPORTER(.name = "slow", .export_model = export_late),
+                            .dir      = dir,
+                            .never    = never };
     pid_t          pid  = fork();
     est_estimator *e;
     est_exporter  *latest;
@@ -612,7 +615,8 @@ static pid_t start_exporting(const char *dir, bool never)
     est_log_set_level(EST_LOG_INFO);
     est_log_set_sink(note_line, (void *)(uintptr_t)dir);
     e      = make(dir, 10, EVALUATOR);
-    latest = est_latest_exporter("latest", EST_EXPORTER(.saved_model = { SERVED }, .exports_to_keep = EST_OFF));
+    latest = est_latest_exporter("latest",
+                                 EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(SERVED), .exports_to_keep = EST_OFF));
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 80),
                                     EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
                                                   .throttle_secs = EST_OFF,

@@ -154,7 +154,7 @@ TEST(a_raw_export_leaves_signatures_out)
 
     est_test_dir(dir);
     e = shop_trained(dir, &plain);
-    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path));
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), path));
     saved_open(&s, path);
     assert_int_equal(s.meta->n_signatures, 1);
     expect_signature(&s, "predict", "tensorflow/serving/predict", 1, 2);
@@ -176,7 +176,7 @@ TEST(ragged_features_come_raw_too)
 
     est_test_dir(dir);
     e = shop_trained(dir, &p);
-    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 3, .batch = 2 }), path));
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = { shop_raw, 3 }, .batch = 2 }), path));
     saved_open(&s, path);
     expect_signature(&s, "serving_default", "tensorflow/serving/predict", 4, 4);
     assert_non_null(est_tensor_infos_find(&s.meta->signatures[0].inputs, "ids/splits"));
@@ -211,28 +211,28 @@ TEST(defaults_of_export_outputs)
 
 TEST(text_and_extra_assets)
 {
-    char              dir[64], path[EST_CHECKPOINT_PATH_MAX], file[128], base[128], inner[EST_CHECKPOINT_PATH_MAX + 64];
-    char              list[1024];
-    est_estimator    *e;
-    char             *bytes;
-    size_t            size;
-    const char *const good[] = { "notes/read.me", file }, *const bad[] = { "../read.me", file };
+    char            dir[64], path[EST_CHECKPOINT_PATH_MAX], file[128], base[128], inner[EST_CHECKPOINT_PATH_MAX + 64];
+    char            list[1024];
+    est_estimator  *e;
+    char           *bytes;
+    size_t          size;
+    const est_asset good = { "notes/read.me", file }, bad = { "../read.me", file };
 
     est_test_dir(dir);
     snprintf(file, sizeof file, "%s/notes", dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
     ok(est_file_replace(file, "hello", 5));
-    ok(est_export_saved_model(
-        e, base, EST_EXPORT(.input = SHOP_PARSING, .as_text = true, .assets_extra = good, .n_assets_extra = 1), path));
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING, .as_text = true, .assets_extra = { &good, 1 }),
+                              path));
     assert_string_equal(shop_list(path, list), "assets.extra saved_model.pbtxt variables ");
     snprintf(inner, sizeof inner, "%s/assets.extra/notes/read.me", path);
     ok(est_file_read(inner, &bytes, &size));
     assert_string_equal(bytes, "hello");
     est_free(bytes);
-    assert_int_equal(est_export_saved_model(
-                         e, base, EST_EXPORT(.input = SHOP_PARSING, .assets_extra = bad, .n_assets_extra = 1), path),
-                     EST_INVALID_ARGUMENT);
+    assert_int_equal(
+        est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING, .assets_extra = { &bad, 1 }), path),
+        EST_INVALID_ARGUMENT);
     est_test_error_has("assets_extra 0");
     est_estimator_free(e);
     est_test_dir_remove(dir);
@@ -244,19 +244,15 @@ TEST(alternatives_have_signatures_of_their_own)
 {
     const est_receiver_alternative parsed   = { .name = "parsed" };
     const char *const              names[1] = { "x" };
-    const est_receiver_alternative some     = { .name = "some", .features = names, .n_features = 1 };
+    const est_receiver_alternative some     = { .name = "some", .features = { names, 1 } };
     char                           dir[64], path[EST_CHECKPOINT_PATH_MAX];
     est_estimator                 *e;
     saved                          s;
 
     est_test_dir(dir);
     e = shop_trained(dir, NULL);
-    ok(est_export_saved_model(e, dir,
-                              EST_EXPORT(.input = { .parse          = shop_specs,
-                                                    .n_parse        = SHOP_FEATURES,
-                                                    .alternatives   = &parsed,
-                                                    .n_alternatives = 1 }),
-                              path));
+    ok(est_export_saved_model(
+        e, dir, EST_EXPORT(.input = { .parse = { shop_specs, SHOP_FEATURES }, .alternatives = { &parsed, 1 } }), path));
     saved_open(&s, path); /* classify and regress need Examples */
     assert_int_equal(s.meta->n_signatures, 4);
     expect_signature(&s, "serving_default", "tensorflow/serving/classify", 1, 2);
@@ -264,12 +260,10 @@ TEST(alternatives_have_signatures_of_their_own)
     assert_non_null(
         est_tensor_infos_find(&est_meta_graph_def_signature(s.meta, "parsed:predict")->inputs, "steps/lengths"));
     est_arena_free(s.arena);
-    assert_int_equal(est_export_saved_model(e, dir,
-                                            EST_EXPORT(.input = { .parse          = shop_specs,
-                                                                  .n_parse        = SHOP_FEATURES,
-                                                                  .alternatives   = &some,
-                                                                  .n_alternatives = 1 }),
-                                            path),
+    assert_int_equal(est_export_saved_model(
+                         e, dir,
+                         EST_EXPORT(.input = { .parse = { shop_specs, SHOP_FEATURES }, .alternatives = { &some, 1 } }),
+                         path),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("alternative some does not feed all that some:predict needs");
     est_estimator_free(e);
@@ -388,11 +382,10 @@ TEST(a_graph_with_more_variables_than_the_first)
         model_with_more_to_serve,
         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")), &e));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
-    assert_int_not_equal(est_export_saved_model(e, base,
-                                                EST_EXPORT(.input       = { .raw = shop_raw, .n_raw = 1 },
-                                                           .train_input = { .raw = labelled, .n_raw = 2 }),
-                                                NULL),
-                         EST_OK);
+    assert_int_not_equal(
+        est_export_saved_model(
+            e, base, EST_EXPORT(.input = { .raw = { shop_raw, 1 } }, .train_input = { .raw = { labelled, 2 } }), NULL),
+        EST_OK);
     est_test_error_has("the graph to serve");
     est_test_error_has("more/");
     assert_string_equal(shop_list(base, list), "");
@@ -570,7 +563,7 @@ TEST(bad_options_are_refused)
     assert_int_equal(est_export_saved_model(e, "", EST_EXPORT(.input = SHOP_PARSING), NULL), EST_INVALID_ARGUMENT);
     assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_NOT_FOUND);
     est_test_error_has("Could not find trained model");
-    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .parse = shop_specs, .n_parse = 1 }), NULL),
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .parse = { shop_specs, 1 } }), NULL),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("kind");
     est_estimator_free(e);
@@ -675,13 +668,13 @@ TEST(every_fault_keeps_the_export_before)
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, &plain);
-    ok(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), NULL));
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), NULL));
     shop_list(base, first);
     FAULT_LOOP(f, FAULT_POINTS, .more_than = 10) {
         est_status status;
 
         fault_arm(&f);
-        status = est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path);
+        status = est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), path);
         if (status != EST_OK) {
             n_failed++;
             if (strcmp(shop_list(base, list), first) != 0) fail_msg("%s left %s", est_fault_name(), list);
@@ -720,13 +713,10 @@ static void fail_allocations(const shop_params *params, const est_export_options
 
 TEST(every_allocation_may_fail)
 {
-    fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }),
-                     0);
+    fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), 0);
     fail_allocations(NULL,
-                     EST_EXPORT(.input = { .parse          = shop_specs,
-                                           .n_parse        = SHOP_FEATURES,
-                                           .alternatives   = &(est_receiver_alternative){ .name = "parsed" },
-                                           .n_alternatives = 1 }),
+                     EST_EXPORT(.input = { .parse        = { shop_specs, SHOP_FEATURES },
+                                           .alternatives = { &(est_receiver_alternative){ .name = "parsed" }, 1 } }),
                      2);
     fail_allocations(NULL, EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED),
                      1);

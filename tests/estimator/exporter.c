@@ -11,7 +11,7 @@
 #include "estimator/estimator.h"
 #include "support/export_test.h"
 
-#define OPTIONS(...) EST_EXPORTER(.saved_model = { .input = { .raw = shop_raw, .n_raw = 1 } }, __VA_ARGS__)
+#define OPTIONS(...) EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), __VA_ARGS__)
 
 typedef struct fixture {
     char             dir[64], base[128], list[1024];
@@ -167,9 +167,9 @@ static est_status export_every_other(est_exporter *exporter, est_estimator *esti
     assert_string_equal(path, "");
     assert_true(est_metrics_global_step(metrics) == 3);
     if (x->n_called++ % 2 == 0) return EST_OK;
-    return est_export_saved_model(
-        estimator, export_path,
-        EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }, .checkpoint_path = checkpoint_path), path);
+    return est_export_saved_model(estimator, export_path,
+                                  EST_EXPORT(.input = { .raw = { shop_raw, 1 } }, .checkpoint_path = checkpoint_path),
+                                  path);
 }
 
 static void free_every_other(est_exporter *exporter)
@@ -179,7 +179,8 @@ static void free_every_other(est_exporter *exporter)
 
 TEST(one_of_your_own)
 {
-    every_other x = { .exporter = { .name = "it", .export_model = export_every_other, .free = free_every_other } };
+    every_other x = { .exporter = EST_EXPORTER(.name = "it", .export_model = export_every_other,
+                                               .free = free_every_other) };
     fixture     f;
 
     set_up(&f);
@@ -509,8 +510,8 @@ TEST(bad_options_are_refused)
 
 TEST(every_allocation_of_making_one_may_fail)
 {
-    const char *const              extra[] = { "a", "b" };
-    const est_receiver_alternative other   = { .name = "other", .features = extra, .n_features = 2 };
+    const est_asset                extra = { "a", "b" };
+    const est_receiver_alternative other = { .name = "other", .features = EST_STRINGS("a", "b") };
     est_feature_spec               specs[2];
     est_tensor                    *one  = NULL;
     est_exporter                  *made = NULL;
@@ -522,13 +523,11 @@ TEST(every_allocation_of_making_one_may_fail)
     for (int64_t n = 1; made == NULL; n++) {
         est_fault_arm_alloc(n);
         made = est_best_exporter(
-            "it",
-            EST_EXPORTER(.saved_model = {
-                             .input = { .parse = specs, .n_parse = 2, .alternatives = &other, .n_alternatives = 1 },
-                             .eval_input     = { .parse = specs, .n_parse = 2 },
-                             .train_input    = { .raw = shop_raw, .n_raw = 3 },
-                             .assets_extra   = extra,
-                             .n_assets_extra = 1 }));
+            "it", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input        = { .parse        = { specs, 2 },
+                                                                                   .alternatives = { &other, 1 } },
+                                                                 .eval_input   = { .parse = { specs, 2 } },
+                                                                 .train_input  = { .raw = { shop_raw, 3 } },
+                                                                 .assets_extra = { &extra, 1 })));
         est_fault_arm_alloc(0);
     }
     est_exporter_free(made);

@@ -37,7 +37,8 @@ TEST(finds_what_is_asked_for)
     est_features                features;
     est_feature                 x, ids;
 
-    ok(est_dataset_finish(est_dataset_generator(components, 3, &(est_generator){ .next = nothing }), &input));
+    ok(est_dataset_finish(est_dataset_generator((est_components){ components, 3 }, EST_GENERATOR(.next = nothing)),
+                          &input));
     ok(est_model_create(EST_TRAIN, &config, &task, input, 1, &model));
     features = est_model_features(model);
     assert_ptr_equal(features.graph, est_model_graph(model));
@@ -155,7 +156,7 @@ static void census_open(census *c, const char *dir, const char *rows, const char
     ages       = est_bucketized_column(age, EST_F32S(30, 40, 50));
     work       = est_vocabulary_file_column(c->columns, "work", words, NULL);
     c->wide[0] = work;
-    c->wide[1] = est_crossed_column(EST_COLUMNS(ages, work), 50, 0);
+    c->wide[1] = est_crossed_column(EST_COLUMN_LIST(ages, work), 50, 0);
     c->deep[0] = ages;
     c->deep[1] = est_embedding_column(work, 3, NULL);
     ok(est_parse_spec_create((est_column_list){ c->wide, 2 }, &c->features));
@@ -210,7 +211,7 @@ TEST(wide_and_deep_from_csv)
     ok(est_train(c.estimator, &train));
     assert_true(loss_of(&c) < before / 2);
 
-    served.parse = est_parse_spec_features(c.features, &served.n_parse);
+    served.parse = est_parse_spec_features(c.features);
     ok(est_export_saved_model(c.estimator, dir, EST_EXPORT(.input = served), path)); /* which runs what it wrote */
     census_close(&c);
 

@@ -115,7 +115,7 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
 TEST(log)
 {
     char           dir[64];
-    est_hook       ticking = { .before_run = pass_time };
+    est_hook       ticking = EST_HOOK(.before_run = pass_time);
     est_metrics   *metrics = NULL;
     est_estimator *e;
 
@@ -183,7 +183,7 @@ static est_status count_save(est_saving_listener *listener, est_session *session
 
 static counting_listener make_listener(void)
 {
-    return (counting_listener){ .listener = { .after_save = count_save } };
+    return (counting_listener){ .listener = EST_SAVING_LISTENER(.after_save = count_save) };
 }
 
 /* The user's saver works in place of the configured one, and what it saves resumes exactly. */
@@ -196,13 +196,14 @@ TEST(own_saver)
 
     est_test_dir(dir);
     est_test_dir(whole);
-    saver = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_LISTENERS(&own.listener)));
+    saver = est_checkpoint_saver_hook(
+        dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_SAVING_LISTENERS(&own.listener)));
     second = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 1000));
     e      = make(dir, 2);
     keep_log();
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10, .hooks = EST_HOOKS(saver, second),
-                                       .saving_listeners = EST_LISTENERS(&call.listener))),
+                                       .saving_listeners = EST_SAVING_LISTENERS(&call.listener))),
         EST_OK);
     assert_false(has_line("Create CheckpointSaverHook."));
     drop_log();
@@ -256,7 +257,7 @@ TEST(saver_of_model)
         e                = make_of(saving_model, dir, 0); /* no checkpoints by the configuration */
         keep_log();
         assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 50,
-                                                        .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                        .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                          EST_OK);
         assert_true(has_line("A CheckpointSaverListener requested that training be stopped. listener: 0"));
         drop_log();
@@ -275,17 +276,18 @@ TEST(listeners_refused)
     est_test_dir(dir);
     e = make(dir, 0);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                    .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("saving listeners need checkpoints");
-    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener, NULL))),
-                     EST_INVALID_ARGUMENT);
+    assert_int_equal(
+        est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
+                                       .saving_listeners = EST_SAVING_LISTENERS(&listener.listener, NULL))),
+        EST_INVALID_ARGUMENT);
     est_test_error_has("saving listener 1 is NULL");
     est_estimator_free(e);
     e = make(dir, 10);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1,
-                                                    .saving_listeners = EST_LISTENERS(&listener.listener))),
+                                                    .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                      EST_OK);
     assert_int_equal(listener.saves, 2);
     est_estimator_free(e);
@@ -391,10 +393,10 @@ static est_status spoilt_input(const est_input_context *context, void *user, est
     (void)context;
     if (status == EST_OK) status = est_tensor_create(EST_F32, EST_SHAPE(16, 1), &y);
     if (status == EST_OK) {
-        for (int i = 0; i < 32; i++) ((float *)est_tensor_data(x))[i] = (float)i / 32;
-        for (int i = 0; i < 16; i++) ((float *)est_tensor_data(y))[i] = (float)i;
-        if (strcmp(user, "x") == 0) ((float *)est_tensor_data(x))[21] = NAN;
-        if (strcmp(user, "y") == 0) ((float *)est_tensor_data(y))[10] = -INFINITY;
+        for (int i = 0; i < 32; i++) ((float *)est_tensor_mutable_data(x))[i] = (float)i / 32;
+        for (int i = 0; i < 16; i++) ((float *)est_tensor_mutable_data(y))[i] = (float)i;
+        if (strcmp(user, "x") == 0) ((float *)est_tensor_mutable_data(x))[21] = NAN;
+        if (strcmp(user, "y") == 0) ((float *)est_tensor_mutable_data(y))[10] = -INFINITY;
         d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
         status = est_dataset_finish(est_dataset_batch(d, 8, NULL), out);
     }
@@ -493,7 +495,7 @@ static est_status looker_after_run(est_hook *hook, est_loop *loop)
 
 static void look_and_train(const char *dir, int64_t kill_at)
 {
-    looker         own = { .hook = { .begin = looker_begin, .after_run = looker_after_run }, .kill_at = kill_at };
+    looker         own = { .hook = EST_HOOK(.begin = looker_begin, .after_run = looker_after_run), .kill_at = kill_at };
     est_estimator *e   = make(dir, 10);
 
     assert_int_equal(
@@ -538,7 +540,7 @@ static void raise_term(est_hook *hook)
     if (n_late++ == 0) raise(SIGTERM);
 }
 
-static est_hook late = { .free = raise_term };
+static est_hook late = EST_HOOK(.free = raise_term);
 
 /* The hook goes with the model, after the last look for a signal. */
 static est_status late_model(est_model *model, est_mode mode, const void *params)
@@ -618,7 +620,7 @@ static void stopped(est_status status, const char *text)
 TEST(signal_in_predictions)
 {
     char             dir[64];
-    terminator       t = { .hook = { .after_run = terminator_run, .end = terminator_end }, .run = 3 };
+    terminator       t = { .hook = EST_HOOK(.after_run = terminator_run, .end = terminator_end), .run = 3 };
     est_estimator   *e;
     est_predictions *p = NULL;
 
@@ -647,7 +649,7 @@ TEST(signal_in_predictions)
 TEST(signal_in_evaluation)
 {
     char           dir[64];
-    terminator     t = { .hook = { .after_run = terminator_run }, .run = 3 };
+    terminator     t = { .hook = EST_HOOK(.after_run = terminator_run), .run = 3 };
     est_estimator *e;
     est_metrics   *metrics = NULL;
 
@@ -679,11 +681,11 @@ TEST(signal_in_export)
     e = make_of(raising_model, dir, 10);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     raise_in_model = true;
-    stopped(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = raw, .n_raw = 1 }), NULL),
+    stopped(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = { raw, 1 } }), NULL),
             "SIGTERM: the export was stopped; start it again");
     assert_false(est_file_exists(base));
     raise_in_model = false;
-    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = raw, .n_raw = 1 }), NULL), EST_OK);
+    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = { raw, 1 } }), NULL), EST_OK);
     assert_int_equal(strlen(shop_list(base, names)), 11); /* a name of ten digits and a space */
     est_estimator_free(e);
     est_test_dir_remove(dir);

@@ -136,7 +136,7 @@ static est_status terminate_after_run(est_hook *hook, est_loop *loop)
 
 TEST(sigterm)
 {
-    est_hook       stop = { .after_run = terminate_after_run };
+    est_hook       stop = EST_HOOK(.after_run = terminate_after_run);
     char           dir[64], latest[EST_CHECKPOINT_PATH_MAX];
     est_estimator *e;
     est_hook      *hook;

@@ -37,7 +37,8 @@ TEST(far_away)
              "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"], \"ps\": [\"127.0.0.1:%d\"]}, "
              "\"task\": {\"type\": \"evaluator\", \"index\": 0}}",
              r.port);
-    assert_ok(est_cluster_create((const est_job[]){ { "ps", (const char *[]){ near }, 1 } }, 1, &cluster));
+    assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(near) } }, 1 },
+                                 &cluster));
     assert_ok(est_server_create(cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &ps));
     assert_ok(est_estimator_create(
         est_test_model,

@@ -144,7 +144,7 @@ static void ragged_feature(est_model *model, est_node y)
 static void empty_export(est_model *model, est_node y)
 {
     (void)y;
-    est_model_export_predict(model, "serve", NULL, 0);
+    est_model_export_predict(model, "serve", (est_named_nodes){ 0 });
 }
 
 static void classify_nothing(est_model *model, est_node y)
@@ -462,7 +462,7 @@ static est_hook *count_runs(tally *t, int *count)
     tally_hook *own = est_zalloc(sizeof *own);
 
     assert_non_null(own);
-    *own = (tally_hook){ .hook  = { .after_run = tally_after_run, .free = tally_free },
+    *own = (tally_hook){ .hook  = EST_HOOK(.after_run = tally_after_run, .free = tally_free),
                          .count = count,
                          .freed = &t->freed };
     return &own->hook;
@@ -594,7 +594,7 @@ TEST(device_fn)
     assert_true(p.asked > 0);
     p.asked = 0;
     snprintf(base, sizeof base, "%s/export", dir);
-    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = &x, .n_raw = 1 }), path), EST_OK);
+    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = { &x, 1 } }), path), EST_OK);
     assert_int_equal(p.asked, 0);
     assert_file_has(path, "saved_model.pb", "/job:ps/task:1", false);
     p.variables = "ps 1";

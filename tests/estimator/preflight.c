@@ -26,7 +26,7 @@ static est_status count_step(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static est_hook counter = { .after_run = count_step };
+static est_hook counter = EST_HOOK(.after_run = count_step);
 
 /* Trains 3 steps in a directory of its own. */
 static est_status train(est_model_fn model_fn, const char *cluster, const est_eval_spec *eval, est_hook *stop)
@@ -86,8 +86,8 @@ static est_exporter *best(const char *metric)
 {
     static const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
 
-    return est_best_exporter("best",
-                             EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .metric = metric));
+    return est_best_exporter(
+        "best", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } }), .metric = metric));
 }
 
 static est_status export_nothing(est_exporter *exporter, est_estimator *estimator, const char *export_path,
@@ -119,7 +119,7 @@ static est_status refuse(est_exporter *exporter, est_estimator *estimator)
 TEST(names_of_metrics)
 {
     est_exporter *wrong = best("rmsee"), *right = best("rmse"), *usual = best(NULL), *step = best("global_step");
-    est_exporter  own  = { .name = "own", .export_model = export_nothing, .metric = "ma" };
+    est_exporter  own  = EST_EXPORTER(.name = "own", .export_model = export_nothing, .metric = "ma");
     est_hook     *stop = est_stop_if_no_decrease_hook("los", 1, NULL);
 
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(right, wrong)), NULL, "two exporters are called best");
@@ -274,7 +274,8 @@ TEST(files)
 
 static est_exporter *latest(const est_component *raw)
 {
-    return est_latest_exporter("latest", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    return est_latest_exporter("latest",
+                               EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
 }
 
 TEST(receivers)
@@ -283,7 +284,7 @@ TEST(receivers)
     const est_component other = { .name = "z", .dtype = EST_F32, .shape = EST_SHAPE(2) };
     const est_component words = { .name = "x", .dtype = EST_STRING, .shape = EST_SHAPE(2) };
     est_exporter       *a = latest(&wide), *b = latest(&other), *c = latest(&words);
-    est_exporter        own = { .name = "own", .export_model = export_nothing, .check = refuse };
+    est_exporter        own = EST_EXPORTER(.name = "own", .export_model = export_nothing, .check = refuse);
 
     refused(
         est_test_model, EVAL(.exporters = EST_EXPORTERS(a)), NULL,
@@ -303,8 +304,8 @@ TEST(train_graph)
     static const est_component xy[]     = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) },
                                             { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1) } };
     est_exporter              *exporter = est_final_exporter(
-                     "all",
-                     EST_EXPORTER(.saved_model = { .input = { .raw = xy, .n_raw = 1 }, .train_input = { .raw = xy, .n_raw = 2 } }));
+                     "all", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input       = { .raw = { xy, 1 } },
+                                                                           .train_input = { .raw = { xy, 2 } })));
     est_estimator *e;
     char           dir[64];
 
@@ -326,20 +327,18 @@ TEST(check_model)
 
     est_test_dir(dir);
     e = make(dir, 10, "{}");
-    assert_int_equal(est_export_check_model(e, EST_EXPORT(.input = { .raw = &right, .n_raw = 1 })), EST_OK);
-    assert_int_equal(est_export_check_model(e, EST_EXPORT(.input = { .raw = &wrong, .n_raw = 1 })),
-                     EST_INVALID_ARGUMENT);
+    assert_int_equal(est_export_check_model(e, EST_EXPORT(.input = { .raw = { &right, 1 } })), EST_OK);
+    assert_int_equal(est_export_check_model(e, EST_EXPORT(.input = { .raw = { &wrong, 1 } })), EST_INVALID_ARGUMENT);
     est_test_error_has("export: the graph to serve: ");
     assert_int_equal(est_export_check_model(e, EST_EXPORT(.as_text = true)), EST_INVALID_ARGUMENT);
     est_test_error_has("there is no serving input");
-    assert_int_equal(est_export_check_model(NULL, EST_EXPORT(.input = { .raw = &right, .n_raw = 1 })),
-                     EST_INVALID_ARGUMENT);
+    assert_int_equal(est_export_check_model(NULL, EST_EXPORT(.input = { .raw = { &right, 1 } })), EST_INVALID_ARGUMENT);
     for (int i = 0; i < 2; i++) {
-        const char *extra[2] = { i == 0 ? "words.txt" : "../words.txt", i == 0 ? "/no/such/file" : dir };
+        const est_asset extra = { i == 0 ? "words.txt" : "../words.txt", i == 0 ? "/no/such/file" : dir };
 
-        assert_int_not_equal(est_export_check_model(e, EST_EXPORT(.input        = { .raw = &right, .n_raw = 1 },
-                                                                  .assets_extra = extra, .n_assets_extra = 1)),
-                             EST_OK);
+        assert_int_not_equal(
+            est_export_check_model(e, EST_EXPORT(.input = { .raw = { &right, 1 } }, .assets_extra = { &extra, 1 })),
+            EST_OK);
         est_test_error_has(i == 0 ? "assets_extra 0: the file /no/such/file does not exist"
                                   : "is not a relative path below assets.extra/");
     }

@@ -49,7 +49,7 @@ TEST(raw_makes_an_input_a_feature)
 {
     const est_component     odd[2] = { { .name = "_a feature", .dtype = EST_U8, .shape = { 2, { 4, -1 } } },
                                        { .name = "hidden", .dtype = EST_STRING } };
-    const est_serving_input input = { .raw = odd, .n_raw = 2 }, ragged = { .raw = shop_raw, .n_raw = 3, .batch = 6 };
+    const est_serving_input input = { .raw = { odd, 2 } }, ragged = { .raw = { shop_raw, 3 }, .batch = 6 };
     est_model              *model = new_model();
     est_receiver            receiver;
     est_node                kernel;
@@ -94,27 +94,25 @@ TEST(bad_inputs_are_refused)
     const est_feature_spec wrong    = { .name = "x", .dtype = EST_F64 };
 
     refuse(&(est_serving_input){ 0 }, "features to parse or raw features");
-    refuse(&(est_serving_input){ .parse = shop_specs, .n_parse = 1, .raw = shop_raw, .n_raw = 1 }, "not both");
-    refuse(&(est_serving_input){ .parse = shop_specs }, "at least one feature");
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .batch = -1 }, "batch");
-    refuse(&(est_serving_input){ .raw = twice, .n_raw = 2 }, "two raw features are called x");
-    refuse(&(est_serving_input){ .raw = &nameless, .n_raw = 1 }, "has no name");
-    refuse(&(est_serving_input){ .raw = &deep, .n_raw = 1 }, "rank 8");
-    refuse(&(est_serving_input){ .parse = &wrong, .n_parse = 1 }, "x");
+    refuse(&(est_serving_input){ .parse = { shop_specs, 1 }, .raw = { shop_raw, 1 } }, "not both");
+    refuse(&(est_serving_input){ .parse = { shop_specs, 0 } }, "at least one feature");
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .batch = -1 }, "batch");
+    refuse(&(est_serving_input){ .raw = { twice, 2 } }, "two raw features are called x");
+    refuse(&(est_serving_input){ .raw = { &nameless, 1 } }, "has no name");
+    refuse(&(est_serving_input){ .raw = { &deep, 1 } }, "rank 8");
+    refuse(&(est_serving_input){ .parse = { &wrong, 1 } }, "x");
 }
 
 /* What model_fn sees can be fed, too: all of it, or some. */
 TEST(alternatives_are_features)
 {
     static const char *const some[] = { "ids" }, *const none[] = { "nose" };
-    const est_receiver_alternative good[] = { { .name = "parsed" }, { "some", some, 1 } };
-    const est_receiver_alternative bad[]  = { { "bad", none, 1 }, { .name = "" }, { "empty", some, 0 } };
+    const est_receiver_alternative good[] = { { .name = "parsed" }, { "some", { some, 1 } } };
+    const est_receiver_alternative bad[]  = { { "bad", { none, 1 } }, { .name = "" }, { "empty", { some, 0 } } };
     const est_receiver_alternative same[] = { { .name = "it" }, { .name = "it" } };
-    const est_serving_input        input  = {
-                .parse = shop_specs, .n_parse = SHOP_FEATURES, .alternatives = good, .n_alternatives = 2
-    };
-    est_model   *model = new_model();
-    est_receiver receiver;
+    const est_serving_input        input  = { .parse = { shop_specs, SHOP_FEATURES }, .alternatives = { good, 2 } };
+    est_model                     *model  = new_model();
+    est_receiver                   receiver;
 
     ok(est_receiver_build(&input, model, &receiver));
     assert_int_equal(receiver.n_groups, 3);
@@ -125,15 +123,13 @@ TEST(alternatives_are_features)
     assert_int_equal(receiver.groups[2].n_inputs, 2);
     assert_int_equal(receiver.groups[2].inputs[0].node.id, est_model_ragged(model, "ids").values.id);
     est_model_free(model);
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[0], .n_alternatives = 1 },
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .alternatives = { &bad[0], 1 } },
            "alternative bad: there is no feature \"nose\"");
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[1], .n_alternatives = 1 },
-           "needs a name");
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[2], .n_alternatives = 1 },
-           "has 0 features");
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = same, .n_alternatives = 2 },
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .alternatives = { &bad[1], 1 } }, "needs a name");
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .alternatives = { &bad[2], 1 } }, "has 0 features");
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .alternatives = { same, 2 } },
            "two alternatives are called it");
-    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .n_alternatives = 1 }, "n_alternatives is 1");
+    refuse(&(est_serving_input){ .raw = { shop_raw, 1 }, .alternatives.n = 1 }, "alternatives.n is 1");
 }
 
 static void free_all(est_tensor **tensors, int n)
@@ -144,8 +140,8 @@ static void free_all(est_tensor **tensors, int n)
 /* What was recorded is fed as it was; the rest is made up, as many rows as the receiver takes. */
 TEST(rows_fit_the_receiver)
 {
-    const est_serving_input input = { .raw = shop_raw, .n_raw = 3 }, five = { .raw = shop_raw, .n_raw = 3, .batch = 5 };
-    const est_serving_input ids   = { .raw = &shop_raw[2], .n_raw = 1 };
+    const est_serving_input input = { .raw = { shop_raw, 3 } }, five = { .raw = { shop_raw, 3 }, .batch = 5 };
+    const est_serving_input ids   = { .raw = { &shop_raw[2], 1 } };
     est_model              *model = new_model();
     est_receiver            receiver;
     est_sample_rows_item    items[2] = { { .name = (char[]){ "ids" } }, { .name = (char[]){ "kind" } } };

@@ -245,7 +245,7 @@ TEST(refused_numbers)
     expect_error(EST_RUN_CONFIG(.keep_checkpoint_every_n_hours = -1), "d",
                  "RunConfig: keep_checkpoint_every_n_hours is -1; write a number above 0, or 0 for 10000");
     expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = EST_OFF), "d",
-                 "RunConfig: session_creation_timeout_secs is -2; write a number above 0, or 0 for 7200");
+                 "RunConfig: session_creation_timeout_secs is -2.14748e+09; write a number above 0, or 0 for 7200");
     expect_error(EST_RUN_CONFIG(.peer_silence_secs = -1), "d",
                  "RunConfig: peer_silence_secs is -1; write a number above 0, or 0 for 10");
     expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = NAN), "d",
@@ -318,7 +318,7 @@ TEST(strategies)
 {
     est_strategy *s = some_strategy(), *mirrored = NULL;
     est_cluster  *cluster = NULL;
-    const est_job job     = { "worker", (const char *const[]){ "a:1" }, 1 };
+    const est_job job     = { .name = "worker", .addresses = EST_STRINGS("a:1") };
     resolved      r;
 
     assert_int_equal(est_mirrored_strategy(NULL, &mirrored), EST_OK);
@@ -350,7 +350,7 @@ TEST(strategies)
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
     resolved_clear(&r);
     est_strategy_free(mirrored);
-    assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
+    assert_int_equal(est_cluster_create((est_jobs){ &job, 1 }, &cluster), EST_OK);
     expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
     expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, NO_EVALUATION);
     expect_no_ps(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)), "TF_CONFIG");
@@ -383,7 +383,7 @@ TEST(strategies)
         "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.cluster_json has a cluster, too; leave one out");
     assert_int_equal(resolve(EST_RUN_CONFIG(.experimental_distribute = &(est_distribute_config){ 0 }), "d", &r),
                      EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "make them with EST_DISTRIBUTE_CONFIG(...)"));
+    assert_non_null(strstr(est_error_message(), "make it with EST_DISTRIBUTE_CONFIG(...)"));
     resolved_clear(&r);
     resolve_ok(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.remote_cluster = NULL)), &r);
     assert_null(r.c.experimental_distribute);
@@ -397,12 +397,12 @@ TEST(strategies)
 /* As srun sets them for task 2 of 3 on two nodes. */
 static void resolve_in_slurm(est_resolver **out)
 {
-    static const est_job jobs[] = { { .name = "chief", .n = 1 }, { .name = "worker", .n = 2 } };
+    static const est_job jobs[] = { { .name = "chief", .addresses.n = 1 }, { .name = "worker", .addresses.n = 2 } };
 
     setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
     setenv("SLURM_STEP_TASKS_PER_NODE", "2,1", 1);
     setenv("SLURM_PROCID", "2", 1);
-    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = 2), NULL, out), EST_OK);
+    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = { jobs, 2 }), NULL, out), EST_OK);
     unsetenv("SLURM_STEP_NODELIST");
     unsetenv("SLURM_STEP_TASKS_PER_NODE");
     unsetenv("SLURM_PROCID");
@@ -440,12 +440,12 @@ TEST(slurm)
 TEST(simple_resolver)
 {
     est_strategy *s        = some_strategy();
-    const est_job job      = { .name = "chief", .addresses = (const char *const[]){ "a:1" }, .n = 1 };
+    const est_job job      = { .name = "chief", .addresses = { (const char *const[]){ "a:1" }, 1 } };
     est_cluster  *cluster  = NULL;
     est_resolver *resolver = NULL;
     resolved      r;
 
-    assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
+    assert_int_equal(est_cluster_create((est_jobs){ &job, 1 }, &cluster), EST_OK);
     assert_int_equal(est_resolve_simple(cluster, "chief", 0, NULL, &resolver), EST_OK);
     resolve_ok(EST_RUN_CONFIG(.resolver = resolver), &r);
     assert_string_equal(est_resolver_task(r.resolver)->type, "chief");
@@ -499,7 +499,7 @@ TEST(struct_size)
     resolved       r;
 
     assert_int_equal(resolve(&c, "d", &r), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "make them with EST_RUN_CONFIG(...)"));
+    assert_non_null(strstr(est_error_message(), "make it with EST_RUN_CONFIG(...)"));
     resolved_clear(&r);
     c.struct_size = sizeof c + 1;
     assert_int_equal(resolve(&c, "d", &r), EST_INVALID_ARGUMENT);

@@ -109,6 +109,6 @@ static inline est_status watch_end(est_hook *hook, est_loop *loop)
 }
 
 #define WATCHER(...)                                                                                                   \
-    ((watcher){ .hook = { .begin = watch_begin, .after_run = watch_after_run, .end = watch_end }, __VA_ARGS__ })
+    ((watcher){ .hook = EST_HOOK(.begin = watch_begin, .after_run = watch_after_run, .end = watch_end), __VA_ARGS__ })
 
 #endif

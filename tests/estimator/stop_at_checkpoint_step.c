@@ -44,7 +44,7 @@ static est_status counter_after_run(est_hook *hook, est_loop *loop)
 
 static int64_t train(est_estimator *e, est_hook *hook, int said)
 {
-    counter c = { .hook = { .after_run = counter_after_run }, .pipe = said };
+    counter c = { .hook = EST_HOOK(.after_run = counter_after_run), .pipe = said };
 
     assert_non_null(hook);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&c.hook, hook))),

@@ -43,7 +43,7 @@ static int64_t saved_step(const char *dir)
 
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &step), EST_OK);
-    value = *(int64_t *)est_tensor_data(step);
+    value = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
     est_checkpoint_close(checkpoint);
     return value;
@@ -234,7 +234,7 @@ static est_status empty_input(const est_input_context *context, void *user, est_
 TEST(end_mark)
 {
     char           dir[64], path[96];
-    mark_watcher   w = { .hook = { .before_run = watch_mark }, .path = path };
+    mark_watcher   w = { .hook = EST_HOOK(.before_run = watch_mark), .path = path };
     est_estimator *e;
     char          *text = NULL;
     size_t         size;
@@ -251,7 +251,7 @@ TEST(end_mark)
     assert_int_equal(w.runs, 6);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.steps = 3)), EST_INVALID_ARGUMENT); /* it did not begin */
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3,
-                                                    .hooks = EST_HOOKS(&(est_hook){ .begin = refuse_to_begin }))),
+                                                    .hooks = EST_HOOKS(&(est_hook)EST_HOOK(.begin = refuse_to_begin)))),
                      EST_FAILED_PRECONDITION); /* nor here */
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 3)),
                      EST_INVALID_ARGUMENT); /* nor without a batch */
@@ -374,8 +374,8 @@ static est_status stalled_input(const est_input_context *context, void *user, es
                                   { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1, 1) } };
 
     (void)context;
-    return est_dataset_finish(est_dataset_generator(row, 2, &(est_generator){ .next = next_stalled, .user = user }),
-                              out);
+    return est_dataset_finish(
+        est_dataset_generator((est_components){ row, 2 }, EST_GENERATOR(.next = next_stalled, .user = user)), out);
 }
 
 /* Reads what was said until `text` is in it; the test's own time limit ends an endless wait. */
@@ -507,8 +507,8 @@ static void check_sigterm(terminator t, int64_t saved)
 TEST(sigterm_after_the_last_step)
 {
     const terminator last[] = {
-        { .hook = { .after_run = terminator_run }, .step = 20 }, /* in the run that made it */
-        { .hook = { .end = terminator_run }, .step = 20 },       /* behind it */
+        { .hook = EST_HOOK(.after_run = terminator_run), .step = 20 }, /* in the run that made it */
+        { .hook = EST_HOOK(.end = terminator_run), .step = 20 },       /* behind it */
     };
 
     for (int i = 0; i < 2; i++) {
@@ -538,8 +538,9 @@ TEST(sigterm_after_the_last_step)
 
 TEST(sigterm)
 {
-    check_sigterm((terminator){ .hook = { .after_run = terminator_run }, .step = 33 }, 33);
-    check_sigterm((terminator){ .hook = { .before_run = terminator_run }, .step = 33 }, 34); /* its batch was read */
+    check_sigterm((terminator){ .hook = EST_HOOK(.after_run = terminator_run), .step = 33 }, 33);
+    check_sigterm((terminator){ .hook = EST_HOOK(.before_run = terminator_run), .step = 33 },
+                  34); /* its batch was read */
 }
 
 static void refused(est_status status, est_status want, const char *text)

@@ -70,19 +70,44 @@ static est_status long_input(const est_input_context *context, void *user, est_d
     return est_dataset_finish(est_dataset_repeat(d, 13), out); /* of 8 batches */
 }
 
-TEST(default_steps)
+static est_status endless_input(const est_input_context *context, void *user, est_dataset **out)
 {
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(context->mode == EST_EVAL ? est_dataset_repeat(d, EST_FOREVER) : d, out);
+}
+
+/* 0 is all of the input, as for est_evaluate; of an input without an end it is refused before the first step. */
+TEST(steps)
+{
+    static const struct {
+        int64_t steps, batches;
+    } cases[] = { { 0, 104 }, { EST_FOREVER, 104 }, { 100, 100 } };
     char           dir[64];
-    watcher        w = WATCHER(.n = 0);
     est_estimator *e;
 
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        watcher w = WATCHER(.n = 0);
+
+        est_test_dir(dir);
+        e = make(dir, 10, "{}");
+        assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                                EST_EVAL_SPEC(.input_fn = long_input, .steps = cases[i].steps,
+                                                              .hooks = EST_HOOKS(&w.hook)),
+                                                NULL),
+                         EST_OK);
+        assert_int_equal(w.n, 1);
+        assert_int_equal(w.batches, cases[i].batches);
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
     est_test_dir(dir);
     e = make(dir, 10, "{}");
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
-                                            EST_EVAL_SPEC(.input_fn = long_input, .hooks = EST_HOOKS(&w.hook)), NULL),
-                     EST_OK);
-    assert_int_equal(w.n, 1);
-    assert_int_equal(w.batches, 100);
+                                            EST_EVAL_SPEC(.input_fn = endless_input), NULL),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("eval spec: steps is 0, until the input ends, and the input repeats for ever; set steps");
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -101,7 +126,7 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
 TEST(default_throttle)
 {
     char           dir[64];
-    est_hook       pass = { .after_run = pass_time };
+    est_hook       pass = EST_HOOK(.after_run = pass_time);
     est_estimator *e;
 
     est_test_dir(dir);
@@ -166,11 +191,11 @@ TEST(final_export_after_the_end_of_input)
     char                dir[64];
     int64_t             passes = 2;
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *final  = est_final_exporter("final",
-                                                    EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_exporter       *latest = est_latest_exporter("latest",
-                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_estimator      *e;
+    est_exporter       *final  = est_final_exporter(
+               "final", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
+    est_exporter *latest = est_latest_exporter(
+        "latest", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
+    est_estimator *e;
 
     assert_non_null(final);
     assert_non_null(latest);
@@ -228,9 +253,9 @@ TEST(no_batch)
     char                dir[64], eval[128];
     int64_t             none  = 0;
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *final = est_final_exporter("final",
-                                                   EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_estimator      *e;
+    est_exporter       *final = est_final_exporter(
+              "final", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
+    est_estimator *e;
 
     est_test_dir(dir);
     snprintf(eval, sizeof eval, "%s/eval", dir);
@@ -252,10 +277,10 @@ TEST(second_trainer)
 {
     char                dir[64], eval[128];
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter       *latest = est_latest_exporter("latest",
-                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_dir_lock       *lock   = NULL;
-    est_estimator      *e;
+    est_exporter       *latest = est_latest_exporter(
+              "latest", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
+    est_dir_lock  *lock = NULL;
+    est_estimator *e;
 
     est_test_dir(dir);
     snprintf(eval, sizeof eval, "%s/eval", dir);
@@ -304,8 +329,8 @@ static est_status raise_term(est_hook *hook, est_loop *loop)
 TEST(signal_in_evaluation)
 {
     char           dir[64];
-    end_counter    ends = { .hook = { .end = count_end } };
-    est_hook       term = { .after_run = raise_term };
+    end_counter    ends = { .hook = EST_HOOK(.end = count_end) };
+    est_hook       term = EST_HOOK(.after_run = raise_term);
     est_estimator *e;
 
     est_test_dir(dir);
@@ -326,7 +351,7 @@ TEST(export_paths)
 {
     const est_component        raw[]   = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     const est_exporter_options options = { .struct_size = sizeof options,
-                                           .saved_model = { .input = { .raw = raw, .n_raw = 1 } } };
+                                           .saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } }) };
     est_exporter              *final   = est_final_exporter("final", &options), *best;
     est_metrics               *m       = NULL;
     est_estimator             *e;
@@ -373,7 +398,7 @@ TEST(no_export_path)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     est_exporter       *best  = est_best_exporter(
-               "best", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .compare = never));
+               "best", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } }), .compare = never));
     est_metrics   *m = NULL;
     est_estimator *e;
     char           dir[64];
@@ -431,8 +456,8 @@ static est_status generated_input(const est_input_context *context, void *user, 
 
     (void)context;
     ((pulls *)user)->made++;
-    return est_dataset_finish(est_dataset_generator(components, 2, &(est_generator){ .next = pull, .user = user }),
-                              out);
+    return est_dataset_finish(
+        est_dataset_generator((est_components){ components, 2 }, EST_GENERATOR(.next = pull, .user = user)), out);
 }
 
 /* The first step: by then the input of evaluations has been looked at, and nothing has been pulled from it. */
@@ -454,7 +479,7 @@ static est_status look_at_first_step(est_hook *hook, est_loop *loop)
 TEST(eval_input_is_looked_at_first)
 {
     pulls          p     = { 0 };
-    first_step     first = { .hook = { .before_run = look_at_first_step }, .pulls = &p };
+    first_step     first = { .hook = EST_HOOK(.before_run = look_at_first_step), .pulls = &p };
     char           dir[64], missing[100], lock[100];
     est_estimator *e;
 
@@ -504,19 +529,20 @@ static void refused(est_estimator *e, const est_train_spec *train, const est_eva
 TEST(refused_specs)
 {
     const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
-    est_exporter *one = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
-    est_exporter *two = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter       *one   = est_final_exporter(
+                "one", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
+    est_exporter *two = est_final_exporter(
+        "one", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { raw, 1 } })));
     est_exporter *const same[] = { one, two }, *const none[] = { NULL };
-    est_exporter *const empty[] = { &(est_exporter){ .name = "empty" } };
-    est_hook nothing = { 0 }, *const no_hook[] = { NULL };
+    est_exporter *const empty[] = { &(est_exporter)EST_EXPORTER(.name = "empty") };
+    est_hook nothing = EST_HOOK(), *const no_hook[] = { NULL };
     est_saving_listener *const no_listener[] = { NULL };
     const est_train_spec      *train         = EST_TRAIN_SPEC(.input_fn = est_test_input);
     const struct {
         est_eval_spec spec;
         const char   *error;
     } evals[] = {
-        { EVAL_SPEC(.steps = -7),
-          "eval spec: steps is -7; write a number of batches, 0 for 100 or EST_FOREVER for all of the input" },
+        { EVAL_SPEC(.steps = -7), "eval spec: steps is -7; write a number of batches, or 0 for all of the input" },
         { EVAL_SPEC(.name = "a/b"), "eval spec: name is a/b; it is part of a directory's: leave out the /" },
         { EVAL_SPEC(.throttle_secs = -7), "eval spec: throttle_secs is -7" WRITE_SECS("600") },
         { EVAL_SPEC(.throttle_secs = NAN), "eval spec: throttle_secs is nan" WRITE_SECS("600") },
@@ -537,7 +563,7 @@ TEST(refused_specs)
     refused(e, NULL, EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: input_fn is required");
     refused(e, train, NULL, "eval spec: input_fn is required");
     assert_int_equal(est_train_and_evaluate(e, train, &(est_eval_spec){ 0 }, NULL), EST_INVALID_ARGUMENT);
-    est_test_error_has("make them with EST_EVAL_SPEC(...)");
+    est_test_error_has("make it with EST_EVAL_SPEC(...)");
     refused(e, EST_TRAIN_SPEC(.max_steps = 1), EST_EVAL_SPEC(.input_fn = est_test_input),
             "train spec: input_fn is required");
     refused(e, train, EST_EVAL_SPEC(.steps = 1), "eval spec: input_fn is required");
@@ -606,10 +632,4 @@ TEST(refused_without_directory)
         est_test_dir_remove(est_estimator_model_dir(e));
         est_estimator_free(e);
     }
-}
-
-int main(void)
-{
-    est_log_set_level(EST_LOG_ERROR);
-    return est_test_run(NULL, NULL);
 }

@@ -235,7 +235,7 @@ TEST(renames)
     const est_rename renames[] = { { "kernel", "ancient/kernel" } };
     char             dir[64];
 
-    started(dir, same, EST_WARM_START(.path = old_dir, .renames = renames, .n_renames = 1));
+    started(dir, same, EST_WARM_START(.path = old_dir, .renames = { renames, 1 }));
     ASSERT_VALUES(dir, "kernel", -1, -2, -3, -4, -5, -6);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
     est_test_dir_remove(dir);
@@ -257,14 +257,13 @@ TEST(rows)
     char           dir[64];
     est_vocab_info vocabs[1] = { rows(false) };
 
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0, 0, 10, 11, 0, 0, 0, 0);
     ASSERT_VALUES(dir, "kernel", 1, 2, 3, 4, 5, 6);
     est_test_dir_remove(dir);
 
     vocabs[0] = rows(true);
-    started(dir, (sizes){ 5, 3 },
-            EST_WARM_START(.path = old_dir, .only_vocabs = true, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .only_vocabs = true, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 7, 7, 10, 11, 7, 7, 7, 7);
     ASSERT_VALUES(dir, "kernel", INITIAL, INITIAL, INITIAL, INITIAL, INITIAL, INITIAL);
     est_test_dir_remove(dir);
@@ -273,11 +272,11 @@ TEST(rows)
     vocabs[0]                = rows(false);
     vocabs[0].new_vocab_size = 2;
     vocabs[0].old_vocab_size = 3;
-    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0, 0, 0, 0, 0, 0);
     est_test_dir_remove(dir);
     vocabs[0].old_vocab_size = 2;
-    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+    started(dir, (sizes){ 4, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
     ASSERT_VALUES(dir, "table", 0, 0, 0, 0, 0, 0, 0, 0);
     est_test_dir_remove(dir);
 }
@@ -294,15 +293,14 @@ TEST(columns)
     const est_rename renames[] = { { "kernel", "ancient/kernel" } };
     char             dir[64];
 
-    started(dir, (sizes){ 4, 4 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
+    started(dir, (sizes){ 4, 4 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }));
     ASSERT_VALUES(dir, "kernel", 3, 0, 2, 1, 6, 0, 5, 4);
     ASSERT_VALUES(dir, "bias", 300, 7, 200, 100);
     ASSERT_VALUES(dir, "table", 10, 11, 20, 21, 30, 31, 40, 41);
     est_test_dir_remove(dir);
     vocabs[0].num_oov_buckets = vocabs[1].num_oov_buckets = 1;
     vocabs[0].initial                                     = true;
-    started(dir, (sizes){ 4, 5 },
-            EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2, .renames = renames, .n_renames = 1));
+    started(dir, (sizes){ 4, 5 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }, .renames = { renames, 1 }));
     ASSERT_VALUES(dir, "kernel", -3, 7, -2, -1, 7, -6, 7, -5, -4, 7);
     ASSERT_VALUES(dir, "bias", 300, 7, 200, 100, 7);
     est_test_dir_remove(dir);
@@ -322,7 +320,7 @@ TEST(backup)
                                          .new_vocab = vocabulary("new_colours.txt", "blue\npink\nred\n"),
                                          .axis      = 1,
                                          .backup    = est_init_constant(-2) };
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 2 }));
     ASSERT_VALUES(dir, "table", 30, 31, 0.5, 0.5, 10, 11, 0.5, 0.5, 0.5, 0.5);
     ASSERT_VALUES(dir, "kernel", 3, -2, 1, 6, -2, 4);
     ASSERT_VALUES(dir, "bias", 100, 200, 300);
@@ -339,7 +337,7 @@ static void drawn(est_initializer backup, float out[6])
     char            dir[64];
 
     vocab.backup = backup;
-    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = &vocab, .n_vocabs = 1));
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { &vocab, 1 }));
     assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
     assert_int_equal(est_checkpoint_read(checkpoint, "table", &table), EST_OK);
     value = est_tensor_data(table);
@@ -394,12 +392,12 @@ TEST(refused)
     refused(same, &(est_warm_start){ .path = old_dir }, EST_INVALID_ARGUMENT, "EST_WARM_START");
     refused(same, EST_WARM_START(.path = "nowhere"), EST_NOT_FOUND, "warm start from nowhere");
     refused(same, EST_WARM_START(.path = old_dir, .variables = "a(b"), EST_INVALID_ARGUMENT, "\"a(b\"");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = unknown, .n_renames = 1), EST_INVALID_ARGUMENT,
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { unknown, 1 }), EST_INVALID_ARGUMENT,
             "renames names the variable kernal, which is not warm-started");
-    refused(same, EST_WARM_START(.path = old_dir, .variables = "bias", .renames = gone, .n_renames = 1),
-            EST_INVALID_ARGUMENT, "renames names the variable kernel");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = gone, .n_renames = 1), EST_NOT_FOUND, "no/kernel");
-    refused(same, EST_WARM_START(.path = old_dir, .renames = half, .n_renames = 1), EST_INVALID_ARGUMENT,
+    refused(same, EST_WARM_START(.path = old_dir, .variables = "bias", .renames = { gone, 1 }), EST_INVALID_ARGUMENT,
+            "renames names the variable kernel");
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { gone, 1 }), EST_NOT_FOUND, "no/kernel");
+    refused(same, EST_WARM_START(.path = old_dir, .renames = { half, 1 }), EST_INVALID_ARGUMENT,
             "renames[0] lacks a name");
     refused(
         (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir), EST_INVALID_ARGUMENT,
@@ -412,7 +410,7 @@ TEST(refused)
 
 static void refused_vocab(sizes size, est_vocab_info vocab, est_status want, const char *text)
 {
-    refused(size, EST_WARM_START(.path = old_dir, .variables = "table", .vocabs = &vocab, .n_vocabs = 1), want, text);
+    refused(size, EST_WARM_START(.path = old_dir, .variables = "table", .vocabs = { &vocab, 1 }), want, text);
 }
 
 TEST(refused_vocabularies)
@@ -461,10 +459,9 @@ TEST(no_memory)
 
         est_test_dir(dir);
         fault_arm(&f);
-        status = start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1));
+        status = start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 }));
         if (!fault_end(&f)) assert_int_equal(status, EST_OK);
-        assert_int_equal(start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 1)),
-                         EST_OK);
+        assert_int_equal(start(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = { vocabs, 1 })), EST_OK);
         ASSERT_VALUES(dir, "table", 30, 31, 7, 7, 10, 11, 7, 7, 7, 7);
         ASSERT_VALUES(dir, "bias", 100, 200, 300);
         est_test_dir_remove(dir);

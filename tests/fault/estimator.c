@@ -141,7 +141,7 @@ static est_status once_after_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-#define ONCE(at, what) ((once){ .hook = { .after_run = once_after_run }, .step = (at), .act = (what) })
+#define ONCE(at, what) ((once){ .hook = EST_HOOK(.after_run = once_after_run), .step = (at), .act = (what) })
 
 static est_status train_with(est_model_fn model_fn, const char *dir, est_input_fn input_fn, est_hook *hook)
 {

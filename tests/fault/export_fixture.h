@@ -14,7 +14,7 @@
 
 #define INPUT                                                                                                          \
     {                                                                                                                  \
-        .raw = shop_raw, .n_raw = 1                                                                                    \
+        .raw = { shop_raw, 1 }                                                                                         \
     }
 
 static const shop_params plain = { .plain = true };
@@ -59,7 +59,7 @@ static inline int assert_whole(const char *base)
 
 typedef struct fixture {
     char           dir[64], base[128], notes[128];
-    const char    *extra[2];
+    est_asset      extra;
     est_estimator *estimator;
 } fixture;
 
@@ -69,8 +69,7 @@ static inline void set_up(fixture *f)
     snprintf(f->base, sizeof f->base, "%s/out", f->dir);
     snprintf(f->notes, sizeof f->notes, "%s/notes", f->dir);
     ok(est_file_replace(f->notes, "hello", 5));
-    f->extra[0]  = "notes";
-    f->extra[1]  = f->notes;
+    f->extra     = (est_asset){ "notes", f->notes };
     f->estimator = shop_trained(f->dir, &plain);
 }
 
@@ -82,8 +81,8 @@ static inline void tear_down(fixture *f)
 
 static inline est_status export(fixture *f, est_estimator *estimator)
 {
-    return est_export_saved_model(estimator, f->base,
-                                  EST_EXPORT(.input = INPUT, .assets_extra = f->extra, .n_assets_extra = 1), NULL);
+    return est_export_saved_model(estimator, f->base, EST_EXPORT(.input = INPUT, .assets_extra = { &f->extra, 1 }),
+                                  NULL);
 }
 
 #endif

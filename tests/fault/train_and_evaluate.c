@@ -25,10 +25,10 @@ static void assert_ok(est_status status)
 static est_status run(const char *dir, est_metrics **metrics)
 {
     const est_component raw      = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
-    est_exporter       *exporter = est_latest_exporter("latest",
-                                                       EST_EXPORTER(.saved_model = { .input = { .raw = &raw, .n_raw = 1 } }));
-    est_estimator      *e        = NULL;
-    est_status          status;
+    est_exporter       *exporter = est_latest_exporter(
+              "latest", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { &raw, 1 } })));
+    est_estimator *e = NULL;
+    est_status     status;
 
     if (exporter == NULL) return EST_RESOURCE_EXHAUSTED;
     status = est_estimator_create(

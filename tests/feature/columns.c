@@ -10,7 +10,7 @@ static const char *const colors[] = { "red", "green", "blue" };
 
 static const est_column *color(feature_test *t)
 {
-    return est_vocabulary_strings_column(t->columns, "color", colors, 3, NULL);
+    return est_vocabulary_strings_column(t->columns, "color", (est_strings){ colors, 3 }, NULL);
 }
 
 TEST(names)
@@ -21,13 +21,13 @@ TEST(names)
     const est_column *id    = est_identity_column(t.columns, "id", 5, NULL);
     const est_column *other = est_identity_column(t.columns, "Other", 5, NULL);
     const est_column *word  = est_hash_bucket_column(t.columns, "word", 10, NULL);
-    const est_column *pair  = est_crossed_column(EST_COLUMNS(id, ages, est_key_column(t.columns, "b")), 10, 0);
-    const est_column *all   = est_crossed_column(EST_COLUMNS(pair, color(&t)), 10, 0);
+    const est_column *pair  = est_crossed_column(EST_COLUMN_LIST(id, ages, est_key_column(t.columns, "b")), 10, 0);
+    const est_column *all   = est_crossed_column(EST_COLUMN_LIST(pair, color(&t)), 10, 0);
     const est_column *shared[2];
     const est_column *named[1];
 
-    est_shared_embedding_columns(EST_COLUMNS(id, other), 2, NULL, shared);
-    est_shared_embedding_columns(EST_COLUMNS(id), 2, EST_EMBEDDING_COLUMN(.collection_name = "mine"), named);
+    est_shared_embedding_columns(EST_COLUMN_LIST(id, other), 2, NULL, shared);
+    est_shared_embedding_columns(EST_COLUMN_LIST(id), 2, EST_EMBEDDING_COLUMN(.collection_name = "mine"), named);
     assert_ok(est_columns_status(t.columns));
     assert_string_equal(est_column_name(age), "age");
     assert_string_equal(est_column_name(ages), "age_bucketized");
@@ -59,12 +59,11 @@ TEST(bad_numbers)
     feature_bad_column(&t, "has a dimension that is not above 0");
     est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_STRING));
     feature_bad_column(&t, "is of type string, expected float32 or int64");
-    est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(3), .default_value = two, .n_default = 2));
+    est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(3), .default_value = { two, 2 }));
     feature_bad_column(&t, "has 2 default values for the shape [3]");
-    est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_I64, .default_value = half, .n_default = 1));
+    est_numeric_column(t.columns, "x", EST_NUMERIC(.dtype = EST_I64, .default_value = { half, 1 }));
     feature_bad_column(&t, "its default value 0.5 is not");
-    est_sequence_numeric_column(t.columns, "x",
-                                EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = two, .n_default = 2));
+    est_sequence_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = { two, 2 }));
     feature_bad_column(&t, "the padding is one number");
     est_bucketized_column(est_numeric_column(t.columns, "x", NULL), EST_F32S(1, 3, 3));
     feature_bad_column(&t, "do not ascend: 3 after 3");
@@ -101,18 +100,18 @@ TEST(bad_categories)
     feature_bad_column(&t, "needs at least one bucket, not -1");
     est_hash_bucket_column(t.columns, "x", 3, EST_CATEGORICAL(.dtype = EST_F32));
     feature_bad_column(&t, "cannot have the type float32");
-    est_vocabulary_strings_column(t.columns, "x", twice, 3, NULL);
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ twice, 3 }, NULL);
     feature_bad_column(&t, "\"a\" is in the vocabulary twice");
-    est_vocabulary_strings_column(t.columns, "x", twice, 0, NULL);
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ twice, 0 }, NULL);
     feature_bad_column(&t, "at least one entry");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.vocabulary_size = 2));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.vocabulary_size = 2));
     feature_bad_column(&t, "has no option vocabulary_size");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3,
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 },
                                   EST_CATEGORICAL(.has_default = true, .num_oov_buckets = 2));
     feature_bad_column(&t, "both num_oov_buckets and a default value");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.num_oov_buckets = -2));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.num_oov_buckets = -2));
     feature_bad_column(&t, "cannot be negative");
-    est_vocabulary_strings_column(t.columns, "x", colors, 3, EST_CATEGORICAL(.dtype = EST_I64));
+    est_vocabulary_strings_column(t.columns, "x", (est_strings){ colors, 3 }, EST_CATEGORICAL(.dtype = EST_I64));
     feature_bad_column(&t, "is of int64, but its vocabulary is of string");
     assert_ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 7, 7 }, &numbers));
     est_vocabulary_list_column(t.columns, "x", numbers, NULL);
@@ -166,18 +165,18 @@ TEST(bad_crosses)
 {
     feature_test t = feature_begin();
 
-    est_crossed_column(EST_COLUMNS(color(&t)), 10, 0);
+    est_crossed_column(EST_COLUMN_LIST(color(&t)), 10, 0);
     feature_bad_column(&t, "at least two columns, not 1");
-    est_crossed_column(EST_COLUMNS(color(&t), est_key_column(t.columns, "b")), 0, 0);
+    est_crossed_column(EST_COLUMN_LIST(color(&t), est_key_column(t.columns, "b")), 0, 0);
     feature_bad_column(&t, "at least one bucket");
-    est_crossed_column(EST_COLUMNS(color(&t), est_hash_bucket_column(t.columns, "h", 3, NULL)), 10, 0);
+    est_crossed_column(EST_COLUMN_LIST(color(&t), est_hash_bucket_column(t.columns, "h", 3, NULL)), 10, 0);
     feature_bad_column(&t, "cross est_key_column(\"h\")");
-    est_crossed_column(EST_COLUMNS(color(&t), est_numeric_column(t.columns, "n", NULL)), 10, 0);
+    est_crossed_column(EST_COLUMN_LIST(color(&t), est_numeric_column(t.columns, "n", NULL)), 10, 0);
     feature_bad_column(&t, "bucketize it");
-    est_crossed_column(EST_COLUMNS(color(&t), est_weighted_column(color(&t), "w")), 10, 0);
+    est_crossed_column(EST_COLUMN_LIST(color(&t), est_weighted_column(color(&t), "w")), 10, 0);
     feature_bad_column(&t, "has weights");
     est_crossed_column(
-        EST_COLUMNS(color(&t), est_identity_column(t.columns, "s", 3, EST_CATEGORICAL(.sequence = true))), 10, 0);
+        EST_COLUMN_LIST(color(&t), est_identity_column(t.columns, "s", 3, EST_CATEGORICAL(.sequence = true))), 10, 0);
     feature_bad_column(&t, "of sequences, which cannot be crossed");
     feature_end(&t);
 }
@@ -205,10 +204,11 @@ TEST(bad_embeddings)
     feature_bad_column(&t, "already has weights");
     est_weighted_column(color(&t), NULL);
     feature_bad_column(&t, "needs the name of a feature");
-    est_shared_embedding_columns(EST_COLUMNS(color(&t), est_identity_column(t.columns, "i", 3, NULL)), 2, NULL, out);
+    est_shared_embedding_columns(EST_COLUMN_LIST(color(&t), est_identity_column(t.columns, "i", 3, NULL)), 2, NULL,
+                                 out);
     feature_bad_column(&t, "one is a vocabulary list column, the other an identity column");
     est_shared_embedding_columns(
-        EST_COLUMNS(est_identity_column(t.columns, "i", 3, NULL), est_identity_column(t.columns, "j", 4, NULL)), 2,
+        EST_COLUMN_LIST(est_identity_column(t.columns, "i", 3, NULL), est_identity_column(t.columns, "j", 4, NULL)), 2,
         NULL, out);
     feature_bad_column(&t, "3 and 4 buckets");
     feature_end(&t);
@@ -225,17 +225,17 @@ TEST(failures_pass_on)
     est_parse_spec   *spec = NULL;
 
     assert_ptr_equal(bad, more);
-    assert_ptr_equal(est_crossed_column(EST_COLUMNS(good, bad), 3, 0), bad);
+    assert_ptr_equal(est_crossed_column(EST_COLUMN_LIST(good, bad), 3, 0), bad);
     assert_ptr_equal(est_indicator_column(bad), bad);
     assert_ptr_equal(est_weighted_column(bad, "w"), bad);
     assert_ptr_equal(est_bucketized_column(bad, EST_F32S(1)), bad);
-    est_shared_embedding_columns(EST_COLUMNS(good, bad), 2, NULL, out);
+    est_shared_embedding_columns(EST_COLUMN_LIST(good, bad), 2, NULL, out);
     assert_ptr_equal(out[0], bad);
     assert_ptr_equal(out[1], bad);
     est_numeric_column(t.columns, "", NULL);
-    assert_int_equal(est_parse_spec_create(EST_COLUMNS(good), &spec), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_parse_spec_create(EST_COLUMN_LIST(good), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "needs at least one bucket"));
-    (void)est_input_layer(feature_features(&t), EST_COLUMNS(good), NULL);
+    (void)est_input_layer(feature_features(&t), EST_COLUMN_LIST(good), NULL);
     feature_bad_graph(&t, "needs at least one bucket");
     assert_string_equal(est_column_name(bad), "");
     assert_null(est_column_name(NULL));
@@ -326,7 +326,7 @@ TEST(two_of_a_name)
     const est_column *other  = est_numeric_column(second, "x", NULL);
 
     feature_f32(&t, "x", EST_SHAPE(2, 1), (const float[]){ 1, 2 });
-    (void)input_layer(&t, EST_COLUMNS(mine, other));
+    (void)input_layer(&t, EST_COLUMN_LIST(mine, other));
     feature_bad_graph(&t, "an input layer has two columns called \"x\"");
     est_columns_free(second);
     feature_end(&t);

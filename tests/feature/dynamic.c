@@ -58,9 +58,9 @@ static est_status try_open(const recipe *r, model *m)
                     : est_embedding_column(est_vocabulary_list_column(m->columns, "key", r->vocabulary, NULL), 4, NULL);
     m->keys   = est_placeholder(m->graph, "keys", dtype, EST_SHAPE(-1, EACH));
     m->labels = est_placeholder(m->graph, "labels", EST_F32, EST_SHAPE(-1));
-    layer     = est_input_layer((est_features){ .graph = m->graph, .find = find_key, .user = m }, EST_COLUMNS(column),
-                                EST_INPUT_LAYER(.frozen = r->frozen));
-    bias      = est_weight(m->graph, "bias", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    layer = est_input_layer((est_features){ .graph = m->graph, .find = find_key, .user = m }, EST_COLUMN_LIST(column),
+                            EST_INPUT_LAYER(.frozen = r->frozen));
+    bias  = est_weight(m->graph, "bias", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
     EST_TRY(est_graph_status(m->graph));
     m->prediction = est_add(est_reduce_sum(layer, EST_I64S(1), false), est_read_variable(bias));
     m->loss       = est_mean(est_square(est_sub(m->prediction, m->labels)));
@@ -549,15 +549,15 @@ TEST(refused)
     bad(EST_I64, 2, &(const est_dynamic_options){ .max_age = 1 }, "EST_DYNAMIC");
     feature_strings(&t, "k", EST_SHAPE(1), (const char *const[]){ "a" });
     (void)est_input_layer(feature_features(&t),
-                          EST_COLUMNS(est_dynamic_embedding_column(t.columns, "k", EST_I64, 2, NULL)), NULL);
+                          EST_COLUMN_LIST(est_dynamic_embedding_column(t.columns, "k", EST_I64, 2, NULL)), NULL);
     feature_bad_graph(&t, "is of int64, but the feature \"k\" is of string");
     feature_end(&t);
 
     t = feature_begin();
     feature_i64(&t, "k", EST_SHAPE(1), (const int64_t[]){ 1 });
     (void)est_input_layer(feature_features(&t),
-                          EST_COLUMNS(est_dynamic_embedding_column(t.columns, "k", EST_I64, 2,
-                                                                   EST_DYNAMIC(.initializer = { .make = odd_make }))),
+                          EST_COLUMN_LIST(est_dynamic_embedding_column(
+                              t.columns, "k", EST_I64, 2, EST_DYNAMIC(.initializer = { .make = odd_make }))),
                           NULL);
     feature_bad_graph(&t, "est_init_");
     feature_end(&t);

@@ -18,7 +18,7 @@ static est_node layer(feature_test *t, est_column_list columns)
 /* One column alone, as a layer. */
 static est_node alone(feature_test *t, const est_column *column)
 {
-    return layer(t, EST_COLUMNS(column));
+    return layer(t, EST_COLUMN_LIST(column));
 }
 
 static est_node indicated(feature_test *t, const est_column *categorical)
@@ -54,7 +54,7 @@ TEST(numeric)
     feature_f32(&t, "flat", EST_SHAPE(2), (const float[]){ 1, NAN }); /* [batch] is [batch, 1] */
     feature_f32(&t, "wide", EST_SHAPE(2, 2, 2), (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 });
     feature_i64(&t, "int", EST_SHAPE(2, 1), (const int64_t[]){ 3, -5 });
-    all = layer(&t, EST_COLUMNS(wide, half_of, flat));
+    all = layer(&t, EST_COLUMN_LIST(wide, half_of, flat));
     check_shape(all, EST_SHAPE(-1, 6));
     feature_ready(&t);
     {
@@ -206,9 +206,10 @@ TEST(vocabularies)
     feature_strings(&t, "color", EST_SHAPE(4, 1), (const char *const[]){ "green", "", "blue", "red" });
     feature_i64(&t, "year", EST_SHAPE(3), (const int64_t[]){ -1, 1999, 5 });
     feature_rows(&t, "year", 4, (const int64_t[]){ 0, 1, 2, 3, 3 });
-    plain    = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
-    oov      = est_vocabulary_strings_column(t.columns, "color", list, 2, EST_CATEGORICAL(.num_oov_buckets = 1));
-    fallback = est_vocabulary_strings_column(t.columns, "color", list, 2,
+    plain    = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 }, NULL);
+    oov      = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 },
+                                             EST_CATEGORICAL(.num_oov_buckets = 1));
+    fallback = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 },
                                              EST_CATEGORICAL(.has_default = true, .default_value = 1));
     year     = est_vocabulary_list_column(t.columns, "year", years, NULL);
     file     = est_vocabulary_file_column(t.columns, "color", path, NULL);
@@ -255,19 +256,19 @@ TEST(ids_are_computed_once)
 {
     static const char *const list[] = { "red", "green" };
     feature_test             t      = feature_begin();
-    const est_column        *color  = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
+    const est_column        *color  = est_vocabulary_strings_column(t.columns, "color", (est_strings){ list, 2 }, NULL);
     const est_column        *id     = est_identity_column(t.columns, "id", 3, NULL);
     const est_column        *word   = est_hash_bucket_column(t.columns, "word", 9, NULL);
-    const est_column        *cross  = est_crossed_column(EST_COLUMNS(color, id), 9, 0);
+    const est_column        *cross  = est_crossed_column(EST_COLUMN_LIST(color, id), 9, 0);
     est_node                 wide, deep;
 
     feature_strings(&t, "color", EST_SHAPE(1), (const char *const[]){ "green" });
     feature_strings(&t, "word", EST_SHAPE(1), (const char *const[]){ "green" });
     feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 2 });
-    deep = layer(&t, EST_COLUMNS(est_indicator_column(color), est_embedding_column(color, 2, NULL),
-                                 est_indicator_column(id), est_indicator_column(word),
-                                 est_embedding_column(word, 2, NULL), est_embedding_column(cross, 2, NULL)));
-    wide = est_linear_model(feature_features(&t), EST_COLUMNS(color, id, word, cross), NULL);
+    deep = layer(&t, EST_COLUMN_LIST(est_indicator_column(color), est_embedding_column(color, 2, NULL),
+                                     est_indicator_column(id), est_indicator_column(word),
+                                     est_embedding_column(word, 2, NULL), est_embedding_column(cross, 2, NULL)));
+    wide = est_linear_model(feature_features(&t), EST_COLUMN_LIST(color, id, word, cross), NULL);
     feature_ready(&t);
     assert_int_equal(count_ops(&t, wide, deep, "LookupTableFindV2"), 1);
     assert_int_equal(count_ops(&t, wide, deep, "EstCheckRange"), 1);
@@ -304,7 +305,7 @@ static const est_column *make_hash(est_columns *columns)
 
 static const est_column *make_cross(est_columns *columns)
 {
-    return est_crossed_column(EST_COLUMNS(est_key_column(columns, "x"), est_key_column(columns, "x")), 3, 0);
+    return est_crossed_column(EST_COLUMN_LIST(est_key_column(columns, "x"), est_key_column(columns, "x")), 3, 0);
 }
 
 TEST(high_ranks)
@@ -350,12 +351,13 @@ TEST(crosses)
     feature_rows(&t, "size", 2, (const int64_t[]){ 0, 1, 2 });
     feature_strings(&t, "dense", EST_SHAPE(2), (const char *const[]){ "red", "" });
     feature_i64(&t, "three", EST_SHAPE(2), (const int64_t[]){ 3, 3 });
-    plain       = indicated(&t, est_crossed_column(EST_COLUMNS(color, size), 1000, 0));
-    other_key   = indicated(&t, est_crossed_column(EST_COLUMNS(color, size), 1000, 42));
-    mixed       = indicated(&t, est_crossed_column(EST_COLUMNS(color, three), 1000, 0));
-    dense_first = indicated(&t, est_crossed_column(EST_COLUMNS(dense, three), 1000, 0));
+    plain       = indicated(&t, est_crossed_column(EST_COLUMN_LIST(color, size), 1000, 0));
+    other_key   = indicated(&t, est_crossed_column(EST_COLUMN_LIST(color, size), 1000, 42));
+    mixed       = indicated(&t, est_crossed_column(EST_COLUMN_LIST(color, three), 1000, 0));
+    dense_first = indicated(&t, est_crossed_column(EST_COLUMN_LIST(dense, three), 1000, 0));
     nested      = indicated(
-             &t, est_crossed_column(EST_COLUMNS(three, est_crossed_column(EST_COLUMNS(color, size), 7, 0)), 1000, 0));
+             &t,
+             est_crossed_column(EST_COLUMN_LIST(three, est_crossed_column(EST_COLUMN_LIST(color, size), 7, 0)), 1000, 0));
     feature_ready(&t);
     expect_bucket(&t, plain, 0, 1000, 245);
     expect_bucket(&t, plain, 1, 1000, -1); /* a row without a color has no combination */
@@ -389,8 +391,8 @@ TEST(crossed_ids_out_of_range)
     feature_i64(&t, "b", EST_SHAPE(1), (const int64_t[]){ 7 });
     feature_i64(&t, "c", EST_SHAPE(1), (const int64_t[]){ 11 });
     feature_i64(&t, "far", EST_SHAPE(1), (const int64_t[]){ 99 });
-    open         = indicated(&t, est_crossed_column(EST_COLUMNS(a, b, c), 1000, 0));
-    with_default = indicated(&t, est_crossed_column(EST_COLUMNS(far, b, c), 1000, 0));
+    open         = indicated(&t, est_crossed_column(EST_COLUMN_LIST(a, b, c), 1000, 0));
+    with_default = indicated(&t, est_crossed_column(EST_COLUMN_LIST(far, b, c), 1000, 0));
     feature_ready(&t);
     expect_bucket(&t, open, 0, 1000, 715); /* 3, 7, 11 by TensorFlow */
     expect_bucket(&t, with_default, 0, 1000, 715);
@@ -404,7 +406,7 @@ TEST(weights)
     feature_test      t  = feature_begin();
     const est_column *id = est_identity_column(t.columns, "id", 3, NULL);
     const est_column *in = est_identity_column(t.columns, "dense", 3, NULL);
-    const est_column *of = est_crossed_column(EST_COLUMNS(id, est_key_column(t.columns, "key")), 1, 0);
+    const est_column *of = est_crossed_column(EST_COLUMN_LIST(id, est_key_column(t.columns, "key")), 1, 0);
     est_node          ragged, dense, crossed;
 
     feature_i64(&t, "id", EST_SHAPE(4), (const int64_t[]){ 0, 2, 2, 1 });
@@ -516,9 +518,9 @@ static void check_shared(bool v1, const char *table, const char *weights_a, cons
 
     feature_i64(&t, "a", EST_SHAPE(2), (const int64_t[]){ 0, 2 });
     feature_i64(&t, "b", EST_SHAPE(2), (const int64_t[]){ 1, 0 });
-    est_shared_embedding_columns(EST_COLUMNS(b, a), 1, NULL, shared);
-    both   = est_input_layer(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_INPUT_LAYER(.v1 = v1));
-    linear = est_linear_model(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_LINEAR_MODEL(.v1 = v1));
+    est_shared_embedding_columns(EST_COLUMN_LIST(b, a), 1, NULL, shared);
+    both   = est_input_layer(feature_features(&t), EST_COLUMN_LIST(shared[0], shared[1]), EST_INPUT_LAYER(.v1 = v1));
+    linear = est_linear_model(feature_features(&t), EST_COLUMN_LIST(shared[0], shared[1]), EST_LINEAR_MODEL(.v1 = v1));
     assert_int_equal(est_trainable_variables(t.nn.graph).n, 4); /* the table, two weights and a bias */
     feature_ready(&t);
     assert_int_equal(est_session_variables(t.nn.session), 4);
@@ -527,7 +529,7 @@ static void check_shared(bool v1, const char *table, const char *weights_a, cons
     feature_set(&t, weights_b, EST_SHAPE(1, 1), (const float[]){ 100 });
     feature_expect(&t, both, 1, 2, /**/ 3, 1);
     feature_expect(&t, linear, 210, 130);
-    est_shared_embedding_columns(EST_COLUMNS(a), 2, EST_EMBEDDING_COLUMN(.collection_name = "a_b_shared_embedding"),
+    est_shared_embedding_columns(EST_COLUMN_LIST(a), 2, EST_EMBEDDING_COLUMN(.collection_name = "a_b_shared_embedding"),
                                  odd);
     (void)alone(&t, odd[0]);
     feature_bad_graph(
@@ -602,9 +604,9 @@ TEST(frozen)
 
     feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 1 });
     (void)alone(&t, est_embedding_column(id, 2, EST_EMBEDDING_COLUMN(.frozen = true)));
-    (void)est_input_layer(feature_features(&t), EST_COLUMNS(est_embedding_column(id, 2, NULL)),
+    (void)est_input_layer(feature_features(&t), EST_COLUMN_LIST(est_embedding_column(id, 2, NULL)),
                           EST_INPUT_LAYER(.name = "given", .frozen = true));
-    (void)est_linear_model(feature_features(&t), EST_COLUMNS(id), EST_LINEAR_MODEL(.frozen = true));
+    (void)est_linear_model(feature_features(&t), EST_COLUMN_LIST(id), EST_LINEAR_MODEL(.frozen = true));
     assert_int_equal(est_trainable_variables(t.nn.graph).n, 0);
     assert_int_equal(est_global_variables(t.nn.graph).n, 4);
     (void)alone(&t, est_embedding_column(id, 2, NULL));
@@ -632,7 +634,7 @@ TEST(order_is_by_name)
     feature_f32(&t, "Z", EST_SHAPE(1), (const float[]){ 0 });
     feature_f32(&t, "a b/c", EST_SHAPE(1), (const float[]){ 1 });
     feature_i64(&t, "a:id", EST_SHAPE(1), (const int64_t[]){ 1 });
-    y = layer(&t, EST_COLUMNS(b, upper, id, a));
+    y = layer(&t, EST_COLUMN_LIST(b, upper, id, a));
     check_shape(y, EST_SHAPE(-1, 4));
     feature_ready(&t);
     feature_expect(&t, y, 0, 1, 9, 2);
@@ -649,8 +651,8 @@ TEST(empty_batch)
 
     feature_i64(&t, "id", EST_SHAPE(0, 1), NULL);
     feature_f32(&t, "x", EST_SHAPE(0, 1), NULL);
-    y = layer(&t, EST_COLUMNS(est_indicator_column(id), est_embedding_column(id, 3, NULL), x,
-                              est_bucketized_column(x, EST_F32S(1))));
+    y = layer(&t, EST_COLUMN_LIST(est_indicator_column(id), est_embedding_column(id, 3, NULL), x,
+                                  est_bucketized_column(x, EST_F32S(1))));
     feature_ready(&t);
     assert_int_equal(feature_fetch(&t, y, NULL, 0), 0);
     feature_end(&t);
@@ -662,16 +664,17 @@ TEST(rows_without_values)
     static const char *const vocabulary[] = { "a", "b" };
     feature_test             t            = feature_begin();
     const est_column        *word         = est_hash_bucket_column(t.columns, "word", 3, NULL);
-    const est_column        *known        = est_vocabulary_strings_column(t.columns, "known", vocabulary, 2, NULL);
-    const est_column        *cross        = est_crossed_column(
-                      EST_COLUMNS(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
+    const est_column *known = est_vocabulary_strings_column(t.columns, "known", (est_strings){ vocabulary, 2 }, NULL);
+    const est_column *cross = est_crossed_column(
+        EST_COLUMN_LIST(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
     est_node y;
 
     feature_strings(&t, "word", EST_SHAPE(0), NULL);
     feature_rows(&t, "word", 2, (const int64_t[]){ 0, 0, 0 });
     feature_strings(&t, "known", EST_SHAPE(0), NULL);
     feature_rows(&t, "known", 2, (const int64_t[]){ 0, 0, 0 });
-    y = layer(&t, EST_COLUMNS(est_indicator_column(word), est_indicator_column(known), est_indicator_column(cross)));
+    y = layer(&t,
+              EST_COLUMN_LIST(est_indicator_column(word), est_indicator_column(known), est_indicator_column(cross)));
     feature_ready(&t);
     feature_expect_values(&t, y, (const double[18]){ 0 }, 18);
     feature_end(&t);

@@ -9,14 +9,14 @@ TEST(sum_of_columns)
     feature_test             t        = feature_begin();
     const est_column        *x        = est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2)));
     const est_column        *in       = est_bucketized_column(x, EST_F32S(0));
-    const est_column        *color    = est_vocabulary_strings_column(t.columns, "color", colors, 2, NULL);
-    const est_column        *emb      = est_embedding_column(color, 2, NULL);
-    est_node                 y;
+    const est_column *color = est_vocabulary_strings_column(t.columns, "color", (est_strings){ colors, 2 }, NULL);
+    const est_column *emb   = est_embedding_column(color, 2, NULL);
+    est_node          y;
 
     feature_f32(&t, "x", EST_SHAPE(2, 2), (const float[]){ 1, 2, -3, 4 });
     feature_strings(&t, "color", EST_SHAPE(3), (const char *const[]){ "red", "red", "green" });
     feature_rows(&t, "color", 2, (const int64_t[]){ 0, 3, 3 });
-    y = est_linear_model(feature_features(&t), EST_COLUMNS(x, color, emb, in), NULL);
+    y = est_linear_model(feature_features(&t), EST_COLUMN_LIST(x, color, emb, in), NULL);
     feature_ready(&t);
     feature_expect(&t, y, 0, 0); /* weights begin at 0 */
     assert_int_equal(est_session_variables(t.nn.session), 6);
@@ -44,10 +44,11 @@ TEST(combiners_and_units)
     feature_rows(&t, "id", 2, (const int64_t[]){ 0, 2, 3 });
     feature_f32(&t, "w", EST_SHAPE(3), (const float[]){ 2, 4, -1 });
     feature_rows(&t, "w", 2, (const int64_t[]){ 0, 2, 3 });
-    sum      = est_linear_model(feature_features(&t), EST_COLUMNS(id), EST_LINEAR_MODEL(.name = "s", .units = 2));
-    mean     = est_linear_model(feature_features(&t), EST_COLUMNS(id),
+    sum      = est_linear_model(feature_features(&t), EST_COLUMN_LIST(id), EST_LINEAR_MODEL(.name = "s", .units = 2));
+    mean     = est_linear_model(feature_features(&t), EST_COLUMN_LIST(id),
                                 EST_LINEAR_MODEL(.name = "m", .units = 2, .combiner = EST_COMBINE_MEAN));
-    weighted = est_linear_model(feature_features(&t), EST_COLUMNS(heavy), EST_LINEAR_MODEL(.name = "w", .units = 2));
+    weighted = est_linear_model(feature_features(&t), EST_COLUMN_LIST(heavy),
+                                EST_LINEAR_MODEL(.name = "w", .units = 2));
     feature_ready(&t);
     feature_set(&t, "s/id/weights", EST_SHAPE(3, 2), weights);
     feature_set(&t, "m/id/weights", EST_SHAPE(3, 2), weights);
@@ -67,7 +68,7 @@ TEST(it_learns)
 
     feature_i64(&t, "id", EST_SHAPE(2), (const int64_t[]){ 1, -1 });
     feature_f32(&t, "x", EST_SHAPE(2), (const float[]){ 0, 3 });
-    y     = est_linear_model(feature_features(&t), EST_COLUMNS(id, x), NULL);
+    y     = est_linear_model(feature_features(&t), EST_COLUMN_LIST(id, x), NULL);
     train = est_minimize(est_sgd(0.5), est_sum(y), NULL);
     feature_ready(&t);
     feature_fetch(&t, est_after(est_identity(y), train), NULL, 0);
@@ -85,7 +86,7 @@ TEST(refuses)
 {
     feature_test t = feature_begin();
 
-    (void)est_linear_model(feature_features(&t), EST_COLUMNS(est_numeric_column(t.columns, "x", NULL)),
+    (void)est_linear_model(feature_features(&t), EST_COLUMN_LIST(est_numeric_column(t.columns, "x", NULL)),
                            EST_LINEAR_MODEL(.units = -1));
     feature_bad_graph(&t, "a linear model of -1 units");
     feature_end(&t);
@@ -98,19 +99,19 @@ TEST(sequences)
     static const char *const list[] = { "a", "b" };
     feature_test             t      = feature_begin();
     const float              pad[]  = { 9 };
-    const est_column        *word   = est_vocabulary_strings_column(t.columns, "word", list, 2,
+    const est_column        *word   = est_vocabulary_strings_column(t.columns, "word", (est_strings){ list, 2 },
                                                                     EST_CATEGORICAL(.sequence = true));
     const est_column        *number = est_sequence_numeric_column(
-               t.columns, "number", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = pad, .n_default = 1));
+               t.columns, "number", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = { pad, 1 }));
     est_node y, lengths = EST_NO_NODE;
 
     feature_strings(&t, "word", EST_SHAPE(3), (const char *const[]){ "b", "?", "a" });
     feature_rows(&t, "word", 3, (const int64_t[]){ 0, 2, 2, 3 });
     feature_f32(&t, "number", EST_SHAPE(6), (const float[]){ 1, 2, 3, 4, 5, 6 });
     feature_rows(&t, "number", 3, (const int64_t[]){ 0, 4, 4, 6 });
-    y = est_sequence_input_layer(feature_features(&t),
-                                 EST_COLUMNS(est_embedding_column(word, 2, NULL), est_indicator_column(word), number),
-                                 &lengths);
+    y = est_sequence_input_layer(
+        feature_features(&t), EST_COLUMN_LIST(est_embedding_column(word, 2, NULL), est_indicator_column(word), number),
+        &lengths);
     assert_int_equal(est_node_dim(y, 2), 6);
     feature_ready(&t);
     feature_set(&t, "sequence_input_layer/word_embedding/embedding_weights", EST_SHAPE(2, 2),
@@ -131,8 +132,8 @@ TEST(context)
     feature_f32(&t, "step", EST_SHAPE(3), (const float[]){ 1, 2, 3 });
     feature_rows(&t, "step", 2, (const int64_t[]){ 0, 2, 3 });
     feature_f32(&t, "row", EST_SHAPE(2, 2), (const float[]){ 10, 20, 30, 40 });
-    steps   = est_sequence_input_layer(feature_features(&t), EST_COLUMNS(step), &lengths);
-    context = est_input_layer(feature_features(&t), EST_COLUMNS(row), NULL);
+    steps   = est_sequence_input_layer(feature_features(&t), EST_COLUMN_LIST(step), &lengths);
+    context = est_input_layer(feature_features(&t), EST_COLUMN_LIST(row), NULL);
     y       = est_concat_context(steps, context);
     assert_int_equal(est_node_dim(y, 2), 3);
     feature_ready(&t);
@@ -156,8 +157,8 @@ TEST(sequences_of_other_lengths)
     feature_rows(&t, "b", 2, (const int64_t[]){ 0, 1, 2 });
     feature_f32(&t, "c", EST_SHAPE(1), (const float[]){ 1 });
     feature_rows(&t, "c", 2, (const int64_t[]){ 0, 1, 1 });
-    y = est_sequence_input_layer(feature_features(&t), EST_COLUMNS(a, b), &lengths);
-    (void)est_sequence_input_layer(feature_features(&t), EST_COLUMNS(a, c), &lengths);
+    y = est_sequence_input_layer(feature_features(&t), EST_COLUMN_LIST(a, b), &lengths);
+    (void)est_sequence_input_layer(feature_features(&t), EST_COLUMN_LIST(a, c), &lengths);
     feature_ready(&t);
     feature_expect(&t, y, 1, 1, 2, 2);
     feature_fails(&t, lengths, "column \"c\": the lengths of its sequences and those of other columns do not line up");
@@ -170,8 +171,8 @@ TEST(sequences_are_ragged)
     est_node     lengths;
 
     feature_f32(&t, "a", EST_SHAPE(1, 2), (const float[]){ 1, 2 });
-    (void)est_sequence_input_layer(feature_features(&t), EST_COLUMNS(est_sequence_numeric_column(t.columns, "a", NULL)),
-                                   &lengths);
+    (void)est_sequence_input_layer(feature_features(&t),
+                                   EST_COLUMN_LIST(est_sequence_numeric_column(t.columns, "a", NULL)), &lengths);
     feature_bad_graph(&t, "the feature \"a\" is dense");
     feature_end(&t);
 }

@@ -11,11 +11,10 @@ static const char *const work[] = { "Private", "State-gov" };
 
 static const est_feature_spec *find(const est_parse_spec *spec, const char *name)
 {
-    int                     n        = 0;
-    const est_feature_spec *features = est_parse_spec_features(spec, &n);
+    est_feature_specs features = est_parse_spec_features(spec);
 
-    for (int i = 0; i < n; i++) {
-        if (strcmp(features[i].name, name) == 0) return &features[i];
+    for (int i = 0; i < features.n; i++) {
+        if (strcmp(features.data[i].name, name) == 0) return &features.data[i];
     }
     fail_msg("no feature %s", name);
     return NULL;
@@ -45,27 +44,25 @@ TEST(what_columns_ask_for)
 {
     feature_test      t     = feature_begin();
     const float       two[] = { 1.5F, -2 }, seven[] = { 7 };
-    const est_column *age  = est_numeric_column(t.columns, "age", NULL);
-    const est_column *pair = est_numeric_column(
-        t.columns, "pair", EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = two, .n_default = 2));
+    const est_column *age   = est_numeric_column(t.columns, "age", NULL);
+    const est_column *pair  = est_numeric_column(t.columns, "pair",
+                                                 EST_NUMERIC(.shape = EST_SHAPE(2), .default_value = { two, 2 }));
     const est_column *count = est_numeric_column(t.columns, "count",
-                                                 EST_NUMERIC(.dtype = EST_I64, .default_value = seven, .n_default = 1));
-    const est_column *kind  = est_vocabulary_strings_column(t.columns, "work", work, 2, NULL);
+                                                 EST_NUMERIC(.dtype = EST_I64, .default_value = { seven, 1 }));
+    const est_column *kind  = est_vocabulary_strings_column(t.columns, "work", (est_strings){ work, 2 }, NULL);
     const est_column *id    = est_identity_column(t.columns, "id", 5, NULL);
     est_parse_spec   *spec  = NULL;
-    int               n     = 0;
 
     assert_ok(est_parse_spec_create(
-        EST_COLUMNS(est_bucketized_column(age, EST_F32S(1)), age, pair, count,
-                    est_crossed_column(EST_COLUMNS(kind, est_key_column(t.columns, "town")), 9, 0),
-                    est_embedding_column(est_weighted_column(id, "weight"), 2, NULL), est_indicator_column(kind),
-                    est_hash_bucket_column(t.columns, "zip", 5, EST_CATEGORICAL(.dtype = EST_I64)),
-                    est_sequence_numeric_column(t.columns, "steps", EST_NUMERIC(.shape = EST_SHAPE(2)))),
+        EST_COLUMN_LIST(est_bucketized_column(age, EST_F32S(1)), age, pair, count,
+                        est_crossed_column(EST_COLUMN_LIST(kind, est_key_column(t.columns, "town")), 9, 0),
+                        est_embedding_column(est_weighted_column(id, "weight"), 2, NULL), est_indicator_column(kind),
+                        est_hash_bucket_column(t.columns, "zip", 5, EST_CATEGORICAL(.dtype = EST_I64)),
+                        est_sequence_numeric_column(t.columns, "steps", EST_NUMERIC(.shape = EST_SHAPE(2)))),
         &spec));
     est_columns_free(t.columns); /* the spec keeps what it needs */
     t.columns = NULL;
-    (void)est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 9);
+    assert_int_equal(est_parse_spec_features(spec).n, 9);
     assert_int_equal(find(spec, "age")->rows, EST_ROWS_FIXED);
     assert_int_equal(find(spec, "age")->dtype, EST_F32);
     assert_int_equal(find(spec, "age")->shape.rank, 1);
@@ -99,11 +96,9 @@ TEST(the_same_column_twice)
     const est_column *x    = est_numeric_column(t.columns, "x", NULL);
     const est_column *k    = est_hash_bucket_column(t.columns, "k", 5, NULL);
     est_parse_spec   *spec = NULL;
-    int               n    = 0;
 
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
-    (void)est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 2);
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
+    assert_int_equal(est_parse_spec_features(spec).n, 2);
     est_parse_spec_free(spec);
     feature_end(&t);
 }
@@ -115,38 +110,34 @@ TEST(refusals)
     const est_column *other = est_bucketized_column(
         est_numeric_column(t.columns, "x", EST_NUMERIC(.shape = EST_SHAPE(2))), EST_F32S(1));
     const est_column      *words = est_hash_bucket_column(t.columns, "k", 5, EST_CATEGORICAL(.dtype = EST_I64));
-    const est_column      *cross = est_crossed_column(EST_COLUMNS(est_key_column(t.columns, "k"), other), 5, 0);
+    const est_column      *cross = est_crossed_column(EST_COLUMN_LIST(est_key_column(t.columns, "k"), other), 5, 0);
     const est_feature_spec label = { .name = "label", .dtype = EST_I64 }, again = { .name = "x", .dtype = EST_F32 },
                            nameless = { .dtype = EST_F32 }, odd = { .name = "odd", .dtype = EST_BOOL };
     est_parse_spec *spec = NULL;
-    int             n    = 0;
 
     assert_ok(est_parse_spec_create((est_column_list){ 0 }, &spec)); /* labels may be all there is */
-    (void)est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 0);
+    assert_int_equal(est_parse_spec_features(spec).n, 0);
     assert_int_equal(est_parse_spec_csv(spec).n, 0);
     assert_ok(est_parse_spec_add(spec, &(est_feature_spec){ .name = "y", .dtype = EST_I64, .shape = EST_SHAPE(1) }));
-    (void)est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 1);
+    assert_int_equal(est_parse_spec_features(spec).n, 1);
     est_parse_spec_free(spec);
     spec = NULL;
-    assert_int_equal(est_parse_spec_create(EST_COLUMNS(x, other), &spec), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_parse_spec_create(EST_COLUMN_LIST(x, other), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(
         strstr(est_error_message(),
                "the column \"x\" needs the feature \"x\" parsed as float32 [2], another one as float32 [1]"));
-    assert_int_equal(est_parse_spec_create(EST_COLUMNS(words, cross), &spec), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_parse_spec_create(EST_COLUMN_LIST(words, cross), &spec), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "any number of string, another one as any number of int64"));
     assert_null(spec);
 
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x), &spec));
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x), &spec));
     assert_ok(est_parse_spec_add(spec, &label));
     assert_int_equal(est_parse_spec_add(spec, &label), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "\"label\" is already parsed"));
     assert_int_equal(est_parse_spec_add(spec, &again), EST_INVALID_ARGUMENT);
     assert_int_equal(est_parse_spec_add(spec, &nameless), EST_INVALID_ARGUMENT);
     assert_int_equal(est_parse_spec_add(spec, &odd), EST_INVALID_ARGUMENT);
-    (void)est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 2);
+    assert_int_equal(est_parse_spec_features(spec).n, 2);
     est_parse_spec_free(spec);
     est_parse_spec_free(NULL);
     feature_end(&t);
@@ -167,10 +158,10 @@ static est_parse_spec *census_spec(est_columns *columns)
     est_parse_spec               *spec   = NULL;
 
     assert_ok(est_parse_spec_create(
-        EST_COLUMNS(est_numeric_column(columns, "age", NULL),
-                    est_numeric_column(columns, "gain", EST_NUMERIC(.default_value = zero, .n_default = 1)),
-                    est_vocabulary_strings_column(columns, "work", work, 2, NULL),
-                    est_identity_column(columns, "education", 17, NULL)),
+        EST_COLUMN_LIST(est_numeric_column(columns, "age", NULL),
+                        est_numeric_column(columns, "gain", EST_NUMERIC(.default_value = { zero, 1 })),
+                        est_vocabulary_strings_column(columns, "work", (est_strings){ work, 2 }, NULL),
+                        est_identity_column(columns, "education", 17, NULL)),
         &spec));
     assert_ok(est_parse_spec_add(spec, &label));
     return spec;
@@ -187,10 +178,10 @@ static est_status read_census(est_csv_columns csv, const char *text, est_iterato
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
-    status = est_dataset_finish(
-        est_dataset_csv(est_dataset_files(path), csv,
-                        EST_CSV(.trim = true, .na_value = "?", .field_names = fields, .n_fields = 5), 3, NULL),
-        dataset);
+    status = est_dataset_finish(est_dataset_csv(est_dataset_files(path), csv,
+                                                EST_CSV(.trim = true, .na_value = "?", .field_names = { fields, 5 }), 3,
+                                                NULL),
+                                dataset);
     assert_ok(status);
     assert_ok(est_iterator_create(*dataset, rows));
     return EST_OK;
@@ -229,29 +220,28 @@ TEST(census_rows)
 
 TEST(examples)
 {
-    feature_test            t        = feature_begin();
-    est_parse_spec         *spec     = census_spec(t.columns);
-    int                     n        = 0;
-    const est_feature_spec *features = est_parse_spec_features(spec, &n);
-    est_example            *example  = NULL;
-    est_example_parser     *parser   = NULL;
-    est_feature_batch       batch[5];
-    est_str                 bytes;
+    feature_test        t        = feature_begin();
+    est_parse_spec     *spec     = census_spec(t.columns);
+    est_feature_specs   features = est_parse_spec_features(spec);
+    est_example        *example  = NULL;
+    est_example_parser *parser   = NULL;
+    est_feature_batch   batch[5];
+    est_str             bytes;
 
-    assert_int_equal(n, 5);
+    assert_int_equal(features.n, 5);
     assert_ok(est_example_create(&example));
     est_example_set_f32s(example, "age", (const float[]){ 39 }, 1);
     est_example_set_i64s(example, "label", (const int64_t[]){ 1 }, 1);
     est_example_set_bytes(example, "work", &(est_str){ "Private", 7 }, 1);
     assert_ok(est_example_serialize(example, &bytes));
-    assert_ok(est_example_parser_create(features, (size_t)n, &parser));
+    assert_ok(est_example_parser_create(features, &parser));
     assert_ok(est_example_parse(parser, &bytes, 1, batch));
-    for (int i = 0; i < n; i++) {
-        if (strcmp(features[i].name, "education") == 0) assert_int_equal(est_tensor_count(batch[i].values), 0);
-        if (strcmp(features[i].name, "gain") == 0) assert_near(nn_element(batch[i].values, 0), 0, 0);
-        if (strcmp(features[i].name, "work") == 0) assert_near(nn_element(batch[i].splits, 1), 1, 0);
+    for (int i = 0; i < features.n; i++) {
+        if (strcmp(features.data[i].name, "education") == 0) assert_int_equal(est_tensor_count(batch[i].values), 0);
+        if (strcmp(features.data[i].name, "gain") == 0) assert_near(nn_element(batch[i].values, 0), 0, 0);
+        if (strcmp(features.data[i].name, "work") == 0) assert_near(nn_element(batch[i].splits, 1), 1, 0);
     }
-    est_feature_batch_clear(batch, (size_t)n);
+    est_feature_batch_clear(batch, (size_t)features.n);
     est_example_parser_free(parser);
     est_example_free(example);
     est_parse_spec_free(spec);
@@ -275,27 +265,26 @@ static est_feature placeholder(void *user, const char *name)
 
 static est_status make_all(est_columns *c, est_graph *graph, est_parse_spec **spec)
 {
-    const est_column *x         = est_numeric_column(c, "x",
-                                                     EST_NUMERIC(.default_value = (const float[]){ 1 }, .n_default = 1));
+    const est_column *x         = est_numeric_column(c, "x", EST_NUMERIC(.default_value = { (const float[]){ 1 }, 1 }));
     const est_column *id        = est_identity_column(c, "id", 4, NULL);
     const est_column *steps     = est_identity_column(c, "id", 4, EST_CATEGORICAL(.sequence = true));
     const est_column *ages      = est_bucketized_column(x, EST_F32S(1, 2));
-    const est_column *kind      = est_vocabulary_strings_column(c, "word", work, 2, NULL);
-    const est_column *cross     = est_crossed_column(EST_COLUMNS(ages, id, est_key_column(c, "key")), 9, 0);
+    const est_column *kind      = est_vocabulary_strings_column(c, "word", (est_strings){ work, 2 }, NULL);
+    const est_column *cross     = est_crossed_column(EST_COLUMN_LIST(ages, id, est_key_column(c, "key")), 9, 0);
     const est_column *heavy     = est_weighted_column(id, "w");
     const est_column *shared[1] = { NULL };
     est_features      features  = { .graph = graph, .find = placeholder, .user = graph };
     est_node          lengths;
 
-    est_shared_embedding_columns(EST_COLUMNS(heavy), 2, NULL, shared);
+    est_shared_embedding_columns(EST_COLUMN_LIST(heavy), 2, NULL, shared);
     EST_TRY(est_columns_status(c));
-    EST_TRY(est_parse_spec_create(EST_COLUMNS(x, heavy, kind, cross), spec));
+    EST_TRY(est_parse_spec_create(EST_COLUMN_LIST(x, heavy, kind, cross), spec));
     (void)est_input_layer(
-        features, EST_COLUMNS(x, ages, shared[0], est_indicator_column(kind), est_embedding_column(cross, 2, NULL)),
+        features, EST_COLUMN_LIST(x, ages, shared[0], est_indicator_column(kind), est_embedding_column(cross, 2, NULL)),
         NULL);
-    (void)est_linear_model(features, EST_COLUMNS(x, heavy, kind, cross), NULL);
+    (void)est_linear_model(features, EST_COLUMN_LIST(x, heavy, kind, cross), NULL);
     (void)est_sequence_input_layer(
-        features, EST_COLUMNS(est_embedding_column(steps, 2, NULL), est_sequence_numeric_column(c, "s", NULL)),
+        features, EST_COLUMN_LIST(est_embedding_column(steps, 2, NULL), est_sequence_numeric_column(c, "s", NULL)),
         &lengths);
     EST_TRY(est_columns_status(c));
     return est_graph_status(graph);

@@ -47,7 +47,7 @@ static est_tensor *count_up(est_shape shape)
     est_tensor *tensor = NULL;
 
     check(est_tensor_create(EST_F32, shape, &tensor));
-    for (int64_t i = 0; i < est_tensor_count(tensor); i++) ((float *)est_tensor_data(tensor))[i] = (float)i;
+    for (int64_t i = 0; i < est_tensor_count(tensor); i++) ((float *)est_tensor_mutable_data(tensor))[i] = (float)i;
     return tensor;
 }
 
@@ -60,7 +60,7 @@ static void expect_equal(const est_tensor *a, const est_tensor *b)
         return;
     }
     for (int64_t i = 0; i < est_tensor_count(a); i++) {
-        est_str x = ((est_str *)est_tensor_data(a))[i], y = ((est_str *)est_tensor_data(b))[i];
+        est_str x = ((const est_str *)est_tensor_data(a))[i], y = ((const est_str *)est_tensor_data(b))[i];
 
         assert_int_equal(x.size, y.size);
         assert_memory_equal(x.data, y.data, x.size);
@@ -315,7 +315,7 @@ static void add_box(est_bundle_writer *writer, const char *name, est_bundle_slic
 
     check(est_bundle_slice_resolve(&s, &full, &whole));
     check(est_tensor_create(EST_F32, est_bundle_slice_shape(&whole), &tensor));
-    data = est_tensor_data(tensor);
+    data = est_tensor_mutable_data(tensor);
     for (int64_t i = 0; i < whole.length[0]; i++) {
         for (int64_t j = 0; j < whole.length[1]; j++) {
             for (int64_t k = 0; k < whole.length[2]; k++) {
@@ -394,8 +394,8 @@ TEST(string_slices)
     check(est_bundle_open(at("strings"), &bundle));
     middle = EST_BUNDLE_SLICE(0, 2, 1, 1);
     check(est_bundle_read(bundle, "s", &middle, &got));
-    assert_memory_equal(((est_str *)est_tensor_data(got))[0].data, "bb", 2);
-    assert_memory_equal(((est_str *)est_tensor_data(got))[1].data, "e", 1);
+    assert_memory_equal(((const est_str *)est_tensor_data(got))[0].data, "bb", 2);
+    assert_memory_equal(((const est_str *)est_tensor_data(got))[1].data, "e", 1);
     est_tensor_free(got);
     est_bundle_close(bundle);
     est_tensor_free(top);
@@ -560,7 +560,7 @@ TEST(read_tensorflow)
     for (int i = 0; i < 200; i++) accents[i] = i % 2 == 0 ? '\xc3' : '\xa9';
     for (int i = 0; i < 6; i++) w[i] = (float)i;
     check(est_tensor_create(EST_F64, EST_SHAPE(7, 10), &wide));
-    for (int i = 0; i < 70; i++) ((double *)est_tensor_data(wide))[i] = i;
+    for (int i = 0; i < 70; i++) ((double *)est_tensor_mutable_data(wide))[i] = i;
 
     check(est_bundle_open(GOLDEN "tensorflow.ckpt", &bundle));
     assert_int_equal(est_bundle_count(bundle), 11);

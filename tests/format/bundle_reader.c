@@ -31,7 +31,7 @@ static int make_checkpoint(void **state)
     snprintf(prefix, sizeof prefix, "%s/c", folder);
     snprintf(data_path, sizeof data_path, "%s.data-00000-of-00001", prefix);
     assert_int_equal(est_tensor_create(EST_I32, full, &all), EST_OK);
-    for (int32_t i = 0; i < ROWS; i++) ((int32_t *)est_tensor_data(all))[i] = i;
+    for (int32_t i = 0; i < ROWS; i++) ((int32_t *)est_tensor_mutable_data(all))[i] = i;
     assert_int_equal(est_bundle_writer_create(prefix, 0, &writer), EST_OK);
     assert_int_equal(est_bundle_add(writer, "whole", all), EST_OK);
     for (int i = 0; i < 2; i++) {
@@ -243,7 +243,8 @@ static double read_slices(int n, est_status want)
     start  = clock();
     assert_int_equal(est_bundle_read(bundle, "a", NULL, &got), want);
     start = clock() - start;
-    for (int i = 0; got != NULL && i < 4 * n; i++) assert_int_equal(((uint8_t *)est_tensor_data(got))[i], 1 + i / n);
+    for (int i = 0; got != NULL && i < 4 * n; i++)
+        assert_int_equal(((const uint8_t *)est_tensor_data(got))[i], 1 + i / n);
     est_tensor_free(got);
     est_strbuf_clear(&key);
     handmade_end(&h, bundle);

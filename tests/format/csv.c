@@ -254,13 +254,13 @@ TEST(row_sizes)
                 continue;
             }
             assert_int_equal(est_csv_decode(d, &(est_str){ row, size }, 1, out, NULL), EST_OK);
-            a = *(est_str *)est_tensor_data(out[0]);
-            b = *(est_str *)est_tensor_data(out[1]);
+            a = *(const est_str *)est_tensor_data(out[0]);
+            b = *(const est_str *)est_tensor_data(out[1]);
             assert_int_equal(a.size, at);
             assert_int_equal(b.size, size - at - (size % 2 == 0 ? 3 : 2));
             assert_memory_equal(a.data, row, a.size);
             assert_memory_equal(b.data, row + at + 1, b.size);
-            assert_int_equal(*(int64_t *)est_tensor_data(out[2]), size % 2 == 0 ? 5 : 0);
+            assert_int_equal(*(const int64_t *)est_tensor_data(out[2]), size % 2 == 0 ? 5 : 0);
             free_all(out, 3);
             free(row);
         }
@@ -278,7 +278,7 @@ TEST(header)
     assert_int_equal(est_csv_decode(d, &(est_str){ "1,2", 3 }, 1, out, NULL), EST_FAILED_PRECONDITION);
     assert_int_equal(est_csv_decoder_header(d, str("\"a \"\"x\"\"\", other, b,c\r\n")), EST_OK);
     assert_int_equal(est_csv_decode(d, &(est_str){ "one, junk, 2,,", 13 }, 1, out, NULL), EST_OK);
-    assert_int_equal(*(int32_t *)est_tensor_data(out[0]), 2);
+    assert_int_equal(*(const int32_t *)est_tensor_data(out[0]), 2);
     expect_text(out[1], 0, "one");
     free_all(out, 2);
     assert_int_equal(est_csv_decode(d, &(est_str){ "one,junk,2", 10 }, 1, out, NULL), EST_INVALID_ARGUMENT);
@@ -309,12 +309,12 @@ TEST(field_names)
     static const est_csv_column columns[] = { { .name = "income", .dtype = EST_STRING },
                                               { .name = "age", .dtype = EST_F32 } };
     static const char *const    names[]   = { "age", "job", "income" };
-    est_csv_decoder            *d = decoder_of(columns, 2, EST_CSV(.field_names = names, .n_fields = 3, .trim = true));
+    est_csv_decoder            *d         = decoder_of(columns, 2, EST_CSV(.field_names = { names, 3 }, .trim = true));
     est_tensor                 *out[2];
 
     assert_int_equal(est_csv_decode(d, &(est_str){ "39, State-gov, <=50K", 20 }, 1, out, NULL), EST_OK);
     expect_text(out[0], 0, "<=50K");
-    assert_true(*(float *)est_tensor_data(out[1]) == 39);
+    assert_true(*(const float *)est_tensor_data(out[1]) == 39);
     free_all(out, 2);
     assert_int_equal(est_csv_decode(d, &(est_str){ "39,\"x\"y,z", 9 }, 1, out, NULL), EST_INVALID_ARGUMENT);
     expect_error("row 0, field 2: \"x\" is followed");
@@ -372,9 +372,9 @@ TEST(bad_specs)
         { { .name = "x", .dtype = EST_F32, .default_text = "?" }, NULL, "the default \"?\" is not a number" },
         { { .name = "f", .dtype = EST_F32 }, EST_CSV(.delimiter = '"'), "delimiter" },
         { { .name = "f", .dtype = EST_F32 },
-          EST_CSV(.field_names = names, .n_fields = 1, .header = true),
+          EST_CSV(.field_names = { names, 1 }, .header = true),
           "both field names and .header are set" },
-        { { .name = "x", .dtype = EST_F32 }, EST_CSV(.field_names = names, .n_fields = 1), "not among the names" },
+        { { .name = "x", .dtype = EST_F32 }, EST_CSV(.field_names = { names, 1 }), "not among the names" },
         { { .name = "x", .dtype = EST_F32 }, &(est_csv_options){ .delimiter = ';' }, "EST_CSV" },
     };
     est_csv_decoder *d;

@@ -41,7 +41,7 @@ static est_status parse(const est_feature_spec *specs, size_t n_specs, const est
     est_example_parser *parser;
     est_status          status;
 
-    EST_TRY(est_example_parser_create(specs, n_specs, &parser));
+    EST_TRY(est_example_parser_create((est_feature_specs){ specs, n_specs }, &parser));
     status = est_example_parse(parser, examples, n, batch);
     est_example_parser_free(parser);
     return status;
@@ -206,15 +206,15 @@ TEST(examples_of_tensorflow)
     free_records(records, 10); /* strings were copied */
     check_shape(theirs[0].values, EST_SHAPE(10));
     check_shape(theirs[1].values, EST_SHAPE(10, 3));
-    assert_true(((float *)est_tensor_data(theirs[1].values))[3 * 5 + 1] == -1.0f / 6);
+    assert_true(((const float *)est_tensor_data(theirs[1].values))[3 * 5 + 1] == -1.0f / 6);
     check_ints(theirs[2].splits, (const int64_t[]){ 0, 0, 1, 3, 6, 6, 7, 9, 12, 12, 13 }, 11);
     check_string(theirs[2].values, 0, "");
     check_string(theirs[2].values, 5, "w2w2");
     check_shape(theirs[3].values, EST_SHAPE(10, 9));
     check_ints(theirs[3].lengths, (const int64_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }, 10);
-    assert_true(((int64_t *)est_tensor_data(theirs[3].values))[9 * 9 + 8] == (int64_t)1 << 56);
-    assert_true(((int64_t *)est_tensor_data(theirs[3].values))[9 * 2 + 2] == 0);
-    assert_int_equal(((est_str *)est_tensor_data(theirs[4].values))[9].size, 180);
+    assert_true(((const int64_t *)est_tensor_data(theirs[3].values))[9 * 9 + 8] == (int64_t)1 << 56);
+    assert_true(((const int64_t *)est_tensor_data(theirs[3].values))[9 * 2 + 2] == 0);
+    assert_int_equal(((const est_str *)est_tensor_data(theirs[4].values))[9].size, 180);
     check_ints(theirs[5].splits, (const int64_t[]){ 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5 }, 11);
     est_feature_batch_clear(theirs, N(golden_specs));
 }
@@ -415,7 +415,7 @@ TEST(same_name_twice)
     est_feature_spec    specs[] = { { .name = "a", .dtype = EST_I64 }, { .name = "a", .dtype = EST_F32 } };
     est_example_parser *parser;
 
-    assert_int_equal(est_example_parser_create(specs, 2, &parser), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_example_parser_create((est_feature_specs){ specs, 2 }, &parser), EST_INVALID_ARGUMENT);
     check_error("\"a\" is requested twice");
     est_example_parser_free(NULL);
 }
@@ -525,7 +525,7 @@ TEST(names_in_any_order)
         for (int i = 0; i < EXAMPLES; i++) {
             int64_t want = (2 * k + i) % 5 == 0 ? -1 : 2 * k * 1000 + i;
 
-            assert_true(((int64_t *)est_tensor_data(batch[k].values))[i] == want);
+            assert_true(((const int64_t *)est_tensor_data(batch[k].values))[i] == want);
         }
     }
     est_feature_batch_clear(batch, WANTED);

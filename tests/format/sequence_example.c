@@ -79,7 +79,8 @@ static est_status parse(const est_feature_spec *lists, size_t n_lists, const est
     est_sequence_parser *parser;
     est_status           status;
 
-    EST_TRY(est_sequence_parser_create(context_specs, 1, lists, n_lists, &parser));
+    EST_TRY(est_sequence_parser_create((est_feature_specs){ context_specs, 1 }, (est_feature_specs){ lists, n_lists },
+                                       &parser));
     status = est_sequence_parse(parser, examples, n, context, batch);
     est_sequence_parser_free(parser);
     return status;
@@ -131,7 +132,7 @@ TEST(ragged_lists)
 
     check_ints(lists[1].splits, (const int64_t[]){ 0, 0, 1, 3, 6, 10 }, 6);
     check_ints(lists[1].step_splits, (const int64_t[]){ 0, 0, 0, 1, 1, 2, 4, 4, 5, 7, 10 }, 11);
-    assert_memory_equal(((est_str *)est_tensor_data(lists[1].values))[9].data, "t2", 2);
+    assert_memory_equal(((const est_str *)est_tensor_data(lists[1].values))[9].data, "t2", 2);
 
     check_shape(lists[2].values, EST_SHAPE(5, 0));
     est_feature_batch_clear(context, 1);

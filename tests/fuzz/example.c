@@ -69,7 +69,7 @@ static void parse_example(const est_feature_spec *specs, size_t n, const est_str
     est_example_parser *parser;
     est_feature_batch   batch[N(ragged)];
 
-    require(est_example_parser_create(specs, n, &parser) == EST_OK);
+    require(est_example_parser_create((est_feature_specs){ specs, n }, &parser) == EST_OK);
     for (int pass = 0; pass < 2; pass++) {
         if (est_example_parse(parser, twice, 2, batch) != EST_OK) continue;
         check_batch(batch, n);
@@ -83,7 +83,8 @@ static void parse_sequence(const est_feature_spec *lists, size_t n, const est_st
     est_sequence_parser *parser;
     est_feature_batch    context[N(ragged)], batch[N(ragged)];
 
-    require(est_sequence_parser_create(ragged, N(ragged), lists, n, &parser) == EST_OK);
+    require(est_sequence_parser_create((est_feature_specs){ ragged, N(ragged) }, (est_feature_specs){ lists, n },
+                                       &parser) == EST_OK);
     if (est_sequence_parse(parser, twice, 2, context, batch) == EST_OK) {
         check_batch(context, N(ragged));
         check_batch(batch, n);

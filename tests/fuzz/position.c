@@ -55,11 +55,13 @@ static est_dataset *generator(void)
 {
     static int64_t             number = 7;
     static const est_component one    = { .name = "number", .dtype = EST_I64 };
-    static const est_generator calls  = {
-         .next = next_number, .save = save_number, .restore = restore_number, .user = &number
-    };
+    static const est_generator calls  = { .struct_size = EST_STRUCT_SIZE(est_generator),
+                                          .next        = next_number,
+                                          .save        = save_number,
+                                          .restore     = restore_number,
+                                          .user        = &number };
 
-    return est_dataset_generator(&one, 1, &calls);
+    return est_dataset_generator((est_components){ &one, 1 }, &calls);
 }
 
 static est_status leave_out_odd(void *user, const est_field *in, est_field *out)
@@ -94,7 +96,7 @@ static est_dataset *make(int kind)
     case 2:
         return est_dataset_interleave(
             est_dataset_range(0, 4, 1), make_range,
-            EST_INTERLEAVE(.cycle = 2, .block = 2, .workers = 1, .components = &number, .n_components = 1));
+            EST_INTERLEAVE(.cycle = 2, .block = 2, .workers = 1, .components = { &number, 1 }));
     case 3:
         d = est_dataset_lines(file_of("1,a\n2,\"b\nc\"\nx,d\n4,\"e\n5,f\n", 1003), EST_LINES(.quoted = true));
         return est_dataset_decode_csv(d, EST_CSV_COLUMNS({ "n", EST_I64 }, { "s", EST_STRING }), NULL, 2,

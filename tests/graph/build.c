@@ -65,7 +65,7 @@ TEST(poison_passes_through_every_kind_of_builder)
     est_fused_batch_norm(bad, bad, bad, bad, bad, 0.001, true, out);
     (void)est_unique(bad, &index);
     (void)est_top_k(bad, 2, &index);
-    est_gradients(bad, &bad, 1, &g);
+    est_gradients(bad, (est_nodes){ &bad, 1 }, &g);
     assert_null(g.values.graph);
     (void)est_named(bad, "name");
     (void)est_after(bad, bad);
@@ -208,7 +208,7 @@ TEST(shared_tensors_survive_a_failed_node)
     (void)est_build0(t.graph, &est_op_const, EST_ATTRS(est_attr_tensor("value", tensor), est_attr_int("nonsense", 1)));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "nonsense");
     nn_end(&t);
-    assert_true(*(float *)est_tensor_data(tensor) == 7);
+    assert_true(*(const float *)est_tensor_data(tensor) == 7);
     est_tensor_free(tensor);
 }
 

@@ -41,7 +41,7 @@ static est_node build_loss(est_graph *graph, est_node *gradient)
     est_node     loss   = est_named(est_sigmoid_xent(rows, labels), "loss");
     est_gradient g;
 
-    est_gradients(loss, &logits, 1, &g);
+    est_gradients(loss, (est_nodes){ &logits, 1 }, &g);
     *gradient = g.values;
     return loss;
 }

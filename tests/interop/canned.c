@@ -52,12 +52,12 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
     out[0] = est_identity_column(c, "id", 6, EST_CATEGORICAL(.has_default = true, .default_value = 2));
     out[1] = est_hash_bucket_column(c, "word", 10, NULL);
     out[2] = est_hash_bucket_column(c, "number", 7, EST_CATEGORICAL(.dtype = EST_I64));
-    out[3] = est_vocabulary_strings_column(c, "color", words, 3, NULL);
-    out[4] = est_vocabulary_strings_column(c, "shade", words, 4,
+    out[3] = est_vocabulary_strings_column(c, "color", (est_strings){ words, 3 }, NULL);
+    out[4] = est_vocabulary_strings_column(c, "shade", (est_strings){ words, 4 },
                                            EST_CATEGORICAL(.has_default = true, .default_value = 1));
     out[5] = est_vocabulary_file_column(c, "city", interop_path("cities.txt"), EST_CATEGORICAL(.num_oov_buckets = 2));
-    out[6] = est_crossed_column(EST_COLUMNS(key, est_key_column(c, "other")), 20, 7);
-    out[7] = est_crossed_column(EST_COLUMNS(key, ages, out[3]), 40, 0);
+    out[6] = est_crossed_column(EST_COLUMN_LIST(key, est_key_column(c, "other")), 20, 7);
+    out[7] = est_crossed_column(EST_COLUMN_LIST(key, ages, out[3]), 40, 0);
     out[8] = est_identity_column(c, "part", 5, NULL);
     out[9] = est_weighted_column(out[8], "parts");
 }
@@ -66,8 +66,8 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
 static void make_shared(const est_embedding_column_options *options, const est_column *vec, const est_column **out)
 {
     est_shared_embedding_columns(
-        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3, options,
-        out);
+        EST_COLUMN_LIST(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3,
+        options, out);
     out[2] = vec;
 }
 
@@ -81,7 +81,7 @@ static void make_columns(void)
     numbers[0] = age;
     numbers[1] = vec;
     numbers[2] = est_numeric_column(set, "scaled", EST_NUMERIC(.normalizer = centred));
-    numbers[3] = est_numeric_column(set, "gap", EST_NUMERIC(.default_value = half, .n_default = 1));
+    numbers[3] = est_numeric_column(set, "gap", EST_NUMERIC(.default_value = { half, 1 }));
     numbers[4] = est_bucketized_column(age, EST_F32S(0.5F, 1, 2.5F));
     numbers[5] = est_bucketized_column(vec, EST_F32S(-1, 0));
     make_categories(set, numbers[4], c);
@@ -129,8 +129,9 @@ static void make_multi_heads(void)
     interop_check(est_binary_head(EST_HEAD(.name = "binary", .weight_column = "weight"), &parts[1]));
     interop_check(est_multi_class_head(3, EST_HEAD(.name = "level"), &parts[2]));
     interop_check(est_logistic_regression_head(EST_HEAD(.name = "share"), &parts[3]));
-    interop_check(est_multi_head(parts, 3, weights, &heads.multi));
-    interop_check(est_multi_head((est_head *const[]){ parts[0], parts[3] }, 2, NULL, &heads.multi_two));
+    interop_check(est_multi_head((est_heads){ parts, 3 }, (est_f64s){ weights, 3 }, &heads.multi));
+    interop_check(
+        est_multi_head((est_heads){ (est_head *const[]){ parts[0], parts[3] }, 2 }, (est_f64s){ 0 }, &heads.multi_two));
     for (int i = 0; i < 4; i++) est_head_free(parts[i]);
 }
 
@@ -146,26 +147,24 @@ static void make_heads(void)
     static const int64_t outer[] = { 0, 3 }, second[] = { 1 };
 
     raised_weight = est_numeric_column(set, "weight", EST_NUMERIC(.normalizer = raised));
-    interop_check(est_binary_head(EST_HEAD(.label = "binary_word", .weight_column = "weight", .thresholds = thresholds,
-                                           .n_thresholds = 3, .label_vocabulary = answers, .n_label_vocabulary = 2,
-                                           .loss_reduction = EST_LOSS_SUM),
-                                  &heads.binary));
     interop_check(
-        est_binary_head(EST_HEAD(.label = "binary_word", .weight_column = "weight", .thresholds = thresholds,
-                                 .n_thresholds = 3, .label_vocabulary = answers, .n_label_vocabulary = 2, .v1 = true),
+        est_binary_head(EST_HEAD(.label = "binary_word", .weight_column = "weight", .thresholds = { thresholds, 3 },
+                                 .label_vocabulary = { answers, 2 }, .loss_reduction = EST_LOSS_SUM),
+                        &heads.binary));
+    interop_check(
+        est_binary_head(EST_HEAD(.label = "binary_word", .weight_column = "weight", .thresholds = { thresholds, 3 },
+                                 .label_vocabulary = { answers, 2 }, .v1 = true),
                         &heads.v1_binary));
-    interop_check(est_multi_class_head(3,
-                                       EST_HEAD(.name = "spices", .label = "spice", .weight_column = "weight",
-                                                .label_vocabulary = spices, .n_label_vocabulary = 3),
-                                       &heads.multi_class));
-    interop_check(est_multi_label_head(4,
-                                       EST_HEAD(.label = "tags", .weight_column = "weight", .thresholds = low,
-                                                .n_thresholds = 1, .metric_classes = outer, .n_metric_classes = 2),
-                                       &heads.multi_label));
-    interop_check(est_multi_label_head(4,
-                                       EST_HEAD(.label = "tag_words", .label_vocabulary = tags, .n_label_vocabulary = 4,
-                                                .metric_classes = second, .n_metric_classes = 1),
-                                       &heads.multi_label_words));
+    interop_check(est_multi_class_head(
+        3, EST_HEAD(.name = "spices", .label = "spice", .weight_column = "weight", .label_vocabulary = { spices, 3 }),
+        &heads.multi_class));
+    interop_check(est_multi_label_head(
+        4,
+        EST_HEAD(.label = "tags", .weight_column = "weight", .thresholds = { low, 1 }, .metric_classes = { outer, 2 }),
+        &heads.multi_label));
+    interop_check(est_multi_label_head(
+        4, EST_HEAD(.label = "tag_words", .label_vocabulary = { tags, 4 }, .metric_classes = { second, 1 }),
+        &heads.multi_label_words));
     interop_check(est_regression_head(2, EST_HEAD(.label = "pair", .weight_column = "weight", .inverse_link = est_tanh),
                                       &heads.regression));
     interop_check(est_poisson_head(1, EST_HEAD(.label = "count"), &heads.poisson));
@@ -218,10 +217,10 @@ static void add_classes(void)
 {
     add("dnn_classifier", est_dnn_classifier, DEEP(deep, .label = "binary"));
     add("dnn_classifier_3", est_dnn_classifier,
-        DEEP(deep, .label = "spice", .n_classes = 3, .label_vocabulary = spices, .n_label_vocabulary = 3,
-             .weight_column = "weight", .optimizer = NAMED("Adam")));
+        DEEP(deep, .label = "spice", .n_classes = 3, .label_vocabulary = { spices, 3 }, .weight_column = "weight",
+             .optimizer = NAMED("Adam")));
     add("dnn_classifier_norm", est_dnn_classifier,
-        DEEP(deep, .label = "binary_word", .label_vocabulary = answers, .n_label_vocabulary = 2, .batch_norm = true,
+        DEEP(deep, .label = "binary_word", .label_vocabulary = { answers, 2 }, .batch_norm = true,
              .activation = est_tanh, .optimizer = NAMED("RMSProp")));
     add("dnn_regressor", est_dnn_regressor, DEEP(deep, .label = "value", .optimizer = NAMED("SGD")));
     add("dnn_regressor_2", est_dnn_regressor,
@@ -366,18 +365,15 @@ static void parse_spec(const canned_case *c, est_parse_spec **out)
 
 static est_status input_fn(const est_input_context *context, void *user, est_dataset **out)
 {
-    est_parse_spec         *spec = NULL;
-    est_dataset            *d;
-    const est_feature_spec *features;
-    int                     n;
+    est_parse_spec *spec = NULL;
+    est_dataset    *d;
 
     parse_spec(user, &spec);
     d = est_dataset_files(interop_path(context->mode == EST_TRAIN ? "train.tfrecord" : "eval.tfrecord"));
     d = est_dataset_tfrecords(d, NULL);
     if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
     if (context->mode == EST_PREDICT) d = est_dataset_take(d, PREDICTED);
-    features = est_parse_spec_features(spec, &n);
-    d        = est_dataset_parse_examples(d, features, n, BATCH, NULL);
+    d = est_dataset_parse_examples(d, est_parse_spec_features(spec), BATCH, NULL);
     est_parse_spec_free(spec);
     return est_dataset_finish(d, out);
 }
@@ -425,7 +421,7 @@ static void tell_floats(est_strbuf *told, const char *name, est_shape shape, con
 /* Trains in the folder "<case><suffix>" to a step and tells the losses on the way. */
 static void train(canned_case *c, const char *suffix, int64_t max_steps, est_strbuf *told)
 {
-    losses         l = { .hook = { .after_run = losses_after_run } };
+    losses         l = { .hook = EST_HOOK(.after_run = losses_after_run) };
     est_estimator *e = make(c, suffix);
 
     interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = c, .max_steps = max_steps,
@@ -478,7 +474,8 @@ static void tell_spec(est_strbuf *told, const char *name,
     int                     n;
 
     interop_check(make_spec(options, &spec));
-    f = est_parse_spec_features(spec, &n);
+    f = est_parse_spec_features(spec).data;
+    n = est_parse_spec_features(spec).n;
     for (int i = 0; i < n; i++) {
         est_tensor *shape = NULL;
         char        key[128];
@@ -556,9 +553,9 @@ TEST(specs)
     static const float   seven[] = { 7 }, rate[] = { 0.5F }, pair[] = { 1.5F, -2 };
     static const int64_t two[]   = { 2 };
     const est_column    *counted = est_numeric_column(
-           set, "counts", EST_NUMERIC(.shape = EST_SHAPE(2), .dtype = EST_I64, .default_value = seven, .n_default = 1));
-    const est_column *scaled = est_numeric_column(
-        set, "weight", EST_NUMERIC(.normalizer = raised, .default_value = rate, .n_default = 1));
+           set, "counts", EST_NUMERIC(.shape = EST_SHAPE(2), .dtype = EST_I64, .default_value = { seven, 1 }));
+    const est_column *scaled = est_numeric_column(set, "weight",
+                                                  EST_NUMERIC(.normalizer = raised, .default_value = { rate, 1 }));
     const est_column *some[] = { counted, deep[1], wide[N_NUMBERS + 2] };
     est_tensor       *word = NULL, *number = NULL, *real = NULL, *reals = NULL;
     est_strbuf        told = { 0 };
@@ -572,7 +569,7 @@ TEST(specs)
     tell_spec(&told, "default", est_classifier_parse_spec,
               LINEAR(some, .label = "y", .n_classes = 3, .label_default = number, .weight_column = "weight"));
     tell_spec(&told, "words", est_classifier_parse_spec,
-              LINEAR(some, .label = "y", .label_vocabulary = answers, .n_label_vocabulary = 2, .label_default = word,
+              LINEAR(some, .label = "y", .label_vocabulary = { answers, 2 }, .label_default = word,
                      .weight_numeric = scaled));
     tell_spec(&told, "shares", est_classifier_parse_spec,
               LINEAR(some, .label = "y", .label_dtype = EST_F32, .label_default = real));

@@ -103,7 +103,7 @@ static est_tensor *random_tensor(est_dtype dtype, est_shape shape)
     for (int64_t i = 0; i < est_tensor_count(tensor); i++) {
         long  value = random() % 2001 - 1000;
         char  text[300];
-        void *data = est_tensor_data(tensor);
+        void *data = est_tensor_mutable_data(tensor);
 
         memset(text, (int)(value & 0xff), sizeof text);
         switch (dtype) {

@@ -52,7 +52,7 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     snprintf(pattern, sizeof pattern, "%s/rows-*.tfrecord", p->folder);
     d = est_dataset_shard(est_dataset_files(pattern), context->n_pipelines, context->pipeline);
     d = est_dataset_repeat(est_dataset_tfrecords(d, NULL), EST_FOREVER);
-    return est_dataset_finish(est_dataset_parse_examples(d, specs, 3, batch, NULL), out);
+    return est_dataset_finish(est_dataset_parse_examples(d, (est_feature_specs){ specs, 3 }, batch, NULL), out);
 }
 
 static est_status model_fn(est_model *model, est_mode mode, const void *user)
@@ -102,7 +102,7 @@ static est_status write_losses(const losses *l, const char *dir, int64_t max_ste
 
 static est_status train(const params *p, const char *dir, int64_t max_steps, const est_strategy *strategy, int rank)
 {
-    losses         l = { .hook = { .after_run = losses_after_run } };
+    losses         l = { .hook = EST_HOOK(.after_run = losses_after_run) };
     est_estimator *e = NULL;
     est_status     status;
 

@@ -29,7 +29,7 @@ static void compare_export(const char *ask, const est_dynamic_options *options)
     e = dynamic_estimator(dir, 1, options, &columns);
     interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = 40)));
     interop_check(est_export_saved_model(e, interop_path(ask),
-                                         EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), path));
+                                         EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
     put_path("export.path", path);
     put_path("model.path", dir);
     interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = dynamic_input, .batches = true), &p));

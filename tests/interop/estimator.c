@@ -99,7 +99,7 @@ static est_status losses_after_run(est_hook *hook, est_loop *loop)
 /* Trains to a step; the losses on the way go into "<dir>.<max_steps>". */
 static void train(const char *dir, int which, int64_t max_steps)
 {
-    losses         l    = { .hook = { .after_run = losses_after_run } };
+    losses         l    = { .hook = EST_HOOK(.after_run = losses_after_run) };
     est_estimator *e    = make(dir, which);
     est_strbuf     said = { 0 };
     char           file[64];
@@ -278,13 +278,9 @@ static void warm_start(const warm_case *c)
         vocab.new_vocab = interop_path(vocab.new_vocab);
         vocab.old_vocab = interop_path(vocab.old_vocab);
         if (c->backup != 0) vocab.backup = est_init_constant(c->backup);
-        start.vocabs   = &vocab;
-        start.n_vocabs = 1;
+        start.vocabs = (est_vocab_infos){ &vocab, 1 };
     }
-    if (c->rename.variable != NULL) {
-        start.renames   = &c->rename;
-        start.n_renames = 1;
-    }
+    if (c->rename.variable != NULL) start.renames = (est_renames){ &c->rename, 1 };
     snprintf(dir, sizeof dir, "warm_%s", c->name);
     interop_check(est_estimator_create(warm_model_fn,
                                        EST_ESTIMATOR(.model_dir = interop_path(dir),

@@ -62,8 +62,9 @@ static int start(void **state)
     set_default("s_default", EST_STRING, EST_SHAPE(2), words);
     set_default("f_padded", EST_F32, EST_SHAPE_SCALAR, &(float){ -1 });
     set_default("s_padded", EST_STRING, EST_SHAPE_SCALAR, &pad);
-    interop_check(est_example_parser_create(features, N(features), &parser));
-    interop_check(est_sequence_parser_create(features, N_CONTEXT, lists, N(lists), &sequence_parser));
+    interop_check(est_example_parser_create((est_feature_specs){ features, N(features) }, &parser));
+    interop_check(est_sequence_parser_create((est_feature_specs){ features, N_CONTEXT },
+                                             (est_feature_specs){ lists, N(lists) }, &sequence_parser));
     return interop_start(state);
 }
 

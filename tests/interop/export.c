@@ -71,10 +71,8 @@ TEST(parsing)
 {
     const est_receiver_alternative parsed = { .name = "parsed" };
 
-    export(
-        "parsing", NULL,
-        EST_EXPORT(.input = {
-                       .parse = shop_specs, .n_parse = SHOP_FEATURES, .alternatives = &parsed, .n_alternatives = 1 }));
+    export("parsing", NULL,
+           EST_EXPORT(.input = { .parse = { shop_specs, SHOP_FEATURES }, .alternatives = { &parsed, 1 } }));
     interop_ask("check_parsing");
 }
 
@@ -87,7 +85,7 @@ TEST(text)
 TEST(raw)
 {
     export("raw", &(shop_params){ .no_steps = true, .no_export = true },
-           EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 3 }));
+           EST_EXPORT(.input = { .raw = { shop_raw, 3 } }));
     interop_ask("check_raw");
 }
 
@@ -134,7 +132,7 @@ TEST(modes)
     interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = shop_input, .batches = true), &p));
     for (int batch = 0; batch < 2; batch++) {
         interop_check(est_predictions_next(p));
-        memcpy((float *)est_tensor_data(logits) + (ptrdiff_t)batch * 12,
+        memcpy((float *)est_tensor_mutable_data(logits) + (ptrdiff_t)batch * 12,
                est_tensor_data(est_predictions_get(p, "logits")), 12 * sizeof(float));
     }
     interop_tensor(&out, "logits", logits);
@@ -211,7 +209,7 @@ TEST(images)
         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true, .cluster_json = "{}")), &e));
     interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = image_input, .steps = 5)));
     interop_check(
-        est_export_saved_model(e, interop_path("images"), EST_EXPORT(.input = { .raw = &image, .n_raw = 1 }), path));
+        est_export_saved_model(e, interop_path("images"), EST_EXPORT(.input = { .raw = { &image, 1 } }), path));
     interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = image_input, .batches = true), &p));
     interop_check(est_predictions_next(p));
     interop_tensor(&out, "image", feed);
@@ -245,7 +243,7 @@ TEST(image_training)
         &e));
     interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = image_input, .steps = 5)));
     interop_check(est_export_saved_model(e, interop_path("image-training"),
-                                         EST_EXPORT(.train_input = { .raw = features, .n_raw = 2 }), path));
+                                         EST_EXPORT(.train_input = { .raw = { features, 2 } }), path));
     interop_check(est_tensor_i64(EST_SHAPE(EXAMPLES), image_digits, &digit));
     interop_tensor(&out, "image", feed);
     interop_tensor(&out, "digit", digit);
@@ -274,7 +272,7 @@ TEST(parse_op)
 
     interop_check(est_graph_create(1, &graph));
     in = est_placeholder(graph, "examples", EST_STRING, EST_SHAPE(-1));
-    est_parse_examples(in, shop_specs, SHOP_FEATURES, parsed);
+    est_parse_examples(in, (est_feature_specs){ shop_specs, SHOP_FEATURES }, parsed);
     nodes[0] = parsed[0].values, nodes[1] = parsed[1].values, nodes[2] = parsed[2].values, nodes[3] = parsed[2].splits;
     nodes[4] = parsed[3].values, nodes[5] = parsed[3].lengths;
     interop_check(est_session_create(graph, NULL, &session));

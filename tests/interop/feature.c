@@ -54,10 +54,10 @@ static void add_floats(const char *name, est_shape shape, bool ragged, const cha
 {
     est_tensor *splits = ragged ? make_splits(like) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_F32, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
-        ((float *)est_tensor_data(values))[i] = nan && draw(5) == 0 ? NAN : (float)draw(4000) / 1000 - 1;
+        ((float *)est_tensor_mutable_data(values))[i] = nan && draw(5) == 0 ? NAN : (float)draw(4000) / 1000 - 1;
     }
     add_raw(name, values, splits);
 }
@@ -66,10 +66,10 @@ static void add_ints(const char *name, est_shape shape, bool ragged, int64_t low
 {
     est_tensor *splits = ragged ? make_splits(NULL) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_I64, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
-        ((int64_t *)est_tensor_data(values))[i] = low + (int64_t)draw((uint64_t)(high - low));
+        ((int64_t *)est_tensor_mutable_data(values))[i] = low + (int64_t)draw((uint64_t)(high - low));
     }
     add_raw(name, values, splits);
 }
@@ -79,7 +79,7 @@ static void add_words(const char *name, est_shape shape, bool ragged)
     static const char *const words[] = { "red", "green", "blue", "", "a longer word, with a comma", "x", "yellow" };
     est_tensor              *splits = ragged ? make_splits(NULL) : NULL, *values = NULL;
 
-    if (ragged) shape = EST_SHAPE(((int64_t *)est_tensor_data(splits))[ROWS]);
+    if (ragged) shape = EST_SHAPE(((const int64_t *)est_tensor_data(splits))[ROWS]);
     interop_check(est_tensor_create(EST_STRING, shape, &values));
     for (int64_t i = 0; i < est_tensor_count(values); i++) {
         const char *word = words[draw(7)];
@@ -159,7 +159,7 @@ static void numbers(lists *l, est_columns *c)
     const est_column  *num     = est_numeric_column(c, "num", NULL);
     const est_column  *square  = est_numeric_column(c, "square",
                                                     EST_NUMERIC(.shape = EST_SHAPE(2, 2), .normalizer = shifted));
-    const est_column  *flat    = est_numeric_column(c, "flat", EST_NUMERIC(.default_value = seven, .n_default = 1));
+    const est_column  *flat    = est_numeric_column(c, "flat", EST_NUMERIC(.default_value = { seven, 1 }));
     const est_column  *ints    = est_numeric_column(c, "int", EST_NUMERIC(.dtype = EST_I64));
     const est_column  *nans    = est_numeric_column(c, "nans", EST_NUMERIC(.shape = EST_SHAPE(2)));
     const est_column  *in[]    = { num,
@@ -170,7 +170,7 @@ static void numbers(lists *l, est_columns *c)
                                    est_bucketized_column(nans, EST_F32S(0, 2)) };
 
     for (int i = 0; i < 6; i++) l->dense[l->n_dense++] = l->linear[l->n_linear++] = in[i];
-    categorical(l, est_crossed_column(EST_COLUMNS(in[4], in[5]), 30, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(in[4], in[5]), 30, 0), 2, NULL);
 }
 
 static void categories(lists *l, est_columns *c)
@@ -181,7 +181,7 @@ static void categories(lists *l, est_columns *c)
     const est_column        *id       = est_identity_column(c, "id", 6, NULL);
     const est_column        *odd      = est_identity_column(c, "odd_id", 6,
                                                             EST_CATEGORICAL(.has_default = true, .default_value = 2));
-    const est_column        *color    = est_vocabulary_strings_column(c, "color", colors, 3, NULL);
+    const est_column        *color    = est_vocabulary_strings_column(c, "color", (est_strings){ colors, 3 }, NULL);
     const est_column        *key = est_key_column(c, "key"), *dense_key = est_key_column(c, "dense_key");
     const est_column        *file = est_vocabulary_file_column(c, "dense_word", interop_path("vocabulary.txt"),
                                                                EST_CATEGORICAL(.vocabulary_size = 4, .num_oov_buckets = 3));
@@ -197,11 +197,12 @@ static void categories(lists *l, est_columns *c)
     categorical(l, color, 2, NULL);
     categorical(l, year, 2, NULL);
     categorical(l, file, 2, NULL);
-    pair = est_crossed_column(EST_COLUMNS(key, color), 50, 0);
+    pair = est_crossed_column(EST_COLUMN_LIST(key, color), 50, 0);
     categorical(l, pair, 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(dense_key, id, year), 50, 42), 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(odd, pair), 50, 0), 2, NULL);
-    categorical(l, est_crossed_column(EST_COLUMNS(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(dense_key, id, year), 50, 42), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(odd, pair), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMN_LIST(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2,
+                NULL);
     categorical(l, est_weighted_column(id, "weight"), 2, NULL);
 }
 
@@ -209,9 +210,10 @@ static void shared(lists *l, est_columns *c)
 {
     const est_column *out[2];
 
-    est_shared_embedding_columns(EST_COLUMNS(est_identity_column(c, "odd_id", 12, EST_CATEGORICAL(.has_default = true)),
-                                             est_identity_column(c, "id", 12, NULL)),
-                                 3, NULL, out);
+    est_shared_embedding_columns(
+        EST_COLUMN_LIST(est_identity_column(c, "odd_id", 12, EST_CATEGORICAL(.has_default = true)),
+                        est_identity_column(c, "id", 12, NULL)),
+        3, NULL, out);
     for (int i = 0; i < 2; i++) l->dense[l->n_dense++] = l->linear[l->n_linear++] = out[i];
 }
 
@@ -222,8 +224,7 @@ static void sequences(lists *l, est_columns *c)
 
     l->steps[l->n_steps++] = est_embedding_column(id, 3, NULL);
     l->steps[l->n_steps++] = est_indicator_column(id);
-    l->steps[l->n_steps++] = est_sequence_numeric_column(c, "step_num",
-                                                         EST_NUMERIC(.default_value = pad, .n_default = 1));
+    l->steps[l->n_steps++] = est_sequence_numeric_column(c, "step_num", EST_NUMERIC(.default_value = { pad, 1 }));
 }
 
 static est_columns *make_columns(lists *l, bool with_shared)
@@ -263,7 +264,7 @@ static void say_variables(est_strbuf *out, est_session *session)
 
         interop_check(est_session_read(session, est_session_variable(session, i), &value));
         for (int64_t k = 0; k < est_tensor_count(value); k++) {
-            ((float *)est_tensor_data(value))[k] = (float)draw(2000) / 1000 - 1;
+            ((float *)est_tensor_mutable_data(value))[k] = (float)draw(2000) / 1000 - 1;
         }
         interop_check(est_session_write(session, est_session_variable(session, i), value));
         snprintf(name, sizeof name, "variable/%s", est_session_variable(session, i));
@@ -383,7 +384,8 @@ TEST(specs)
     memcpy(all, l.dense, sizeof l.dense);
     memcpy(all + l.n_dense, l.steps, sizeof l.steps);
     interop_check(est_parse_spec_create((est_column_list){ all, l.n_dense + l.n_steps }, &spec));
-    features = est_parse_spec_features(spec, &n);
+    features = est_parse_spec_features(spec).data;
+    n        = est_parse_spec_features(spec).n;
     for (int i = 0; i < n; i++) {
         est_tensor *shape = NULL;
         char        name[256];
@@ -431,7 +433,7 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     const rows  *r = user;
     est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "example", r->examples }));
 
-    d = est_dataset_parse_examples(d, r->specs, r->n_specs, 8, NULL);
+    d = est_dataset_parse_examples(d, (est_feature_specs){ r->specs, r->n_specs }, 8, NULL);
     if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
     return est_dataset_finish(d, out);
 }
@@ -447,13 +449,16 @@ static void set_row(est_example *example, int row)
 
         switch (est_tensor_dtype(raws[i].values)) {
         case EST_F32:
-            est_example_set_f32s(example, raws[i].name, (float *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_f32s(example, raws[i].name, (const float *)est_tensor_data(raws[i].values) + first,
+                                 (size_t)n);
             break;
         case EST_I64:
-            est_example_set_i64s(example, raws[i].name, (int64_t *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_i64s(example, raws[i].name, (const int64_t *)est_tensor_data(raws[i].values) + first,
+                                 (size_t)n);
             break;
         default:
-            est_example_set_bytes(example, raws[i].name, (est_str *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            est_example_set_bytes(example, raws[i].name, (const est_str *)est_tensor_data(raws[i].values) + first,
+                                  (size_t)n);
         }
     }
 }
@@ -507,7 +512,8 @@ TEST(export)
     c = make_columns(&l, true);
     interop_check(est_parse_spec_create((est_column_list){ l.dense, l.n_dense }, &spec));
     r.examples = make_examples();
-    r.specs    = est_parse_spec_features(spec, &r.n_specs);
+    r.specs    = est_parse_spec_features(spec).data;
+    r.n_specs  = est_parse_spec_features(spec).n;
     interop_check(
         est_estimator_create(model_fn,
                              EST_ESTIMATOR(.model_dir = interop_path("run"), .params = &l, .params_size = sizeof l,
@@ -517,7 +523,7 @@ TEST(export)
     say_predictions(&out, e, &r);
     interop_save("answers", &out);
     interop_check(est_export_saved_model(e, interop_path("export"),
-                                         EST_EXPORT(.input = { .parse = r.specs, .n_parse = r.n_specs }), NULL));
+                                         EST_EXPORT(.input = { .parse = { r.specs, r.n_specs } }), NULL));
     est_estimator_free(e);
     est_tensor_free(r.examples);
     est_parse_spec_free(spec);

@@ -31,7 +31,7 @@ static est_tensor *integers_of(est_str bytes)
     int64_t     n      = (int64_t)(bytes.size / sizeof(int64_t));
 
     interop_check(est_tensor_create(EST_I64, EST_SHAPE(n), &tensor));
-    if (n > 0) memcpy(est_tensor_data(tensor), bytes.data, bytes.size);
+    if (n > 0) memcpy(est_tensor_mutable_data(tensor), bytes.data, bytes.size);
     return tensor;
 }
 
@@ -115,8 +115,8 @@ static void say_cross(est_strbuf *out, est_str cross)
         }
         in[i].splits = const_of(graph, integers_of(parts.at[2 + 2 * i]));
     }
-    ids   = est_ragged_cross(in, n, BUCKETS, 0);
-    keyed = est_ragged_cross(in, n, 1000, 42);
+    ids   = est_ragged_cross((est_ragged_nodes){ in, n }, BUCKETS, 0);
+    keyed = est_ragged_cross((est_ragged_nodes){ in, n }, 1000, 42);
     say_values(out, graph, EST_NODES(ids.values, ids.splits, keyed.values));
     est_graph_free(graph);
     interop_blobs_clear(&parts);
@@ -198,14 +198,15 @@ static void build_categories(model *m)
     est_node           k            = input(m, "k", EST_SHAPE(-1, 2),
                                             tensor_of(EST_I64, EST_SHAPE(BATCH, 2), (const int64_t[]){ 7, -1, 0, 3, -1, -1, INT64_MIN, 5 }));
     est_ragged_node    text = est_ragged_from_dense(w), numbers = est_ragged_from_dense(k);
-    est_ragged_node    cross = est_ragged_cross((const est_ragged_node[]){ text, numbers, text }, 3, 1000, 0);
+    est_ragged_node cross = est_ragged_cross((est_ragged_nodes){ (const est_ragged_node[]){ text, numbers, text }, 3 },
+                                             1000, 0);
 
     output(m, "hash", est_string_to_hash_bucket(w, 1000));
     output(m, "int as string", est_as_string(k));
     output(m, "float as string", est_as_string(x));
     output(m, "bool as string", est_as_string(est_greater(k, est_scalar(m->graph, EST_I64, 0))));
-    output(m, "buckets", est_bucketize(x, boundaries, 4));
-    output(m, "buckets of int", est_bucketize(k, boundaries, 4));
+    output(m, "buckets", est_bucketize(x, (est_f32s){ boundaries, 4 }));
+    output(m, "buckets of int", est_bucketize(k, (est_f32s){ boundaries, 4 }));
     output(m, "text", text.values);
     output(m, "text splits", text.splits);
     output(m, "numbers", numbers.values);
@@ -257,7 +258,7 @@ static void build_bags(model *m, est_node table, est_ragged_node ids, est_node w
         est_node     y    = est_embedding_bag(table, ids, w, how[i % 3], norm);
         est_gradient g;
 
-        est_gradients(est_sum(est_square(y)), &table, 1, &g);
+        est_gradients(est_sum(est_square(y)), (est_nodes){ &table, 1 }, &g);
         snprintf(names[i][0], sizeof names[i][0], "bag %s %g %d", combiners[i % 3], norm, i >= 6);
         snprintf(names[i][1], sizeof names[i][1], "grad %s %g %d", combiners[i % 3], norm, i >= 6);
         output(m, names[i][0], y);

@@ -132,7 +132,7 @@ static est_hook *logging(int64_t steps, double secs)
 {
     const est_named_node node = { .name = "loss" };
 
-    return est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = steps, .every_n_secs = secs));
+    return est_logging_hook((est_named_nodes){ &node, 1 }, EST_LOGGING(.every_n_iter = steps, .every_n_secs = secs));
 }
 
 /* Says which settings of how often a hook takes: "hook steps secs 1". */

@@ -23,7 +23,7 @@ TEST(export)
     est_test_dir(dir);
     e = word_trained(dir, &params);
     interop_check(est_export_saved_model(e, interop_path("export"),
-                                         EST_EXPORT(.input = { .raw = word_raw, .n_raw = WORD_FEATURES }), path));
+                                         EST_EXPORT(.input = { .raw = { word_raw, WORD_FEATURES } }), path));
     interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = word_input, .batches = true), &p));
     interop_check(est_predictions_next(p));
     for (int i = 0; i < WORD_OUTPUTS; i++) {

@@ -68,7 +68,7 @@ static int make_columns(void **state)
     (void)state;
     set     = est_columns_create();
     age     = est_numeric_column(set, "age", NULL);
-    kind    = est_vocabulary_strings_column(set, "kind", kinds, 3, NULL);
+    kind    = est_vocabulary_strings_column(set, "kind", (est_strings){ kinds, 3 }, NULL);
     wide[0] = all[0] = est_bucketized_column(age, EST_F32S(3, 6));
     wide[1] = all[1] = kind;
     wide[2] = all[2] = age;
@@ -359,8 +359,7 @@ static void check_export(const char *title, est_estimator *e, const char *dir, c
 
     (void)snprintf(base, sizeof base, "%s/export", dir);
     assert_ok(est_parse_spec_create((est_column_list){ all, 4 }, &spec));
-    input = (est_serving_input){ .parse = est_parse_spec_features(spec, &input.n_parse) };
-    (void)est_parse_spec_features(spec, &input.n_parse);
+    input = (est_serving_input){ .parse = est_parse_spec_features(spec) };
     assert_ok(est_export_saved_model(e, base, EST_EXPORT(.input = input), path));
     check_signatures(title, path, json_object_get(golden, "signatures"));
     est_parse_spec_free(spec);
@@ -401,7 +400,7 @@ static void check_case(const canned_case *c, bool v1, const est_json *root)
     problem            p        = { .labels = c->labels, .batch = baseline ? 8 : 4, .passes = baseline ? 6 : 3 };
     est_estimator     *e        = NULL;
     est_canned_options options  = c->options;
-    starter            start    = { .hook = { .after_create_session = set_values } };
+    starter            start    = { .hook = EST_HOOK(.after_create_session = set_values) };
     const est_json    *golden;
     char               title[64], dir[64];
 
@@ -533,11 +532,12 @@ TEST(dynamic_columns)
 
     est_test_dir(base);
     (void)snprintf(dir, sizeof dir, "%s/linear", base);
-    MAKE(est_linear_classifier, e, .columns = EST_COLUMNS(kind, wide[2]));
+    MAKE(est_linear_classifier, e, .columns = EST_COLUMN_LIST(kind, wide[2]));
     expect_learning("linear", e, BINARY, 0.5);
     (void)snprintf(dir, sizeof dir, "%s/combined", base);
-    MAKE(est_dnn_linear_combined_classifier, e, .dnn_columns = EST_COLUMNS(kind, deep[0]),
-         .linear_columns = EST_COLUMNS(kind), .hidden_units = units, .dnn_optimizer = fast, .linear_optimizer = fast);
+    MAKE(est_dnn_linear_combined_classifier, e, .dnn_columns = EST_COLUMN_LIST(kind, deep[0]),
+         .linear_columns = EST_COLUMN_LIST(kind), .hidden_units = units, .dnn_optimizer = fast,
+         .linear_optimizer = fast);
     expect_learning("combined", e, BINARY, 0.2);
     est_test_dir_remove(base);
 }
@@ -704,7 +704,7 @@ TEST(slots_of_a_multi_head)
     est_test_dir(base);
     assert_ok(est_regression_head(1, EST_HEAD(.name = "a", .label = "label"), &heads[0]));
     assert_ok(est_regression_head(1, EST_HEAD(.name = "b", .label = "label"), &heads[1]));
-    assert_ok(est_multi_head(heads, 2, NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ heads, 2 }, (est_f64s){ 0 }, &multi));
     (void)snprintf(dir, sizeof dir, "%s/one", base);
     assert_ok(est_baseline_estimator(EST_CANNED(.model_dir = dir, .head = multi), &e));
     expect_variable(e, dir, "training_2/Ftrl/baseline/bias/linear");
@@ -732,9 +732,9 @@ static void train_shared(const char *dir, bool frozen, int64_t max_steps, float 
     problem           p          = { .labels = BINARY, .batch = 8, .passes = EST_FOREVER };
     const est_column *shared[1];
 
-    est_shared_embedding_columns(EST_COLUMNS(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
+    est_shared_embedding_columns(EST_COLUMN_LIST(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
     assert_ok(est_dnn_classifier(
-        EST_CANNED(.columns = EST_COLUMNS(shared[0], deep[0]), .hidden_units = EST_I64S(4),
+        EST_CANNED(.columns = EST_COLUMN_LIST(shared[0], deep[0]), .hidden_units = EST_I64S(4),
                    .config = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true, .seed = 3)),
         &e));
     assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .max_steps = max_steps)));
@@ -875,11 +875,11 @@ TEST(bad_columns)
 
     for (int i = 0; i < 3; i++) sets[i] = est_columns_create();
     made   = est_hash_bucket_column(sets[0], "kind", 10, NULL);
-    status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(made), .hidden_units = units), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "est_dnn_classifier: ");
     assert_blamed(status, line, "\"kind\" is a hash bucket column, which is not dense");
-    status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMNS(made, NULL)), &e);
+    status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMN_LIST(made, NULL)), &e);
     line   = __LINE__ - 1;
     assert_blamed(status, line, "a linear model: column 1 of 2 is NULL");
     status = est_dnn_linear_combined_regressor(EST_CANNED(.dnn_columns = { &made, 1 }, .hidden_units = units), &e);
@@ -890,11 +890,11 @@ TEST(bad_columns)
 
     made = est_bucketized_column(est_numeric_column(sets[1], "age", NULL), EST_F32S(3, 2));
     line = __LINE__ - 1;
-    assert_blamed(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(made)), &e), line, "boundaries");
+    assert_blamed(est_linear_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(made)), &e), line, "boundaries");
     made   = est_vocabulary_file_column(sets[2], "kind", "/no/such/vocabulary", NULL);
     line   = __LINE__ - 1;
     made   = est_indicator_column(made);
-    status = est_dnn_regressor(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    status = est_dnn_regressor(EST_CANNED(.columns = EST_COLUMN_LIST(made), .hidden_units = units), &e);
     assert_int_equal(status, EST_NOT_FOUND);
     (void)snprintf(where, sizeof where, "canned.c:%d: ", line);
     est_test_error_has(where);
@@ -917,7 +917,7 @@ TEST(line_of_a_model)
     int               line, noted = -1;
 
     est_test_dir(dir);
-    assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(size), .model_dir = dir), &e));
+    assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMN_LIST(size), .model_dir = dir), &e));
     line = __LINE__ - 1;
     assert_ok(est_graph_create(1, &graph));
     (void)est_scalar(graph, EST_F32, 1);
@@ -940,34 +940,33 @@ TEST(parse_specs)
 {
     static const est_column *const none = NULL;
     est_parse_spec                *spec = NULL;
-    const est_feature_spec        *features;
-    int                            n;
+    est_feature_specs              features;
 
     assert_ok(est_classifier_parse_spec(
         EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { wide, 3 }, .weight_column = "w", .label = "bought"),
         &spec)); /* both lists read "age" and "kind" */
-    features = est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 4);
-    assert_string_equal(features[0].name, "age");
-    assert_string_equal(features[1].name, "kind");
-    assert_string_equal(features[2].name, "bought");
-    assert_int_equal(features[2].dtype, EST_I64);
-    assert_string_equal(features[3].name, "w");
+    features = est_parse_spec_features(spec);
+    assert_int_equal(features.n, 4);
+    assert_string_equal(features.data[0].name, "age");
+    assert_string_equal(features.data[1].name, "kind");
+    assert_string_equal(features.data[2].name, "bought");
+    assert_int_equal(features.data[2].dtype, EST_I64);
+    assert_string_equal(features.data[3].name, "w");
     est_parse_spec_free(spec);
     spec = NULL;
 
     assert_ok(est_regressor_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label_dimension = 3), &spec));
-    features = est_parse_spec_features(spec, &n);
-    assert_string_equal(features[n - 1].name, "label");
-    assert_int_equal(features[n - 1].dtype, EST_F32);
-    assert_int_equal(features[n - 1].shape.dim[0], 3);
+    features = est_parse_spec_features(spec);
+    assert_string_equal(features.data[features.n - 1].name, "label");
+    assert_int_equal(features.data[features.n - 1].dtype, EST_F32);
+    assert_int_equal(features.data[features.n - 1].shape.dim[0], 3);
     est_parse_spec_free(spec);
     spec = NULL;
 
     assert_ok(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec)); /* a baseline has no columns */
-    features = est_parse_spec_features(spec, &n);
-    assert_int_equal(n, 1);
-    assert_string_equal(features[0].name, "y");
+    features = est_parse_spec_features(spec);
+    assert_int_equal(features.n, 1);
+    assert_string_equal(features.data[0].name, "y");
     est_parse_spec_free(spec);
     spec = NULL;
 
@@ -1023,7 +1022,7 @@ TEST(memory_runs_out)
                               .hidden_units = EST_I64S(4), .batch_norm = true));
     assert_ok(est_binary_head(EST_HEAD(.name = "a", .label = "label"), &heads[0]));
     assert_ok(est_poisson_head(1, EST_HEAD(.name = "b", .label = "label"), &heads[1]));
-    assert_ok(est_multi_head(heads, 2, NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ heads, 2 }, (est_f64s){ 0 }, &multi));
     expect_no_leak(est_baseline_estimator, EST_CANNED(.model_dir = "/nonexistent", .head = multi, .v1 = true));
     est_head_free(heads[0]);
     est_head_free(heads[1]);

@@ -38,26 +38,23 @@ TEST(options)
     est_head                *head    = NULL;
     est_head_options         plain   = { .v1 = true };
 
-    assert_refused(est_regression_head(1, EST_HEAD(.thresholds = &good, .n_thresholds = 1), &head),
+    assert_refused(est_regression_head(1, EST_HEAD(.thresholds = { &good, 1 }), &head),
                    "regression head: it has no option thresholds");
     assert_refused(est_multi_class_head(3, EST_HEAD(.inverse_link = est_exp), &head), "no option inverse_link");
     assert_refused(est_logistic_regression_head(EST_HEAD(.loss_fn = any_loss), &head), "no option loss_fn");
     assert_refused(est_binary_head(EST_HEAD(.no_full_loss = true), &head), "no option no_full_loss");
-    assert_refused(est_binary_head(EST_HEAD(.metric_classes = &class_3, .n_metric_classes = 1), &head),
-                   "no option metric_classes");
+    assert_refused(est_binary_head(EST_HEAD(.metric_classes = { &class_3, 1 }), &head), "no option metric_classes");
     assert_refused(est_multi_label_head(3, EST_HEAD(.v1 = true), &head), "no option v1");
-    assert_refused(est_poisson_head(1, EST_HEAD(.label_vocabulary = words, .n_label_vocabulary = 3), &head),
+    assert_refused(est_poisson_head(1, EST_HEAD(.label_vocabulary = { words, 3 }), &head),
                    "no option label_vocabulary");
 
-    assert_refused(est_binary_head(EST_HEAD(.thresholds = &bad, .n_thresholds = 1), &head), "threshold 0 is 1.5");
+    assert_refused(est_binary_head(EST_HEAD(.thresholds = { &bad, 1 }), &head), "threshold 0 is 1.5");
     assert_refused(est_binary_head(EST_HEAD(.loss_reduction = EST_LOSS_NONE), &head), "EST_LOSS_NONE");
     assert_refused(est_binary_head(EST_HEAD(.weight_column = "w", .weight_numeric = w), &head), "both given");
     assert_refused(est_binary_head(EST_HEAD(.weight_numeric = id), &head), "\"id\", is ");
-    assert_refused(est_binary_head(EST_HEAD(.label_vocabulary = words, .n_label_vocabulary = 3), &head),
-                   "3 entries for 2 classes");
-    assert_refused(est_multi_class_head(3, EST_HEAD(.label_vocabulary = words, .n_label_vocabulary = 3), &head),
-                   "'a' twice, at 0 and 2");
-    assert_refused(est_multi_label_head(3, EST_HEAD(.metric_classes = &class_3, .n_metric_classes = 1), &head),
+    assert_refused(est_binary_head(EST_HEAD(.label_vocabulary = { words, 3 }), &head), "3 entries for 2 classes");
+    assert_refused(est_multi_class_head(3, EST_HEAD(.label_vocabulary = { words, 3 }), &head), "'a' twice, at 0 and 2");
+    assert_refused(est_multi_label_head(3, EST_HEAD(.metric_classes = { &class_3, 1 }), &head),
                    "metric_classes has 3, classes are 0 to 2");
     assert_refused(est_multi_class_head(2, NULL, &head), "use est_binary_head");
     assert_refused(est_multi_label_head(1, NULL, &head), "at least 2 classes, got 1");
@@ -81,8 +78,7 @@ TEST(large_vocabulary)
         (void)snprintf(text[i], sizeof text[i], "%d", i);
         vocabulary[i] = text[i];
     }
-    assert_ok(
-        est_multi_class_head(CLASSES, EST_HEAD(.label_vocabulary = vocabulary, .n_label_vocabulary = CLASSES), &head));
+    assert_ok(est_multi_class_head(CLASSES, EST_HEAD(.label_vocabulary = { vocabulary, CLASSES }), &head));
     est_head_free(head);
     est_free(vocabulary);
     est_free(text);
@@ -96,21 +92,28 @@ TEST(multi_head_refusals)
     assert_ok(est_binary_head(EST_HEAD(.name = "b"), &b));
     assert_ok(est_binary_head(EST_HEAD(.name = "sum", .loss_reduction = EST_LOSS_SUM), &sum));
     assert_ok(est_binary_head(NULL, &plain));
-    assert_ok(est_multi_head((est_head *[]){ a, b }, 2, NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ (est_head *[]){ a, b }, 2 }, (est_f64s){ 0 }, &multi));
     assert_string_equal(est_head_name(multi), "a_b");
     assert_int_equal(est_head_logits(multi), 2);
     assert_null(est_head_name(plain));
 
-    assert_refused(est_multi_head(&a, 0, NULL, &none), "at least one head");
-    assert_refused(est_multi_head((est_head *[]){ a, NULL }, 2, NULL, &none), "multi-head: head 1 of 2 is NULL");
-    assert_refused(est_multi_head((est_head *[]){ a, b }, 2, (const double[]){ 1, NAN }, &none),
-                   "multi-head: the weight of head 1 is nan, it must be a finite number");
-    assert_refused(est_multi_head((est_head *[]){ a, b }, 2, (const double[]){ INFINITY, 1 }, &none),
+    assert_refused(est_multi_head((est_heads){ &a, 0 }, (est_f64s){ 0 }, &none), "at least one head");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ a, NULL }, 2 }, (est_f64s){ 0 }, &none),
+                   "multi-head: head 1 of 2 is NULL");
+    assert_refused(
+        est_multi_head((est_heads){ (est_head *[]){ a, b }, 2 }, (est_f64s){ (const double[]){ 1, NAN }, 2 }, &none),
+        "multi-head: the weight of head 1 is nan, it must be a finite number");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ a, b }, 2 },
+                                  (est_f64s){ (const double[]){ INFINITY, 1 }, 2 }, &none),
                    "the weight of head 0 is inf");
-    assert_refused(est_multi_head((est_head *[]){ a, plain }, 2, NULL, &none), "head 1, a binary head, needs a name");
-    assert_refused(est_multi_head((est_head *[]){ a, a }, 2, NULL, &none), "two heads are called a");
-    assert_refused(est_multi_head((est_head *[]){ a, sum }, 2, NULL, &none), "a and sum differ in loss_reduction");
-    assert_refused(est_multi_head((est_head *[]){ multi, a }, 2, NULL, &none), "cannot hold a multi-head");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ a, plain }, 2 }, (est_f64s){ 0 }, &none),
+                   "head 1, a binary head, needs a name");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ a, a }, 2 }, (est_f64s){ 0 }, &none),
+                   "two heads are called a");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ a, sum }, 2 }, (est_f64s){ 0 }, &none),
+                   "a and sum differ in loss_reduction");
+    assert_refused(est_multi_head((est_heads){ (est_head *[]){ multi, a }, 2 }, (est_f64s){ 0 }, &none),
+                   "cannot hold a multi-head");
     assert_null(none);
     est_head_free(a);
     est_head_free(b);
@@ -158,7 +161,7 @@ static est_tensor *zeros_f32(est_shape shape)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(EST_F32, shape, &t));
-    memset(est_tensor_data(t), 0, est_tensor_bytes(t));
+    memset(est_tensor_mutable_data(t), 0, est_tensor_bytes(t));
     return t;
 }
 
@@ -167,7 +170,7 @@ static est_tensor *of_type(est_dtype dtype, est_shape shape)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(dtype, shape, &t));
-    if (dtype != EST_STRING) memset(est_tensor_data(t), 0, est_tensor_bytes(t));
+    if (dtype != EST_STRING) memset(est_tensor_mutable_data(t), 0, est_tensor_bytes(t));
     return t;
 }
 
@@ -204,7 +207,7 @@ TEST(labels_that_do_not_fit)
     char                     where[64];
 
     assert_ok(est_binary_head(NULL, &binary));
-    assert_ok(est_binary_head(EST_HEAD(.name = "bought", .label_vocabulary = words, .n_label_vocabulary = 2), &named));
+    assert_ok(est_binary_head(EST_HEAD(.name = "bought", .label_vocabulary = { words, 2 }), &named));
     assert_ok(est_multi_class_head(3, EST_HEAD(.label = "kind"), &three));
     assert_ok(est_multi_label_head(3, NULL, &labels));
     assert_ok(est_regression_head(2, EST_HEAD(.weight_column = "w"), &real));
@@ -311,10 +314,10 @@ TEST(names)
     char         text[1024];
 
     assert_ok(est_binary_head(NULL, &plain));
-    assert_ok(est_binary_head(EST_HEAD(.name = "bought", .thresholds = &threshold, .n_thresholds = 1), &named));
+    assert_ok(est_binary_head(EST_HEAD(.name = "bought", .thresholds = { &threshold, 1 }), &named));
     assert_ok(est_binary_head(EST_HEAD(.v1 = true), &v1));
     assert_ok(est_binary_head(EST_HEAD(.v1 = true, .loss_reduction = EST_LOSS_SUM_OVER_BATCH_SIZE), &mean));
-    assert_ok(est_multi_head(&named, 1, NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ &named, 1 }, (est_f64s){ 0 }, &multi));
 
     expect_summaries(plain, "label", "loss regularization_loss ");
     expect_summaries(named, "bought", "loss/bought regularization_loss/bought ");
@@ -358,7 +361,7 @@ TEST(exports_of_several)
 
     assert_ok(est_poisson_head(1, EST_HEAD(.name = "count"), &real));
     assert_ok(est_multi_label_head(2, EST_HEAD(.name = "tags"), &labels));
-    assert_ok(est_multi_head((est_head *[]){ real, labels }, 2, NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ (est_head *[]){ real, labels }, 2 }, (est_f64s){ 0 }, &multi));
     assert_ok(build(&(plan){ multi }, EST_PREDICT, 3, NULL, NULL, NULL, &model));
     expect_export(model, 0, "serving_default", EST_EXPORT_REGRESS, "outputs ");
     expect_export(model, 1, "count", EST_EXPORT_REGRESS, "outputs ");
@@ -428,7 +431,7 @@ TEST(labels_out_of_range)
     est_metrics *metrics = NULL;
 
     assert_ok(est_binary_head(NULL, &binary));
-    assert_ok(est_binary_head(EST_HEAD(.label_vocabulary = words, .n_label_vocabulary = 2), &named));
+    assert_ok(est_binary_head(EST_HEAD(.label_vocabulary = { words, 2 }), &named));
     assert_ok(est_multi_class_head(3, NULL, &three));
     assert_refused(evaluate(&(plan){ binary }, &bad, &metrics),
                    "binary head: labels 'label': element 3 is 2, not in [0, 1]");
@@ -545,10 +548,9 @@ TEST(weight_column)
 
 static void expect_feature(const est_parse_spec *spec, int i, const char *name, est_dtype dtype, int64_t width)
 {
-    int                     n;
-    const est_feature_spec *features = est_parse_spec_features(spec, &n);
+    const est_feature_spec *features = est_parse_spec_features(spec).data;
 
-    assert_true(i < n);
+    assert_true(i < est_parse_spec_features(spec).n);
     assert_string_equal(features[i].name, name);
     assert_int_equal(features[i].dtype, dtype);
     assert_int_equal(features[i].rows, width > 0 ? EST_ROWS_FIXED : EST_ROWS_RAGGED);
@@ -566,13 +568,12 @@ TEST(parse_spec)
     est_head                *heads[3] = { NULL }, *multi = NULL;
     est_parse_spec          *spec = NULL;
 
-    assert_ok(est_multi_class_head(
-        3, EST_HEAD(.name = "kind", .label_vocabulary = words, .n_label_vocabulary = 3, .weight_column = "w"),
-        &heads[0]));
+    assert_ok(est_multi_class_head(3, EST_HEAD(.name = "kind", .label_vocabulary = { words, 3 }, .weight_column = "w"),
+                                   &heads[0]));
     assert_ok(est_regression_head(2, EST_HEAD(.name = "price", .weight_numeric = w), &heads[1]));
     assert_ok(est_multi_label_head(4, EST_HEAD(.name = "tags"), &heads[2]));
-    assert_ok(est_multi_head(heads, 3, NULL, &multi));
-    assert_ok(est_parse_spec_create(EST_COLUMNS(x), &spec));
+    assert_ok(est_multi_head((est_heads){ heads, 3 }, (est_f64s){ 0 }, &multi));
+    assert_ok(est_parse_spec_create(EST_COLUMN_LIST(x), &spec));
     assert_ok(est_head_parse_spec(multi, spec));
     expect_feature(spec, 1, "kind", EST_STRING, 1);
     expect_feature(spec, 2, "w", EST_F32, 1);
@@ -594,7 +595,6 @@ TEST(label_spec)
     est_tensor          *number = NULL, *pair = NULL;
     est_head            *binary = NULL, *real = NULL, *tags = NULL, *odd = NULL;
     est_parse_spec      *spec = NULL;
-    int                  n;
 
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, one, &number));
     assert_ok(est_tensor_f32(EST_SHAPE(2), two, &pair));
@@ -616,8 +616,8 @@ TEST(label_spec)
     expect_feature(spec, 0, "a", EST_I64, 1);
     expect_feature(spec, 1, "b", EST_F32, 2);
     expect_feature(spec, 2, "d", EST_F32, 1);
-    assert_int_equal(*(const int64_t *)est_tensor_data(est_parse_spec_features(spec, &n)[0].default_value), 1);
-    assert_near(((const float *)est_tensor_data(est_parse_spec_features(spec, &n)[1].default_value))[1], 2, 0);
+    assert_int_equal(*(const int64_t *)est_tensor_data(est_parse_spec_features(spec).data[0].default_value), 1);
+    assert_near(((const float *)est_tensor_data(est_parse_spec_features(spec).data[1].default_value))[1], 2, 0);
     est_parse_spec_free(spec);
     est_head_free(binary);
     est_head_free(real);
@@ -634,11 +634,10 @@ static est_status make_all(void)
     est_head                *heads[2] = { NULL }, *multi = NULL;
     est_status               status;
 
-    status = est_binary_head(
-        EST_HEAD(.name = "a", .label_vocabulary = words, .n_label_vocabulary = 2, .thresholds = &t, .n_thresholds = 1),
-        &heads[0]);
+    status = est_binary_head(EST_HEAD(.name = "a", .label_vocabulary = { words, 2 }, .thresholds = { &t, 1 }),
+                             &heads[0]);
     if (status == EST_OK) status = est_regression_head(2, EST_HEAD(.name = "b", .weight_column = "w"), &heads[1]);
-    if (status == EST_OK) status = est_multi_head(heads, 2, NULL, &multi);
+    if (status == EST_OK) status = est_multi_head((est_heads){ heads, 2 }, (est_f64s){ 0 }, &multi);
     for (int i = 0; i < 2; i++) est_head_free(heads[i]);
     est_head_free(multi);
     return status;

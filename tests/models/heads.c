@@ -35,9 +35,9 @@ static est_json *load(const char *name)
 static void set_element(est_tensor *t, int64_t i, const est_json *v)
 {
     switch (est_tensor_dtype(t)) {
-    case EST_F32: ((float *)est_tensor_data(t))[i] = (float)json_number_value(v); break;
-    case EST_I32: ((int32_t *)est_tensor_data(t))[i] = (int32_t)json_integer_value(v); break;
-    case EST_I64: ((int64_t *)est_tensor_data(t))[i] = json_integer_value(v); break;
+    case EST_F32: ((float *)est_tensor_mutable_data(t))[i] = (float)json_number_value(v); break;
+    case EST_I32: ((int32_t *)est_tensor_mutable_data(t))[i] = (int32_t)json_integer_value(v); break;
+    case EST_I64: ((int64_t *)est_tensor_mutable_data(t))[i] = json_integer_value(v); break;
     default: assert_ok(est_tensor_set_string(t, i, json_string_value(v), strlen(json_string_value(v)))); break;
     }
 }
@@ -136,10 +136,9 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     input *in = user;
 
     (void)context;
-    return est_dataset_finish(
-        est_dataset_generator(in->components, in->n,
-                              &(est_generator){ .open = input_open, .next = input_next, .user = in }),
-        out);
+    return est_dataset_finish(est_dataset_generator((est_components){ in->components, in->n },
+                                                    EST_GENERATOR(.open = input_open, .next = input_next, .user = in)),
+                              out);
 }
 
 static void input_clear(input *in)
@@ -179,7 +178,7 @@ static est_head *multi_head(const est_json *c)
     for (size_t i = 0; i < 2; i++) weights[i] = json_number_value(json_array_get(given, i));
     assert_ok(est_binary_head(EST_HEAD(.name = "clicked", .weight_column = weight), &heads[0]));
     assert_ok(est_regression_head(2, EST_HEAD(.name = "price", .weight_column = weight), &heads[1]));
-    assert_ok(est_multi_head(heads, 2, given != NULL ? weights : NULL, &multi));
+    assert_ok(est_multi_head((est_heads){ heads, 2 }, (est_f64s){ weights, given != NULL ? 2 : 0 }, &multi));
     for (int i = 0; i < 2; i++) est_head_free(heads[i]); /* shared with it */
     return multi;
 }
@@ -192,29 +191,27 @@ static est_head *make_head(const est_json *c)
     double           thresholds[4];
     int64_t          classes[4];
     est_head        *head = NULL;
-    est_head_options o    = { .struct_size      = sizeof o,
-                              .name             = json_string_value(json_object_get(c, "name")),
-                              .label            = "label",
-                              .weight_column    = json_object_get(c, "weights") != NULL ? "w" : NULL,
-                              .label_vocabulary = NULL,
-                              .thresholds       = thresholds,
-                              .metric_classes   = classes,
-                              .loss_reduction   = reduction_of(c),
-                              .inverse_link     = json_object_get(c, "inverse_link") != NULL ? est_exp : NULL,
-                              .no_full_loss     = integer_at(c, "no_full_loss") != 0,
-                              .v1               = integer_at(c, "v1") != 0 };
+    est_head_options o    = { .struct_size    = sizeof o,
+                              .name           = json_string_value(json_object_get(c, "name")),
+                              .label          = "label",
+                              .weight_column  = json_object_get(c, "weights") != NULL ? "w" : NULL,
+                              .thresholds     = { thresholds, 0 },
+                              .metric_classes = { classes, 0 },
+                              .loss_reduction = reduction_of(c),
+                              .inverse_link   = json_object_get(c, "inverse_link") != NULL ? est_exp : NULL,
+                              .no_full_loss   = integer_at(c, "no_full_loss") != 0,
+                              .v1             = integer_at(c, "v1") != 0 };
 
     if (strcmp(kind, "multi") == 0) return multi_head(c);
     list = json_object_get(c, "vocabulary");
     for (size_t i = 0; i < json_array_size(list); i++) words[i] = json_string_value(json_array_get(list, i));
-    if (list != NULL) o.label_vocabulary = words;
-    o.n_label_vocabulary = (int)json_array_size(list);
-    list                 = json_object_get(c, "thresholds");
+    o.label_vocabulary = (est_strings){ words, (int)json_array_size(list) };
+    list               = json_object_get(c, "thresholds");
     for (size_t i = 0; i < json_array_size(list); i++) thresholds[i] = json_number_value(json_array_get(list, i));
-    o.n_thresholds = (int)json_array_size(list);
+    o.thresholds.n = (int)json_array_size(list);
     list           = json_object_get(c, "metric_classes");
     for (size_t i = 0; i < json_array_size(list); i++) classes[i] = json_integer_value(json_array_get(list, i));
-    o.n_metric_classes = (int)json_array_size(list);
+    o.metric_classes.n = (int)json_array_size(list);
 
     if (strcmp(kind, "binary") == 0) {
         assert_ok(est_binary_head(&o, &head));

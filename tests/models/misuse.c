@@ -176,6 +176,13 @@ static est_dataset *some_est_dataset(void)
     return est_dataset_files(EST_SOURCE_DIR "/tests/golden/format/examples.tfrecord");
 }
 
+static est_strings some_est_strings(void)
+{
+    static const char *const words[] = { "name" };
+
+    return (est_strings){ words, 1 };
+}
+
 static est_csv_columns some_est_csv_columns(void)
 {
     static const est_csv_column column = { .name = "column", .dtype = EST_F32 };
@@ -230,6 +237,11 @@ static est_feature_spec *some_est_feature_spec(void)
     return &spec;
 }
 
+static est_feature_specs some_est_feature_specs(void)
+{
+    return (est_feature_specs){ some_est_feature_spec(), 1 };
+}
+
 static est_example *some_est_example(void)
 {
     MADE(est_example, est_example_create(&made));
@@ -242,13 +254,13 @@ static est_sequence_example *some_est_sequence_example(void)
 
 static est_example_parser *some_est_example_parser(void)
 {
-    MADE(est_example_parser, est_example_parser_create(some_est_feature_spec(), 1, &made));
+    MADE(est_example_parser, est_example_parser_create((est_feature_specs){ some_est_feature_spec(), 1 }, &made));
 }
 
 static est_sequence_parser *some_est_sequence_parser(void)
 {
-    MADE(est_sequence_parser,
-         est_sequence_parser_create(some_est_feature_spec(), 1, some_est_feature_spec(), 1, &made));
+    MADE(est_sequence_parser, est_sequence_parser_create((est_feature_specs){ some_est_feature_spec(), 1 },
+                                                         (est_feature_specs){ some_est_feature_spec(), 1 }, &made));
 }
 
 static est_head *some_est_head(void)
@@ -352,7 +364,8 @@ static est_exporter *some_est_exporter(void)
 {
     static const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
 
-    return est_latest_exporter("exporter", EST_EXPORTER(.saved_model = { .input = { .raw = &x, .n_raw = 1 } }));
+    return est_latest_exporter("exporter",
+                               EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { &x, 1 } })));
 }
 
 static est_tfrecord_reader *some_est_tfrecord_reader(void)
@@ -430,6 +443,7 @@ static bool node_neutral(est_node node)
     X(est_ragged_node)                                                                                                 \
     X(est_iterator_stats)                                                                                              \
     X(est_csv_columns)                                                                                                 \
+    X(est_feature_specs)                                                                                               \
     X(est_features)                                                                                                    \
     X(est_gradient)                                                                                                    \
     X(est_per_replica)                                                                                                 \

@@ -83,7 +83,7 @@ static est_tensor *json_tensor(const est_json *v)
     assert_ok(est_tensor_create(dtype, shape, &t));
     assert_int_equal(est_tensor_count(t), json_array_size(data));
     for (int64_t i = 0; i < est_tensor_count(t); i++) {
-        set_element(est_tensor_data(t), dtype, i, json_array_get(data, (size_t)i));
+        set_element(est_tensor_mutable_data(t), dtype, i, json_array_get(data, (size_t)i));
     }
     return t;
 }
@@ -404,7 +404,7 @@ static est_schedule schedule_of(const char *name)
         { "inverse_time_staircase", est_inverse_time_decay(0.1, 10, 0.5, true) },
         { "polynomial", est_polynomial_decay(0.1, 30, 0.001, 2, false) },
         { "polynomial_cycle", est_polynomial_decay(0.1, 30, 0.001, 0.5, true) },
-        { "piecewise", est_piecewise_constant((est_i64s){ boundaries, 3 }, rates) },
+        { "piecewise", est_piecewise_constant((est_i64s){ boundaries, 3 }, (est_f64s){ rates, 4 }) },
         { "cosine", est_cosine_decay(0.1, 30, 0.1) },
         { "cosine_restarts", est_cosine_decay_restarts(0.1, 10, 2, 0.9, 0.05) },
         { "cosine_restarts_equal", est_cosine_decay_restarts(0.1, 10, 1, 0.8, 0) },
@@ -549,7 +549,7 @@ static void norm_case(const est_json *c)
     shape.dim[0] = -1;
     x            = est_placeholder(t.graph, "x", EST_F32, shape);
     y            = est_batch_norm(x, true, EST_BATCH_NORM(.momentum = 0.8, .epsilon = 0.01));
-    est_gradients(est_sum(est_mul(est_mul(y, y), y)), &x, 1, &dx);
+    est_gradients(est_sum(est_mul(est_mul(y, y), y)), (est_nodes){ &x, 1 }, &dx);
     nn_ready(&t);
     put(&t, "batch_normalization/gamma", json_object_get(c, "gamma"));
     put(&t, "batch_normalization/beta", json_object_get(c, "beta"));

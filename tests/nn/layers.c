@@ -215,7 +215,7 @@ TEST(ragged_embedding)
         est_node        table = est_trainable_variables(t.graph).data[0];
         double          out[6];
 
-        est_gradients(est_sum(y), &table, 1, &g);
+        est_gradients(est_sum(y), (est_nodes){ &table, 1 }, &g);
         assert_non_null(g.indices.graph); /* only the rows that occur */
         nn_ready(&t);
         assert_int_equal(nn_fetch(&t, y, out, 6), 6);

@@ -225,8 +225,7 @@ TEST(auc_options)
     double              low  = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_MINORING));
     double              mid  = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_TRAPEZOID));
     double              high = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_MAJORING));
-    double              own  = auc_of(l, p, NULL, 5,
-                                      *EST_METRIC(.thresholds = half, .n_thresholds = 1, .summation = EST_SUM_TRAPEZOID));
+    double own = auc_of(l, p, NULL, 5, *EST_METRIC(.thresholds = { half, 1 }, .summation = EST_SUM_TRAPEZOID));
 
     assert_near(low, 0.5 * 1.0 / 3, 1e-5); /* points (0,0), (1/2, 1/3), (1, 1) */
     assert_near(mid, 0.5 * (1.0 / 6) + 0.5 * (2.0 / 3), 1e-5);
@@ -235,7 +234,7 @@ TEST(auc_options)
 
     /* A prediction that equals the threshold is not above it. */
     assert_near(auc_of(NN_VALUES(1, 0), NN_VALUES(0.5, 0.2), NULL, 2,
-                       *EST_METRIC(.thresholds = half, .n_thresholds = 1, .summation = EST_SUM_TRAPEZOID)),
+                       *EST_METRIC(.thresholds = { half, 1 }, .summation = EST_SUM_TRAPEZOID)),
                 0.5, 1e-5);
 }
 

@@ -35,8 +35,9 @@ TEST(terms)
                 "learning_rate=0.1 (Momentum)\noptimizer=Momentum, 0.9, nesterov, clip_global_norm 5\n");
     check_terms(est_with_schedule(est_sgd(0), est_exponential_decay(0.1, 100, 0.5, false)), NULL,
                 "learning_rate=a schedule from 0.1, decay_steps 100, decay_rate 0.5 (SGD)\noptimizer=SGD\n");
-    check_terms(est_with_schedule(est_sgd(0), est_piecewise_constant((est_i64s){ boundaries, 2 }, values)), NULL,
-                "learning_rate=a schedule from 0, 1 until 10, 0.5 until 20, then 0.25 (SGD)\noptimizer=SGD\n");
+    check_terms(
+        est_with_schedule(est_sgd(0), est_piecewise_constant((est_i64s){ boundaries, 2 }, (est_f64s){ values, 3 })),
+        NULL, "learning_rate=a schedule from 0, 1 until 10, 0.5 until 20, then 0.25 (SGD)\noptimizer=SGD\n");
 }
 
 /* Of a model with several all count. */

@@ -513,3 +513,58 @@ TEST(refusals)
     assert_near(optimizer.learning_rate, 0.001, 0);
     assert_int_equal(est_optimizer_by_name("Adamax", 0, false, &optimizer), EST_INVALID_ARGUMENT);
 }
+
+/* The number that an option becomes. */
+#define TAKES(name, expression)                                                                                        \
+    static double name(double v)                                                                                       \
+    {                                                                                                                  \
+        return (expression);                                                                                           \
+    }
+TAKES(rate_of, est_sgd(v).learning_rate)
+TAKES(momentum_of, est_momentum(1, EST_MOMENTUM(.momentum = v)).hyper[0])
+TAKES(adagrad_accumulator_of, est_adagrad(1, EST_ADAGRAD(.initial_accumulator = v)).hyper[0])
+TAKES(adagrad_epsilon_of, est_adagrad(1, EST_ADAGRAD(.epsilon = v)).hyper[1])
+TAKES(beta1_of, est_adam(1, EST_ADAM(.beta1 = v)).hyper[0])
+TAKES(beta2_of, est_adam(1, EST_ADAM(.beta2 = v)).hyper[1])
+TAKES(adam_epsilon_of, est_adam(1, EST_ADAM(.epsilon = v)).hyper[2])
+TAKES(decay_of, est_rms_prop(1, EST_RMS_PROP(.decay = v)).hyper[0])
+TAKES(rms_momentum_of, est_rms_prop(1, EST_RMS_PROP(.momentum = v)).hyper[1])
+TAKES(rms_epsilon_of, est_rms_prop(1, EST_RMS_PROP(.epsilon = v)).hyper[2])
+TAKES(power_of, est_ftrl(1, EST_FTRL(.learning_rate_power = v)).hyper[0])
+TAKES(ftrl_accumulator_of, est_ftrl(1, EST_FTRL(.initial_accumulator = v)).hyper[1])
+TAKES(rho_of, est_adadelta(1, EST_ADADELTA(.rho = v)).hyper[0])
+TAKES(adadelta_epsilon_of, est_adadelta(1, EST_ADADELTA(.epsilon = v)).hyper[1])
+
+/* 0 is the default, EST_OFF is 0, and every other number is itself: -1, -2 and -3 too, which have names as integers. */
+TEST(off)
+{
+    static const est_ftrl_options off    = { .struct_size         = EST_STRUCT_SIZE(est_ftrl_options),
+                                             .learning_rate_power = EST_OFF };
+    static const double           kept[] = { -1, -2, -3, -0.5, 0.25, 1e300, -1e300 };
+    static const struct {
+        double (*of)(double v);
+        double usual;
+    } options[] = {
+        { rate_of, 0.01 },
+        { momentum_of, 0.9 },
+        { adagrad_accumulator_of, 0.1 },
+        { adagrad_epsilon_of, 1e-7 },
+        { beta1_of, 0.9 },
+        { beta2_of, 0.999 },
+        { adam_epsilon_of, 1e-8 },
+        { decay_of, 0.9 },
+        { rms_momentum_of, 0 },
+        { rms_epsilon_of, 1e-10 },
+        { power_of, -0.5 },
+        { ftrl_accumulator_of, 0.1 },
+        { rho_of, 0.95 },
+        { adadelta_epsilon_of, 1e-8 },
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        assert_true(options[i].of(0) == options[i].usual);
+        assert_true(options[i].of(EST_OFF) == 0);
+        for (size_t k = 0; k < sizeof kept / sizeof kept[0]; k++) assert_true(options[i].of(kept[k]) == kept[k]);
+    }
+    assert_true(est_ftrl(1, &off).hyper[0] == 0);
+}

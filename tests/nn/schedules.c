@@ -94,7 +94,7 @@ TEST(closed_forms)
         { est_inverse_time_decay(0.5, 7, 0.3, false), inverse_time },
         { est_polynomial_decay(0.5, 20, 0.01, 2, false), polynomial },
         { est_polynomial_decay(0.5, 20, 0.01, 2, true), polynomial_cycle },
-        { est_piecewise_constant(EST_I64S(5, 12), values), piecewise },
+        { est_piecewise_constant(EST_I64S(5, 12), (est_f64s){ values, 3 }), piecewise },
         { est_cosine_decay(0.5, 20, 0.1), cosine },
         { est_cosine_decay_restarts(0.5, 8, 2, 0.5, 0), restarts },
         { est_cosine_decay_restarts(0.5, 8, 1, 1, 0), equal_restarts },
@@ -133,7 +133,7 @@ TEST(late_steps)
     nn_test  t    = nn_begin(1);
     int64_t  late = (INT64_C(1) << 26) + 1;
     est_node step = est_const_i64(t.graph, EST_SHAPE_SCALAR, &late);
-    est_node rate = est_learning_rate(est_piecewise_constant(EST_I64S(late - 1), NN_VALUES(1, 2)), step);
+    est_node rate = est_learning_rate(est_piecewise_constant(EST_I64S(late - 1), EST_F64S(1, 2)), step);
 
     nn_ready(&t);
     assert_near(nn_scalar(&t, rate), 2, 0);

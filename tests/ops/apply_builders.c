@@ -132,7 +132,7 @@ static est_gradient gradient_of(est_node rows, est_node variable)
     est_node           w        = est_const_f32(rows.graph, EST_SHAPE(2, 2, 1), weight);
     est_gradient       g;
 
-    est_gradients(est_sum(est_mul(est_square(rows), w)), &variable, 1, &g);
+    est_gradients(est_sum(est_mul(est_square(rows), w)), (est_nodes){ &variable, 1 }, &g);
     return g;
 }
 
@@ -143,7 +143,7 @@ static void compare(const update *u, est_session *session)
     check(est_session_read(session, "sparse/w", &sparse) == EST_OK, u->name, "read");
     check(est_session_read(session, "dense/w", &dense) == EST_OK, u->name, "read");
     for (int i = 0; i < ROWS * COLS && sparse != NULL && dense != NULL; i++) {
-        double s = ((float *)est_tensor_data(sparse))[i], d = ((float *)est_tensor_data(dense))[i];
+        double s = ((const float *)est_tensor_data(sparse))[i], d = ((const float *)est_tensor_data(dense))[i];
         int    row     = i / COLS;
         bool   touched = row == 1 || row == 4 || row == 5;
         double before  = -0.5 + 0.13 * i;

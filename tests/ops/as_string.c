@@ -65,7 +65,7 @@ static void test_batches(void)
         int64_t    *values;
 
         CHECK(est_tensor_create(EST_I64, EST_SHAPE(sizes[s]), &in) == EST_OK);
-        values = est_tensor_data(in);
+        values = est_tensor_mutable_data(in);
         for (int64_t i = 0; i < sizes[s]; i++) values[i] = (i - 50) * (s + 1);
         CHECK(est_session_run(session, EST_FEEDS({ x, in }), EST_NODES(y), EST_NO_NODES, &out) == EST_OK, "%s",
               est_error_message());

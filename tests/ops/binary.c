@@ -157,7 +157,7 @@ static void test_no_needless_sums(void)
     est_gradient dx;
     est_node     y = est_add(x, b);
 
-    est_gradients(est_sum(est_mul(y, y)), wrt, 1, &dx);
+    est_gradients(est_sum(est_mul(y, y)), (est_nodes){ wrt, 1 }, &dx);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         const est_node_def *def = est_graph_node(graph, id);

@@ -15,7 +15,8 @@ static void check(bool ok, const char *what)
 
 static bool near(const est_tensor *t, int64_t i, double want)
 {
-    double got = est_tensor_dtype(t) == EST_F32 ? ((float *)est_tensor_data(t))[i] : ((double *)est_tensor_data(t))[i];
+    double got = est_tensor_dtype(t) == EST_F32 ? ((const float *)est_tensor_data(t))[i]
+                                                : ((const double *)est_tensor_data(t))[i];
 
     if (fabs(got - want) <= 1e-6 * fmax(1, fabs(want))) return true;
     printf("  element %lld is %.9g, not %.9g\n", (long long)i, got, want);
@@ -42,10 +43,11 @@ static void check_one(void)
     est_node x    = est_const_f32(graph, EST_SHAPE(2), (const float[]){ 3, 4 });
     est_node zero = est_const_f32(graph, EST_SHAPE(2), (const float[]){ 0, 0 });
     est_node y    = est_clip_by_norm(zero, 2);
-    est_gradients(est_sum(y), &zero, 1, &g);
+    est_gradients(est_sum(y), (est_nodes){ &zero, 1 }, &g);
     run(graph, EST_NODES(est_clip_by_norm(x, 1), est_clip_by_norm(x, 10), y, g.values, est_clip_by_norm(x, 1e30)), out);
     check(near(out[0], 0, 0.6) && near(out[0], 1, 0.8), "clipped");
-    check(((float *)est_tensor_data(out[1]))[0] == 3 && ((float *)est_tensor_data(out[1]))[1] == 4, "left alone");
+    check(((const float *)est_tensor_data(out[1]))[0] == 3 && ((const float *)est_tensor_data(out[1]))[1] == 4,
+          "left alone");
     check(near(out[2], 0, 0), "zeros stay");
     check(near(out[3], 0, 1), "the gradient at 0 is finite");
     check(near(out[4], 1, 4), "a huge limit");
@@ -73,9 +75,9 @@ static void check_global(double broken)
     if (ok) {
         check(near(out[0], 0, 5), "norm");
         check(near(out[1], 0, 0.5) && near(out[1], 1, 1) && near(out[2], 0, 1) && near(out[2], 1, 2), "clipped");
-        check(((float *)est_tensor_data(out[3]))[0] == 1, "left alone");
+        check(((const float *)est_tensor_data(out[3]))[0] == 1, "left alone");
     } else {
-        check(isnan(((float *)est_tensor_data(out[1]))[0]) && isnan(((float *)est_tensor_data(out[2]))[1]),
+        check(isnan(((const float *)est_tensor_data(out[1]))[0]) && isnan(((const float *)est_tensor_data(out[2]))[1]),
               "NaN is seen");
     }
     for (int i = 0; i < 4; i++) est_tensor_free(out[i]);

@@ -106,7 +106,7 @@ static void test_many_parts(void)
     for (int i = 0; i < 2 * N; i++) weights[i] = (float)i;
     whole = est_concat((est_nodes){ x, N }, -1);
     CHECK(est_node_dim(whole, 1) == 2 * N && est_node_dim(whole, 0) == -1);
-    est_gradients(est_sum(est_mul(whole, est_const_f32(graph, EST_SHAPE(2 * N), weights))), x, N, dx);
+    est_gradients(est_sum(est_mul(whole, est_const_f32(graph, EST_SHAPE(2 * N), weights))), (est_nodes){ x, N }, dx);
     for (int i = 0; i < N; i += 13) {
         est_tensor *out = test_run(dx[i].values, (est_feeds){ feeds, N });
         CHECK(out != NULL && est_tensor_count(out) == 6);

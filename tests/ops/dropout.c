@@ -51,7 +51,7 @@ static void check_mask(void)
     est_node y       = est_dropout(x, 0.3, 0);
     est_node lowered = EST_NO_NODE;
     est_op_find("EstDropout")->lower(est_def(y), graph, &x, &lowered);
-    est_gradients(est_sum(y), &x, 1, &g);
+    est_gradients(est_sum(y), (est_nodes){ &x, 1 }, &g);
 
     check(est_graph_status(graph) == EST_OK, "build");
     check(est_session_create(graph, NULL, &session) == EST_OK, "session");

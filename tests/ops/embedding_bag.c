@@ -153,7 +153,7 @@ static void test_no_second_dedup(void)
     est_node        y     = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_MEAN, 0);
     est_gradient    g[2], again;
 
-    est_gradients(est_sum(est_square(y)), &table, 1, g);
+    est_gradients(est_sum(est_square(y)), (est_nodes){ &table, 1 }, g);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
     CHECK(g[0].indices.graph != NULL && strcmp(est_def(g[0].indices)->op->name, "EstEmbeddingBagGrad") == 0);
     again = est_dedup(g[0]);
@@ -164,7 +164,7 @@ static void test_no_second_dedup(void)
 
     /* Two bags of one table: their gradients together are not. */
     y = est_add(y, est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0));
-    est_gradients(est_sum(y), &table, 1, g);
+    est_gradients(est_sum(y), (est_nodes){ &table, 1 }, g);
     again = est_dedup(g[0]);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
     CHECK(again.values.id != g[0].values.id && strcmp(est_def(again.values)->op->name, "EstDedup") == 0);
@@ -191,11 +191,11 @@ static void test_refusals(void)
     est_graph_free(graph);
     (void)est_embedding_bag(EST_NO_NODE, (est_ragged_node){ 0 }, EST_NO_NODE, EST_COMBINE_SUM, 0);
     (void)est_multi_hot((est_ragged_node){ 0 }, EST_NO_NODE, 4);
-    (void)est_ragged_cross(&(est_ragged_node){ 0 }, 1, 4, 0);
+    (void)est_ragged_cross((est_ragged_nodes){ &(est_ragged_node){ EST_NO_NODE, EST_NO_NODE }, 1 }, 4, 0);
     (void)est_ragged_from_dense(EST_NO_NODE);
     (void)est_ragged_keep((est_ragged_node){ 0 }, EST_NO_NODE);
     (void)est_ragged_lengths((est_ragged_node){ 0 });
-    (void)est_bucketize(EST_NO_NODE, NULL, 0);
+    (void)est_bucketize(EST_NO_NODE, (est_f32s){ 0 });
     (void)est_check_range(EST_NO_NODE, 0, 1, "");
 }
 

@@ -106,7 +106,7 @@ static void test_sparse_gradient(void)
     est_gradient dp;
     est_tensor  *p = NULL, *i = NULL, *out;
 
-    est_gradients(est_sum(est_gather(params, picks, 0)), &params, 1, &dp);
+    est_gradients(est_sum(est_gather(params, picks, 0)), (est_nodes){ &params, 1 }, &dp);
     CHECK(dp.indices.graph != NULL);
     CHECK(est_tensor_f32(EST_SHAPE(3, 2), (const float[]){ 1, 2, 3, 4, 5, 6 }, &p) == EST_OK);
     CHECK(est_tensor_i64(EST_SHAPE(1, 2), (const int64_t[]){ 2, 2 }, &i) == EST_OK);

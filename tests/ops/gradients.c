@@ -10,7 +10,7 @@ static est_gradient gradient(est_node y, est_node wrt)
 {
     est_gradient g;
 
-    est_gradients(y, &wrt, 1, &g);
+    est_gradients(y, (est_nodes){ &wrt, 1 }, &g);
     return g;
 }
 
@@ -167,7 +167,7 @@ TEST(no_path_leaves_the_gradient_unset)
     wrt[0] = x;
     wrt[1] = other;
     wrt[2] = late;
-    est_gradients(y, wrt, 3, g);
+    est_gradients(y, (est_nodes){ wrt, 3 }, g);
     assert_null(g[1].values.graph);
     assert_null(g[2].values.graph);
     EXPECT(&t, g[0].values, 1, 1); /* only around the stop */
@@ -188,7 +188,7 @@ TEST(integers_and_strangers_are_refused)
     est_node     n = est_scalar(t.graph, EST_I32, 1), y;
     est_gradient g;
 
-    est_gradients(n, &n, 1, &g);
+    est_gradients(n, (est_nodes){ &n, 1 }, &g);
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "int32"));
     nn_end(&t);
@@ -196,7 +196,7 @@ TEST(integers_and_strangers_are_refused)
     t = nn_begin(1);
     n = est_scalar(other.graph, EST_F32, 1);
     y = est_scalar(t.graph, EST_F32, 1);
-    est_gradients(y, &n, 1, &g);
+    est_gradients(y, (est_nodes){ &n, 1 }, &g);
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_ok(est_graph_status(other.graph));
     assert_null(g.values.graph);
@@ -266,7 +266,7 @@ TEST(parts_get_their_own_gradients)
     est_split(x, 2, 0, part);
     y = est_add(est_sum(est_square(part[0])), est_scale(est_sum(part[1]), 5));
     est_gradient g[2];
-    est_gradients(y, part, 2, g); /* towards the parts themselves */
+    est_gradients(y, (est_nodes){ part, 2 }, g); /* towards the parts themselves */
     EXPECT(&t, g[0].values, 2, 4);
     EXPECT(&t, g[1].values, 5, 5);
     nn_end(&t);
@@ -290,7 +290,7 @@ TEST(unknown_batches_have_gradients)
     est_variable_initializer(w, nn_const(t.graph, EST_SHAPE(2, 3), NN_VALUES(1, 2, 3, 4, 5, 6)));
     est_variable_initializer(b, nn_const(t.graph, EST_SHAPE(3), NN_VALUES(0, 1, 2)));
     est_node y = est_sum(est_add(est_matmul(x, est_read_variable(w)), est_read_variable(b))); /* b is broadcast */
-    est_gradients(y, wrt, 3, g);
+    est_gradients(y, (est_nodes){ wrt, 3 }, g);
     nn_ready(&t);
     for (int64_t n = 1; n <= 3; n++) {
         est_tensor *in     = NULL, *out[3];

@@ -24,7 +24,7 @@ static void test_stop(void)
     est_gradient dx;
     est_tensor  *three = NULL, *out;
 
-    est_gradients(est_mul(x, est_stop_gradient(x)), &x, 1, &dx);
+    est_gradients(est_mul(x, est_stop_gradient(x)), (est_nodes){ &x, 1 }, &dx);
     CHECK(est_tensor_f32(EST_SHAPE_SCALAR, (const float[]){ 3 }, &three) == EST_OK);
     out = test_run(dx.values, EST_FEEDS({ x, three }));
     CHECK(out != NULL && *(const float *)est_tensor_data(out) == 3);

@@ -518,7 +518,7 @@ static void kinds_check(est_graph *g)
     entry = est_tensor_data(out[2]);
     assert_true(entry[0].size == 4 && memcmp(entry[0].data, "none", 4) == 0);
     assert_true(entry[1].size == 3 && memcmp(entry[1].data, "dog", 3) == 0);
-    assert_int_equal(*(int64_t *)est_tensor_data(out[3]), 2);
+    assert_int_equal(*(const int64_t *)est_tensor_data(out[3]), 2);
     for (int i = 0; i < 4; i++) est_tensor_free(out[i]);
     est_session_free(session);
     est_tensor_free(words);
@@ -607,7 +607,7 @@ TEST(a_table_is_filled_once_a_session)
     ok(est_file_remove(path));
     more = est_add(est_lookup(t, est_const(g, key)), est_scalar(g, EST_I64, 10)); /* another step */
     ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(more), EST_NO_NODES, &out));
-    assert_int_equal(*(int64_t *)est_tensor_data(out), 11);
+    assert_int_equal(*(const int64_t *)est_tensor_data(out), 11);
     est_tensor_free(out);
     est_tensor_free(key);
     est_session_free(session);

@@ -106,20 +106,21 @@ static void test_unknown_batch(void)
     y = est_bias_add(est_conv2d(x, est_read_variable(filter), 1, 1, EST_SAME), est_read_variable(bias));
     y = est_max_pool(est_avg_pool(y, 2, 2, 1, 1, EST_SAME), 2, 2, 2, 2, EST_VALID);
     CHECK(est_node_dim(y, 0) == -1 && est_node_dim(y, 1) == 3 && est_node_dim(y, 3) == 8);
-    est_gradients(est_sum(y), wrt, 3, grad);
+    est_gradients(est_sum(y), (est_nodes){ wrt, 3 }, grad);
     CHECK(est_node_dim(grad[0].values, 1) == 6 && est_node_dim(grad[0].values, 3) == 2);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
     CHECK(est_session_create(graph, EST_SESSION(.threads = 2), &session) == EST_OK, "%s", est_error_message());
     for (int batch = 3; session != NULL && batch <= 7; batch += 4) {
         est_tensor *images = NULL, *out[3] = { NULL, NULL, NULL }, *ones = NULL;
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(batch, 6, 6, 2), &images) == EST_OK);
-        for (int64_t i = 0; i < est_tensor_count(images); i++) ((float *)est_tensor_data(images))[i] = numbers[i % 12];
+        for (int64_t i = 0; i < est_tensor_count(images); i++)
+            ((float *)est_tensor_mutable_data(images))[i] = numbers[i % 12];
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(3, 3, 2, 8), &ones) == EST_OK);
-        for (int i = 0; i < 144; i++) ((float *)est_tensor_data(ones))[i] = numbers[i % 11];
+        for (int i = 0; i < 144; i++) ((float *)est_tensor_mutable_data(ones))[i] = numbers[i % 11];
         CHECK(est_session_write(session, "filter", ones) == EST_OK, "%s", est_error_message());
         est_tensor_free(ones);
         CHECK(est_tensor_create(EST_F32, EST_SHAPE(8), &ones) == EST_OK);
-        memset(est_tensor_data(ones), 0, 8 * sizeof(float));
+        memset(est_tensor_mutable_data(ones), 0, 8 * sizeof(float));
         CHECK(est_session_write(session, "bias", ones) == EST_OK, "%s", est_error_message());
         CHECK(est_session_run(session, EST_FEEDS({ x, images }),
                               EST_NODES(grad[0].values, grad[1].values, grad[2].values), (est_nodes){ 0 },

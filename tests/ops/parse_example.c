@@ -46,7 +46,7 @@ static void fixture_make(fixture *f)
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ -1 }, &f->minus_one));
     make_specs(f->specs, f->seven, f->minus_one);
     f->examples = est_placeholder(f->graph, "examples", EST_STRING, EST_SHAPE(-1));
-    est_parse_examples(f->examples, f->specs, N_SPECS, f->parsed);
+    est_parse_examples(f->examples, (est_feature_specs){ f->specs, N_SPECS }, f->parsed);
     assert_ok(est_graph_status(f->graph));
     assert_ok(est_session_create(f->graph, EST_SESSION(.threads = 1), &f->session));
 }
@@ -340,7 +340,7 @@ static void refuse(est_attrs attrs, const char *key, est_shape default_shape, co
     est_tensor *value = NULL;
 
     assert_ok(est_tensor_create(EST_F32, default_shape, &value));
-    memset(est_tensor_data(value), 0, est_tensor_bytes(value));
+    memset(est_tensor_mutable_data(value), 0, est_tensor_bytes(value));
     (void)est_build(graph, &est_op_parse_example,
                     EST_NODES(examples, none, none, strings(graph, &key, key != NULL), none, est_const(graph, value)),
                     attrs);
@@ -384,7 +384,7 @@ TEST(every_allocation_may_fail)
         if (status == EST_OK) {
             est_node examples = est_placeholder(graph, "examples", EST_STRING, EST_SHAPE(-1));
 
-            est_parse_examples(examples, specs, N_SPECS, parsed);
+            est_parse_examples(examples, (est_feature_specs){ specs, N_SPECS }, parsed);
             status = est_graph_status(graph);
             if (status == EST_OK) status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
             if (status == EST_OK) {

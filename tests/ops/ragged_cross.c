@@ -48,7 +48,7 @@ static est_ragged_node strings(est_graph *graph, est_shape shape, const char *co
 /* One row with one value of each. */
 static void check_cross(est_graph *graph, const est_ragged_node *inputs, int n, uint64_t key, int64_t want)
 {
-    est_ragged_node y   = est_ragged_cross(inputs, n, 1000, key);
+    est_ragged_node y   = est_ragged_cross((est_ragged_nodes){ inputs, n }, 1000, key);
     est_tensor     *out = test_run(y.values, EST_NO_FEEDS);
 
     CHECK(out != NULL && est_tensor_count(out) == 1 && *(const int64_t *)est_tensor_data(out) == want,
@@ -88,9 +88,9 @@ static void test_too_many(void)
     for (int i = 0; i <= EST_CROSS_MAX; i++) {
         in[i] = (est_ragged_node){ est_const_i64(graph, EST_SHAPE(0), NULL), one };
     }
-    y = est_ragged_cross(in, EST_CROSS_MAX, 10, 0);
+    y = est_ragged_cross((est_ragged_nodes){ in, EST_CROSS_MAX }, 10, 0);
     CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
-    y = est_ragged_cross(in, EST_CROSS_MAX + 1, 10, 0);
+    y = est_ragged_cross((est_ragged_nodes){ in, EST_CROSS_MAX + 1 }, 10, 0);
     CHECK(est_graph_status(graph) == EST_INVALID_ARGUMENT && y.values.graph == graph);
     est_graph_free(graph);
 }

@@ -205,7 +205,7 @@ static void test_ties(void)
 
     for (int i = 0; i < 8; i++) x[i] = (float)ties[i];
     node = est_const_f32(graph, EST_SHAPE(2, 4), x);
-    est_gradients(est_sum(est_reduce_max(node, EST_I64S(1), false)), &node, 1, &dx);
+    est_gradients(est_sum(est_reduce_max(node, EST_I64S(1), false)), (est_nodes){ &node, 1 }, &dx);
     out = test_run(dx.values, EST_NO_FEEDS);
     for (int i = 0; out != NULL && i < 8; i++) {
         CHECK(fabs(((const float *)est_tensor_data(out))[i] - want[i]) < 1e-6, "element %d", i);
@@ -225,8 +225,8 @@ static void test_long_sum(void)
 
     CHECK(est_tensor_create(EST_F32, EST_SHAPE(n), &value) == EST_OK);
     for (int64_t i = 0; value != NULL && i < n; i++) {
-        float v                              = 0.1f + (float)(i % 7) * 0.01f;
-        ((float *)est_tensor_data(value))[i] = v;
+        float v                                      = 0.1f + (float)(i % 7) * 0.01f;
+        ((float *)est_tensor_mutable_data(value))[i] = v;
         exact += v;
     }
     out = test_run(est_sum(x), EST_FEEDS({ x, value }));
@@ -248,7 +248,7 @@ static void test_unknown_batch(void)
     est_gradient dx;
 
     CHECK(est_tensor_f32(EST_SHAPE(4, 2), (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 }, &value) == EST_OK);
-    est_gradients(est_sum(est_square(est_reduce_mean(x, EST_I64S(0), false))), &x, 1, &dx);
+    est_gradients(est_sum(est_square(est_reduce_mean(x, EST_I64S(0), false))), (est_nodes){ &x, 1 }, &dx);
     out = test_run(dx.values, EST_FEEDS({ x, value }));
     for (int i = 0; out != NULL && i < 8; i++) { /* 2 * mean / 4, the means being 4 and 5 */
         CHECK(((const float *)est_tensor_data(out))[i] == (i % 2 == 0 ? 2.0f : 2.5f), "element %d", i);

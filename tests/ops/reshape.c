@@ -29,7 +29,7 @@ static void test_following(void)
     CHECK(est_node_shape(back)->rank == 3 && est_node_dim(back, 1) == 4 && est_node_dim(back, 2) == 8);
     CHECK(est_node_dim(known, 1) == 8);
     CHECK(est_tensor_create(EST_F32, EST_SHAPE(5, 4, 8), &feed) == EST_OK);
-    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    memset(est_tensor_mutable_data(feed), 0, est_tensor_bytes(feed));
     out = test_run(back, EST_FEEDS({ x, feed }));
     CHECK(out != NULL && est_tensor_shape(out)->dim[0] == 5);
     est_tensor_free(out);

@@ -43,7 +43,7 @@ static void test_unused_part(void)
     est_tensor  *feed = NULL, *out;
 
     est_split(x, 2, -1, parts);
-    est_gradients(est_sum(parts[1]), &x, 1, &dx);
+    est_gradients(est_sum(parts[1]), (est_nodes){ &x, 1 }, &dx);
     CHECK(est_tensor_f32(EST_SHAPE(1, 4), (const float[]){ 1, 2, 3, 4 }, &feed) == EST_OK);
     out = test_run(dx.values, EST_FEEDS({ x, feed }));
     CHECK(out != NULL && memcmp(est_tensor_data(out), (const float[]){ 0, 0, 1, 1 }, 16) == 0);

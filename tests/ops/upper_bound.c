@@ -34,7 +34,8 @@ static void check_buckets(est_tensor *in, est_shape known, const int32_t *want)
 {
     est_graph  *graph = test_graph();
     est_node    x     = est_placeholder(graph, "x", est_tensor_dtype(in), known);
-    est_tensor *out   = test_run(est_bucketize(x, (const float[]){ -1, 0, 10.5F }, 3), EST_FEEDS({ x, in }));
+    est_tensor *out   = test_run(est_bucketize(x, (est_f32s){ (const float[]){ -1, 0, 10.5F }, 3 }),
+                                 EST_FEEDS({ x, in }));
 
     if (out != NULL) {
         CHECK(est_tensor_dtype(out) == EST_I32 && est_shape_equal(est_tensor_shape(out), est_tensor_shape(in)));
@@ -64,7 +65,8 @@ static void test_bucketize(void)
     CHECK(est_tensor_create(EST_F32, EST_SHAPE(0, 2), &in) == EST_OK);
     check_buckets(in, EST_SHAPE(-1, 2), NULL);
 
-    (void)est_bucketize(est_placeholder(graph, "x", EST_F32, EST_SHAPE(2)), (const float[]){ 1, 2, 1.5F }, 3);
+    (void)est_bucketize(est_placeholder(graph, "x", EST_F32, EST_SHAPE(2)),
+                        (est_f32s){ (const float[]){ 1, 2, 1.5F }, 3 });
     CHECK(est_graph_status(graph) == EST_INVALID_ARGUMENT && strstr(est_error_message(), "[1] is 2 and [2] is 1.5"),
           "%s", est_error_message());
     est_graph_free(graph);

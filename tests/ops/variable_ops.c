@@ -86,7 +86,7 @@ static void check_builders(void)
 
     check(est_session_create(graph, NULL, &session) == EST_OK, "session");
     check(est_session_run(session, EST_NO_FEEDS, EST_NODES(ready), (est_nodes){ 0 }, out) == EST_OK, "is initialized");
-    check(out[0] != NULL && *(uint8_t *)est_tensor_data(out[0]) == 0, "not yet");
+    check(out[0] != NULL && *(const uint8_t *)est_tensor_data(out[0]) == 0, "not yet");
     est_tensor_free(out[0]);
     out[0] = NULL;
     check(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_read_variable(a)), (est_nodes){ 0 }, out) ==
@@ -95,10 +95,10 @@ static void check_builders(void)
     check(est_session_init(session) == EST_OK, "init");
     check(est_session_run(session, EST_NO_FEEDS, (est_nodes){ 0 }, EST_NODES(more), NULL) == EST_OK, "run");
     check(est_session_read(session, "layer/w_1", &out[0]) == EST_OK, "read");
-    check(out[0] != NULL && ((float *)est_tensor_data(out[0]))[1] == 2, "a variable of its own");
+    check(out[0] != NULL && ((const float *)est_tensor_data(out[0]))[1] == 2, "a variable of its own");
     est_tensor_free(out[0]);
     check(est_session_read(session, "layer/w", &out[0]) == EST_OK, "read");
-    check(out[0] != NULL && ((float *)est_tensor_data(out[0]))[1] == 4, "doubled");
+    check(out[0] != NULL && ((const float *)est_tensor_data(out[0]))[1] == 4, "doubled");
     est_tensor_free(out[0]);
     est_session_free(session);
 

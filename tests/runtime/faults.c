@@ -26,7 +26,7 @@ static est_node crossed(est_node id)
 {
     est_ragged_node rows  = est_ragged_from_dense(id);
     est_ragged_node text  = { est_as_string(rows.values), rows.splits };
-    est_ragged_node cross = est_ragged_cross((const est_ragged_node[]){ rows, text }, 2, 11, 0);
+    est_ragged_node cross = est_ragged_cross((est_ragged_nodes){ (const est_ragged_node[]){ rows, text }, 2 }, 11, 0);
     est_ragged_node hash  = { est_string_to_hash_bucket(text.values, 5), text.splits };
 
     return est_concat(EST_NODES(est_embedding(cross.values, 11, 3, EST_EMBEDDING(.splits = cross.splits)),
@@ -112,11 +112,11 @@ static void make_batches(batch batches[STEPS])
         assert_ok(est_tensor_create(EST_I32, EST_SHAPE(sizes[i]), &batches[i].feed[1]));
         assert_ok(est_tensor_create(EST_I64, EST_SHAPE(sizes[i]), &batches[i].feed[2]));
         est_random_fill_normal_f32(&(est_random){ 1, (uint64_t)i, 0 }, 0, 16 * sizes[i],
-                                   est_tensor_data(batches[i].feed[0]));
+                                   est_tensor_mutable_data(batches[i].feed[0]));
         est_random_fill_int_i32(&(est_random){ 2, (uint64_t)i, 0 }, 0, sizes[i], 0, 3,
-                                est_tensor_data(batches[i].feed[1]));
+                                est_tensor_mutable_data(batches[i].feed[1]));
         est_random_fill_int_i64(&(est_random){ 3, (uint64_t)i, 0 }, 0, sizes[i], 0, 11,
-                                est_tensor_data(batches[i].feed[2]));
+                                est_tensor_mutable_data(batches[i].feed[2]));
     }
 }
 

@@ -85,9 +85,9 @@ static void make_feeds(int64_t batch, uint64_t key, est_tensor *feeds[3])
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(batch, FEATURES), &feeds[0]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(batch, 12, 12, 1), &feeds[1]));
     assert_ok(est_tensor_create(EST_I32, EST_SHAPE(batch), &feeds[2]));
-    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch * FEATURES, 0, 50, est_tensor_data(feeds[0]));
-    est_random_fill_normal_f32(&(est_random){ key, 2, 0 }, 0, batch * 144, est_tensor_data(feeds[1]));
-    est_random_fill_int_i32(&(est_random){ key, 3, 0 }, 0, batch, 0, 5, est_tensor_data(feeds[2]));
+    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch * FEATURES, 0, 50, est_tensor_mutable_data(feeds[0]));
+    est_random_fill_normal_f32(&(est_random){ key, 2, 0 }, 0, batch * 144, est_tensor_mutable_data(feeds[1]));
+    est_random_fill_int_i32(&(est_random){ key, 3, 0 }, 0, batch, 0, 5, est_tensor_mutable_data(feeds[2]));
 }
 
 /* Bytes that must be there at one time, the most over all moments: no layout can need less. */

@@ -189,8 +189,8 @@ static est_tensor *asked(est_dtype dtype)
 
     assert_ok(est_tensor_create(dtype, EST_SHAPE(ASKED), &ids));
     for (size_t i = 0; i < ASKED; i++) {
-        if (dtype == EST_I64) ((int64_t *)est_tensor_data(ids))[i] = rows_asked[i];
-        if (dtype == EST_I32) ((int32_t *)est_tensor_data(ids))[i] = (int32_t)rows_asked[i];
+        if (dtype == EST_I64) ((int64_t *)est_tensor_mutable_data(ids))[i] = rows_asked[i];
+        if (dtype == EST_I32) ((int32_t *)est_tensor_mutable_data(ids))[i] = (int32_t)rows_asked[i];
     }
     return ids;
 }
@@ -270,7 +270,7 @@ static void train(est_session *session, est_node ids, est_node splits, est_node 
     assert_ok(est_tensor_i64(EST_SHAPE(5), ends, &feeds[1]));
     assert_ok(est_session_prepare(session, EST_NODES(ids, splits), (est_nodes){ 0 }, EST_NODES(target), &step));
     for (int i = 0; i < 3; i++) {
-        int64_t *id = est_tensor_data(feeds[0]);
+        int64_t *id = est_tensor_mutable_data(feeds[0]);
 
         id[2] = i == 1 ? -1 : 4000 * i;
         assert_ok(est_step_run(step, (const est_tensor *const *)feeds));
@@ -378,7 +378,7 @@ TEST(overwritten)
             run_target(whole, targets[i]);
         } else {
             assert_ok(est_session_read(waits, "table", &value));
-            ((float *)est_tensor_data(value))[77] = 5;
+            ((float *)est_tensor_mutable_data(value))[77] = 5;
             assert_ok(est_session_write(waits, "table", value));
             assert_ok(est_session_write(whole, "table", value));
             est_tensor_free(value);

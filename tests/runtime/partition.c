@@ -78,8 +78,8 @@ static batch make_batch(uint64_t key)
     assert_ok(est_tensor_i64(EST_SHAPE(BATCH + 1), splits, &b.values[1]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 4), &b.values[2]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 1), &b.values[3]));
-    est_random_fill_normal_f32(&(est_random){ key, 6, 0 }, 0, BATCH * 4, est_tensor_data(b.values[2]));
-    est_random_fill_normal_f32(&(est_random){ key, 7, 0 }, 0, BATCH, est_tensor_data(b.values[3]));
+    est_random_fill_normal_f32(&(est_random){ key, 6, 0 }, 0, BATCH * 4, est_tensor_mutable_data(b.values[2]));
+    est_random_fill_normal_f32(&(est_random){ key, 7, 0 }, 0, BATCH, est_tensor_mutable_data(b.values[3]));
     return b;
 }
 
@@ -355,7 +355,7 @@ TEST(pieces_and_reads)
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n), &feed));
-    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    memset(est_tensor_mutable_data(feed), 0, est_tensor_bytes(feed));
     assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NO_NODES, EST_NODES(early, late), NULL));
     assert_ok(est_session_read(session, "b", &out));
     assert_true(((const float *)est_tensor_data(out))[n - 1] == 1);
@@ -386,7 +386,7 @@ TEST(old_value_in_later_phase)
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     assert_ok(est_session_init(session));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2), &feed));
-    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    memset(est_tensor_mutable_data(feed), 0, est_tensor_bytes(feed));
     assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NODES(late), EST_NODES(early), &out));
     assert_true(((const float *)est_tensor_data(out))[0] == 1); /* 1 + tanh(0) */
     est_tensor_free(out);
@@ -448,7 +448,7 @@ TEST(pulled_in_place)
         est_tensor     *value = NULL;
 
         assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, n), &value));
-        for (int64_t k = 0; k < n * n; k++) ((float *)est_tensor_data(value))[k] = (float)i;
+        for (int64_t k = 0; k < n * n; k++) ((float *)est_tensor_mutable_data(value))[k] = (float)i;
         assert_ok(est_session_write(session, "a", value));
         assert_ok(est_step_run(step, NULL));
         assert_true(est_step_scalar(step, 0) == (double)(n * n * i * i));

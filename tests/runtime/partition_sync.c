@@ -66,7 +66,7 @@ static model make_model(est_optimizer optimizer)
     for (int i = 0; i < LAYERS; i++) h = est_dense(h, UNITS, EST_DENSE(.activation = est_tanh));
     h      = est_dense(h, 1, EST_DENSE(.name = "logits"));
     m.loss = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
-    est_gradients(m.loss, &first, 1, &gradient);
+    est_gradients(m.loss, (est_nodes){ &first, 1 }, &gradient);
     m.wish[GRADIENT] = gradient.values;
     m.train          = est_minimize(optimizer, m.loss, NULL);
     m.step           = est_after(est_read_variable(est_global_step(m.graph)), m.train);
@@ -100,9 +100,9 @@ static void run(est_step *step, int64_t first)
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(BATCH), &in[0]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, WIDTH), &in[1]));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 1), &in[2]));
-    for (int64_t i = 0; i < BATCH; i++) ((int64_t *)est_tensor_data(in[0]))[i] = (first + i) * 7 % (ROWS - 1);
-    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * WIDTH, BATCH * WIDTH, est_tensor_data(in[1]));
-    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, BATCH, est_tensor_data(in[2]));
+    for (int64_t i = 0; i < BATCH; i++) ((int64_t *)est_tensor_mutable_data(in[0]))[i] = (first + i) * 7 % (ROWS - 1);
+    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * WIDTH, BATCH * WIDTH, est_tensor_mutable_data(in[1]));
+    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, BATCH, est_tensor_mutable_data(in[2]));
     assert_ok(est_step_run(step, (const est_tensor *[]){ in[0], in[1], in[2] }));
     for (int i = 0; i < 3; i++) est_tensor_free(in[i]);
 }

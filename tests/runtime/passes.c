@@ -26,7 +26,7 @@ static est_tensor *noise(est_shape shape, uint64_t key)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(EST_F32, shape, &t));
-    est_random_fill_normal_f32(&(est_random){ key, 3, 0 }, 0, est_tensor_count(t), est_tensor_data(t));
+    est_random_fill_normal_f32(&(est_random){ key, 3, 0 }, 0, est_tensor_count(t), est_tensor_mutable_data(t));
     return t;
 }
 
@@ -329,7 +329,7 @@ TEST(gradients_through_relu)
     mlp          m = begin_mlp();
     est_gradient g[4];
 
-    est_gradients(m.loss, m.wrt, 4, g);
+    est_gradients(m.loss, (est_nodes){ m.wrt, 4 }, g);
     both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in },
                       EST_NODES(m.loss, g[0].values, g[1].values, g[2].values, g[3].values), 1e-5);
     assert_int_equal(count_ops(b.step, "EstMatMulReluGrad"), 1);
@@ -418,7 +418,7 @@ static void conv_pool_once(const conv_case *c, bool train, bool peek)
     fetches[n++] = y;
     if (peek) fetches[n++] = act;
     if (train) {
-        est_gradients(est_sum(est_square(y)), wrt, 2, g);
+        est_gradients(est_sum(est_square(y)), (est_nodes){ wrt, 2 }, g);
         fetches[n++] = g[0].values;
         fetches[n++] = g[1].values;
     }
@@ -456,12 +456,12 @@ TEST(ties_in_a_window_go_the_same_way)
 
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2, 6, 6, 1), &image));
     for (int i = 0; i < 72; i++)
-        ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
+        ((float *)est_tensor_mutable_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
     wrt[0]     = est_const_f32(t.graph, EST_SHAPE(1, 1, 1, 8), (const float[8]){ 1, -1, 2, 0, 0.5f, -2, 1, 1 });
     wrt[1]     = est_const_f32(t.graph, EST_SHAPE(8), (const float[8]){ 0, 0, 1, 0, -1, 0.5f, 0, 0 });
     est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2,
                               EST_VALID);
-    est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), wrt, 2, g);
+    est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), (est_nodes){ wrt, 2 }, g);
     both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, EST_NODES(y, g[0].values, g[1].values),
                       1e-6);
     assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), 1);
@@ -475,7 +475,8 @@ static void assert_all(nn_test *t, const char *name, float want)
     est_tensor *value = NULL;
 
     assert_ok(est_session_read(t->session, name, &value));
-    for (int64_t i = 0; i < est_tensor_count(value); i++) assert_true(((float *)est_tensor_data(value))[i] == want);
+    for (int64_t i = 0; i < est_tensor_count(value); i++)
+        assert_true(((const float *)est_tensor_data(value))[i] == want);
     est_tensor_free(value);
 }
 
@@ -559,7 +560,7 @@ TEST(bags_are_joined_where_they_are_made)
         est_node     fetches[8];
         both         b;
 
-        est_gradients(est_sum(est_square(j.whole)), j.tables, 4, g);
+        est_gradients(est_sum(est_square(j.whole)), (est_nodes){ j.tables, 4 }, g);
         for (int k = 0; k < 4; k++) {
             fetches[2 * k]     = g[k].values;
             fetches[2 * k + 1] = est_cast(g[k].indices, EST_F32);
@@ -598,7 +599,7 @@ TEST(many_bags_are_looked_up_once)
     est_variable_initializer(w, noise_const(t.graph, EST_SHAPE(2, 3), 2));
     for (int k = 0; k < BAGS; k++) parts[k] = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0);
     parts[BAGS] = est_read_variable(w);
-    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), &w, 1, &g);
+    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), (est_nodes){ &w, 1 }, &g);
     assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 4, 0 }, &values));
     assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &splits));
     b = run_both(t.graph, EST_NODES(ids.values, ids.splits), (const est_tensor *const[]){ values, splits },

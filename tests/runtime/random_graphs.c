@@ -440,9 +440,9 @@ static feeds make_feeds(uint64_t key, int64_t batch)
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(batch, 3), &f.x));
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(batch), &f.ids));
     assert_ok(est_tensor_i64(EST_SHAPE(1), &late, &f.late));
-    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, 3 * batch, est_tensor_data(f.x));
+    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, 3 * batch, est_tensor_mutable_data(f.x));
     est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 1 + (int64_t)(key % ID_ROWS),
-                            est_tensor_data(f.ids));
+                            est_tensor_mutable_data(f.ids));
     return f;
 }
 
@@ -506,7 +506,7 @@ static void begin_trial(trial *t, uint64_t seed, const est_session_options *opti
         for (int w = 0; w < var->n_writes; w++) targets[n_targets++] = var->write[w];
         assert_ok(est_tensor_create(EST_F32, EST_SHAPE(var->rows, var->cols), &t->vars[v]));
         est_random_fill_normal_f32(&(est_random){ seed, 7 + (uint64_t)v, 0 }, 0, var->rows * var->cols,
-                                   est_tensor_data(t->vars[v]));
+                                   est_tensor_mutable_data(t->vars[v]));
         assert_ok(est_session_write(t->session, name, t->vars[v]));
     }
     assert_ok(est_session_prepare(t->session, EST_NODES(t->live.x, t->live.ids, t->live.late),

@@ -12,7 +12,8 @@ static est_tensor *f32(est_shape shape, double first)
     est_tensor *t = NULL;
 
     assert_ok(est_tensor_create(EST_F32, shape, &t));
-    for (int64_t i = 0; i < est_tensor_count(t); i++) ((float *)est_tensor_data(t))[i] = (float)(first + (double)i);
+    for (int64_t i = 0; i < est_tensor_count(t); i++)
+        ((float *)est_tensor_mutable_data(t))[i] = (float)(first + (double)i);
     return t;
 }
 

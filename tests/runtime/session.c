@@ -55,9 +55,9 @@ static void fill_tiny(int64_t batch, uint64_t key, est_tensor *feeds[3])
     ok(est_tensor_create(EST_F32, EST_SHAPE(batch, 12, 12, 1), &feeds[0]));
     ok(est_tensor_create(EST_I64, EST_SHAPE(batch), &feeds[1]));
     ok(est_tensor_create(EST_I32, EST_SHAPE(batch), &feeds[2]));
-    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, batch * 144, est_tensor_data(feeds[0]));
-    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 50, est_tensor_data(feeds[1]));
-    est_random_fill_int_i32(&(est_random){ key, 2, 0 }, 0, batch, 0, 5, est_tensor_data(feeds[2]));
+    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, batch * 144, est_tensor_mutable_data(feeds[0]));
+    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 50, est_tensor_mutable_data(feeds[1]));
+    est_random_fill_int_i32(&(est_random){ key, 2, 0 }, 0, batch, 0, 5, est_tensor_mutable_data(feeds[2]));
 }
 
 static void free_feeds(est_tensor *feeds[3])
@@ -90,7 +90,7 @@ static void train_tiny(const est_session_options *options, float losses[STEPS], 
         est_tensor *t = NULL;
         ok(est_session_read(s, est_session_variable(s, v), &t));
         for (int64_t i = 0; est_tensor_dtype(t) == EST_F32 && i < est_tensor_count(t); i++) {
-            *checksum += (double)((float *)est_tensor_data(t))[i] * (double)(i % 7 + 1);
+            *checksum += (double)((const float *)est_tensor_data(t))[i] * (double)(i % 7 + 1);
         }
         est_tensor_free(t);
     }
@@ -309,7 +309,7 @@ TEST(initializers_may_read_other_variables)
     ok(est_session_create(g, NULL, &s));
     ok(est_session_init(s));
     ok(est_session_read(s, "d", &t));
-    assert_float_equal(*(float *)est_tensor_data(t), 27, 0);
+    assert_float_equal(*(const float *)est_tensor_data(t), 27, 0);
     est_tensor_free(t);
     est_session_free(s);
     est_graph_free(g);
@@ -465,7 +465,7 @@ TEST(sizes_decided_by_data_flow_on)
     ok(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(tall, est_size(distinct)), (est_nodes){ 0 }, out));
     assert_true(est_shape_equal(est_tensor_shape(out[0]), &EST_SHAPE(3, 1)));
     assert_memory_equal(est_tensor_data(out[0]), ((int64_t[]){ 14, 6, 18 }), 24);
-    assert_int_equal(*(int32_t *)est_tensor_data(out[1]), 3);
+    assert_int_equal(*(const int32_t *)est_tensor_data(out[1]), 3);
     est_tensor_free(out[0]);
     est_tensor_free(out[1]);
 
@@ -474,7 +474,7 @@ TEST(sizes_decided_by_data_flow_on)
     ok(est_step_run(step, (const est_tensor *[]){ x }));
     uint64_t before = est_alloc_count();
     for (int64_t n = 1; n <= 6; n++) {
-        int64_t *ids = est_tensor_data(x);
+        int64_t *ids = est_tensor_mutable_data(x);
         for (int64_t i = 0; i < 6; i++) ids[i] = i % n;
         ok(est_step_run(step, (const est_tensor *[]){ x }));
         assert_int_equal(est_step_shape(step, 0)->dim[0], n);
@@ -500,7 +500,7 @@ TEST(shapes_fed_as_numbers_work)
     for (int64_t n = 3; n > 0; n--) {
         ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ n, 5 * n }, &dims));
         ok(est_session_run(s, EST_FEEDS({ shape, dims }), EST_NODES(sum), (est_nodes){ 0 }, &t));
-        assert_float_equal(*(float *)est_tensor_data(t), -10.0f * (float)(n * n), 0);
+        assert_float_equal(*(const float *)est_tensor_data(t), -10.0f * (float)(n * n), 0);
         est_tensor_free(t);
         est_tensor_free(dims);
     }
@@ -634,7 +634,7 @@ TEST(edges_added_after_a_run_are_seen)
         if (i == 0) (void)est_after(q, update);
     }
     ok(est_session_read(s, "v", &t));
-    assert_float_equal(*(float *)est_tensor_data(t), 2, 0);
+    assert_float_equal(*(const float *)est_tensor_data(t), 2, 0);
     est_tensor_free(t);
     est_session_free(s);
     est_graph_free(g);
@@ -695,7 +695,7 @@ TEST(hundreds_of_features_share_the_threads)
     ok(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(sum), (est_nodes){ 0 }, &t));
     for (int i = 0; i < 100; i++) {
         double want = N * (N - 1.0) * (2 * N - 1) / 6; /* 7e7: float32 has 24 bits, and the sum has N terms */
-        assert_true(fabs((double)((float *)est_tensor_data(t))[i] - want) <= want * N * 6e-8);
+        assert_true(fabs((double)((const float *)est_tensor_data(t))[i] - want) <= want * N * 6e-8);
     }
     est_tensor_free(t);
     est_tensor_free(x);

@@ -94,7 +94,7 @@ static est_status make_batch(const model *m, uint64_t key, which_ids which, batc
     EST_TRY(est_tensor_i64(EST_SHAPE(BATCH + 1), splits, &b->values[1]));
     EST_TRY(est_tensor_create_from(EST_I32, EST_SHAPE(BATCH, 2), square, &b->values[2]));
     EST_TRY(est_tensor_create(EST_F32, EST_SHAPE(BATCH, m->rows), &b->values[3]));
-    est_random_fill_normal_f32(&(est_random){ key, 6, 0 }, 0, BATCH * m->rows, est_tensor_data(b->values[3]));
+    est_random_fill_normal_f32(&(est_random){ key, 6, 0 }, 0, BATCH * m->rows, est_tensor_mutable_data(b->values[3]));
     return EST_OK;
 }
 
@@ -230,7 +230,7 @@ static est_node make_ramp(const est_initializer *self, est_graph *graph, est_dty
 
     (void)self;
     assert_ok(est_tensor_create(dtype, shape, &value));
-    for (int64_t i = 0; i < est_shape_count(&shape); i++) ((float *)est_tensor_data(value))[i] = (float)i;
+    for (int64_t i = 0; i < est_shape_count(&shape); i++) ((float *)est_tensor_mutable_data(value))[i] = (float)i;
     node = est_const(graph, value);
     est_tensor_free(value);
     return node;

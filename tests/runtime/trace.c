@@ -115,7 +115,7 @@ TEST(timeline)
     train = est_minimize(est_adagrad(0.1, NULL), loss, NULL);
     ok(est_graph_status(g));
     ok(est_tensor_create(EST_F32, EST_SHAPE(8, 12), &rows));
-    for (int i = 0; i < 8 * 12; i++) ((float *)est_tensor_data(rows))[i] = (float)(i % 7) / 7;
+    for (int i = 0; i < 8 * 12; i++) ((float *)est_tensor_mutable_data(rows))[i] = (float)(i % 7) / 7;
     ok(est_session_create(g, NULL, &s));
     ok(est_session_init(s));
     ok(est_session_prepare(s, EST_NODES(x), EST_NODES(loss), EST_NODES(train), &step));

@@ -283,7 +283,7 @@ static void run_first(void *user, int rank)
 
     for (int i = 0; i < n; i++) {
         assert_ok(est_tensor_create(est_node_dtype(inputs[i]), *est_node_shape(inputs[i]), &zeros[i]));
-        memset(est_tensor_data(zeros[i]), 0, est_tensor_bytes(zeros[i]));
+        memset(est_tensor_mutable_data(zeros[i]), 0, est_tensor_bytes(zeros[i]));
         feeds[i] = (est_feed){ inputs[i], zeros[i] };
     }
     w->status = est_session_run(w->t.session, (est_feeds){ feeds, n }, EST_NO_NODES, EST_NODES(w->write), NULL);

@@ -13,7 +13,7 @@
 #define TASK(type, index) "{\"cluster\": " CLUSTER ", \"task\": {\"type\": \"" type "\", \"index\": " #index "}}"
 #define DEVICES(...)                                                                                                   \
     .devices   = (const char *const[]){ __VA_ARGS__ },                                                                 \
-    .n_devices = (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+    .devices.n = (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 
 static void expect_replicas(est_status status, est_strategy *const *made, const char *name, int n)
 {
@@ -182,7 +182,7 @@ TEST(refused)
                    "2 replicas on 1 devices");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = -1), &s), EST_INVALID_ARGUMENT, "-1 replicas");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = 1000), &s), EST_INVALID_ARGUMENT, "1000 replicas");
-    expect_refused(est_mirrored_strategy(EST_MIRRORED(.n_devices = 2), &s), EST_INVALID_ARGUMENT, "n_devices is 2");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(.devices.n = 2), &s), EST_INVALID_ARGUMENT, "devices.n is 2");
     expect_refused(est_mirrored_strategy(&(const est_mirrored_options){ 0 }, &s), EST_INVALID_ARGUMENT, "EST_MIRRORED");
     expect_refused(est_central_storage_strategy(EST_CENTRAL_STORAGE(.parameter_device = "/gpu:1"), &s),
                    EST_INVALID_ARGUMENT, "central_storage: there is no device \"/gpu:1\"");

@@ -176,9 +176,9 @@ static est_status export_slowly(est_exporter *exporter, est_estimator *estimator
     fprintf(stderr, CLUSTER_EXPORTS "%lld\n", (long long)est_metrics_global_step(metrics));
     die(d, CLUSTER_DIE_EXPORT, INT64_MAX);
     est_sleep_ns(d->job->export_ms * 1000000);
-    return est_export_saved_model(
-        estimator, export_path,
-        EST_EXPORT(.input = { .raw = raw_input, .n_raw = 1 }, .checkpoint_path = checkpoint_path), path);
+    return est_export_saved_model(estimator, export_path,
+                                  EST_EXPORT(.input = { .raw = { raw_input, 1 } }, .checkpoint_path = checkpoint_path),
+                                  path);
 }
 
 /* The number of the task, as est_input_context has it. */
@@ -355,14 +355,13 @@ static est_status make_estimator(const char *model_dir, const cluster_job *job, 
 int cluster_job_task(int argc, char **argv)
 {
     cluster_job    job       = { .save = 50, .seed = 11, .log = 100 };
-    slow_hook      slow      = { .hook = { .after_run = take_time } };
-    deadly         death     = { .hook      = { .begin      = deadly_begin,
-                                                .before_run = deadly_before_run,
-                                                .after_run  = deadly_after_run,
-                                                .end        = deadly_end },
+    slow_hook      slow      = { .hook = EST_HOOK(.after_run = take_time) };
+    deadly         death     = { .hook      = EST_HOOK(.begin = deadly_begin, .before_run = deadly_before_run,
+                                                       .after_run = deadly_after_run, .end = deadly_end),
                                  .eval      = { .after_run = deadly_batch },
-                                 .exporter  = { .name = "slow", .export_model = export_slowly },
-                                 .listener  = { .before_save = deadly_before_save, .after_save = deadly_after_save },
+                                 .exporter  = EST_EXPORTER(.name = "slow", .export_model = export_slowly),
+                                 .listener  = EST_SAVING_LISTENER(.before_save = deadly_before_save,
+                                                                  .after_save  = deadly_after_save),
                                  .model_dir = argv[0],
                                  .job       = &job,
                                  .self      = number_of_task(),
@@ -385,13 +384,13 @@ int cluster_job_task(int argc, char **argv)
     if (status == EST_OK && job.count > 0) {
         status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_input, .input_user = &job, .steps = job.count,
                                                         .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
-                                                        .saving_listeners = EST_LISTENERS(&death.listener)));
+                                                        .saving_listeners = EST_SAVING_LISTENERS(&death.listener)));
     } else if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
                            .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
-                           .saving_listeners = EST_LISTENERS(&death.listener)),
+                           .saving_listeners = EST_SAVING_LISTENERS(&death.listener)),
             EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .hooks = { evals, 1 },
                           .exporters = { exports, job.export_ms > 0 ? 1 : 0 }, .start_delay_secs = EST_OFF,
                           .throttle_secs = 1, .steps = EST_FOREVER),

@@ -21,7 +21,7 @@ static void ok(est_status status)
 est_status dynamic_model(est_model *m, est_mode mode, const void *params)
 {
     const dynamic_params *p     = params;
-    est_node              layer = est_input_layer(est_model_features(m), EST_COLUMNS(p->user, p->word), NULL);
+    est_node              layer = est_input_layer(est_model_features(m), EST_COLUMN_LIST(p->user, p->word), NULL);
     est_node              score = est_squeeze(est_dense(layer, 1, NULL), EST_I64S(1));
     est_node              loss;
 
@@ -47,8 +47,9 @@ est_status dynamic_input(const est_input_context *context, void *user, est_datas
         char text[16];
 
         snprintf(text, sizeof text, "word %d", what);
-        ((int64_t *)est_tensor_data(users))[i] = i % 8 == 3 ? -1 : (int64_t)((uint64_t)who * 0x9e3779b97f4a7c15u);
-        ((float *)est_tensor_data(labels))[i]  = (float)(who % 5) - (float)(what % 3);
+        ((int64_t *)est_tensor_mutable_data(users))[i] = i % 8 == 3 ? -1
+                                                                    : (int64_t)((uint64_t)who * 0x9e3779b97f4a7c15u);
+        ((float *)est_tensor_mutable_data(labels))[i]  = (float)(who % 5) - (float)(what % 3);
         ok(est_tensor_set_string(words, i, text, i % 8 == 5 ? 0 : strlen(text)));
     }
     d = est_dataset_slices(EST_NAMED_TENSORS({ "user", users }, { "word", words }, { "y", labels }));

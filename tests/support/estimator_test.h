@@ -22,7 +22,7 @@ typedef struct est_test_killer {
     int64_t  step;
 } est_test_killer;
 est_status est_test_kill(est_hook *hook, est_loop *loop);
-#define EST_TEST_KILLER(at) ((est_test_killer){ .hook = { .after_run = est_test_kill }, .step = (at) })
+#define EST_TEST_KILLER(at) ((est_test_killer){ .hook = EST_HOOK(.after_run = est_test_kill), .step = (at) })
 
 /* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
 void est_test_same_checkpoint(const char *a, const char *b);

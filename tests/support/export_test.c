@@ -69,8 +69,8 @@ static void add_exports(est_model *m, const shop_params *p, est_node logits, est
 
     if (p->no_export) return;
     if (p->one || p->twice) {
-        est_model_export_predict(m, "scores", &(est_named_node){ "p", probabilities }, 1);
-        if (p->twice) est_model_export_predict(m, "logits", &(est_named_node){ "l", logits }, 1);
+        est_model_export_predict(m, "scores", (est_named_nodes){ &(est_named_node){ "p", probabilities }, 1 });
+        if (p->twice) est_model_export_predict(m, "logits", (est_named_nodes){ &(est_named_node){ "l", logits }, 1 });
         return;
     }
     value = est_slice(logits, EST_I64S(0, 0), EST_I64S(-1, 1));
@@ -78,8 +78,9 @@ static void add_exports(est_model *m, const shop_params *p, est_node logits, est
     names = est_gather(class_names(est_model_graph(m)), order, 0);
     est_model_export_classify(m, "serving_default", probabilities, names);
     est_model_export_regress(m, "regression", value);
-    est_model_export_predict(m, "predict",
-                             (const est_named_node[]){ { "logits", logits }, { "probabilities", probabilities } }, 2);
+    est_model_export_predict(
+        m, "predict",
+        (est_named_nodes){ (const est_named_node[]){ { "logits", logits }, { "probabilities", probabilities } }, 2 });
 }
 
 /* The largest mean of a logit over all examples. */
@@ -173,7 +174,7 @@ est_status shop_input(const est_input_context *context, void *user, est_dataset 
     d = est_dataset_slices(EST_NAMED_TENSORS({ "record", records }));
     est_tensor_free(records);
     if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
-    d = est_dataset_parse_examples(d, shop_labelled, SHOP_FEATURES + 1, 4, NULL);
+    d = est_dataset_parse_examples(d, (est_feature_specs){ shop_labelled, SHOP_FEATURES + 1 }, 4, NULL);
     return est_dataset_finish(d, out);
 }
 

@@ -50,12 +50,12 @@ est_estimator *shop_trained(const char *dir, const shop_params *params);
 
 #define SHOP_PARSING                                                                                                   \
     {                                                                                                                  \
-        .parse = shop_specs, .n_parse = SHOP_FEATURES                                                                  \
+        .parse = { shop_specs, SHOP_FEATURES }                                                                         \
     }
 
 #define SHOP_LABELLED                                                                                                  \
     {                                                                                                                  \
-        .parse = shop_labelled, .n_parse = SHOP_FEATURES + 1                                                           \
+        .parse = { shop_labelled, SHOP_FEATURES + 1 }                                                                  \
     }
 
 /* Names of the entries of a directory, sorted, with a space behind each; into `out`, which is returned. */

@@ -32,7 +32,8 @@ void crew_make(crew *c, int n, const est_membership_options *options)
         c->members[i] = (crew_member){ .crew = c, .number = i };
         workers[i]    = c->addresses[i];
     }
-    assert_ok(est_cluster_create((const est_job[]){ { "worker", workers, n } }, 1, &c->cluster));
+    assert_ok(est_cluster_create(
+        (est_jobs){ (const est_job[]){ { .name = "worker", .addresses = { workers, n } } }, 1 }, &c->cluster));
 }
 
 void crew_free(crew *c)
@@ -72,7 +73,8 @@ void crew_start_twin(crew *c, int number)
     assert_true(c->n_members == c->n && c->n < CREW_MAX);
     snprintf(c->twin_address, sizeof c->twin_address, "127.0.0.1:%d", port_take(&c->ports[c->n]));
     for (int i = 0; i < c->n; i++) workers[i] = i == number ? c->twin_address : c->addresses[i];
-    assert_ok(est_cluster_create((const est_job[]){ { "worker", workers, c->n } }, 1, &c->twin_cluster));
+    assert_ok(est_cluster_create(
+        (est_jobs){ (const est_job[]){ { .name = "worker", .addresses = { workers, c->n } } }, 1 }, &c->twin_cluster));
     c->members[c->n] = (crew_member){ .crew = c, .number = number };
     c->n_members     = c->n + 1;
     est_sleep_ns(2 * EST_NS_PER_SEC / 1000); /* an incarnation begins with the time in milliseconds */

@@ -175,7 +175,8 @@ static est_status finish(est_remote_segment *segment, const est_view **out)
         const est_view *view = est_host_output(host, segment->number, i);
 
         EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &segment->out[i]));
-        segment->views[i] = (est_view){ est_tensor_data(segment->out[i]), view->dtype, view->shape, view->count };
+        segment->views[i] = (est_view){ est_tensor_mutable_data(segment->out[i]), view->dtype, view->shape,
+                                        view->count };
         segment->remote->bytes += est_tensor_bytes(segment->out[i]);
     }
     *out = segment->n_out > 0 ? segment->views : NULL; /* as a message without tensors has it */

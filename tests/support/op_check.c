@@ -10,6 +10,7 @@
 
 #include "support/op_run.h"
 #include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 #define SHOWN_MAX 5 /* wrong elements printed for one output */
 
@@ -121,7 +122,7 @@ static est_status make_input(est_case_run *run, int k)
             EST_TRY(est_tensor_set_string(run->in[k], i, text, strlen(text)));
         } else {
             double value = in->values != NULL ? in->values[i] : random_value(run, in, dtype, k, i);
-            case_set_element(est_tensor_data(run->in[k]), dtype, i, value);
+            case_set_element(est_tensor_mutable_data(run->in[k]), dtype, i, value);
         }
     }
     return EST_OK;
@@ -308,7 +309,7 @@ void case_check_close(est_case_run *run, const est_case_out *expected, const est
 static est_view tensor_view(const est_tensor *tensor)
 {
     if (tensor == NULL) return (est_view){ 0 };
-    return (est_view){ .data  = est_tensor_data(tensor),
+    return (est_view){ .data  = est_tensor_view_data(tensor),
                        .dtype = est_tensor_dtype(tensor),
                        .shape = *est_tensor_shape(tensor),
                        .count = est_tensor_count(tensor) };

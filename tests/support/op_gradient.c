@@ -40,7 +40,7 @@ static est_node weighted_sum(grad_run *g, est_node output, const est_shape *shap
 
     if (est_tensor_create(EST_F64, *shape, &w) != EST_OK) return est_graph_poison(g->graph, EST_RESOURCE_EXHAUSTED);
     for (int64_t e = 0; e < est_tensor_count(w); e++) {
-        ((double *)est_tensor_data(w))[e] = 0.25 + case_uniform(99, (uint64_t)i, (uint64_t)e);
+        ((double *)est_tensor_mutable_data(w))[e] = 0.25 + case_uniform(99, (uint64_t)i, (uint64_t)e);
     }
     node = est_sum(est_mul(output, est_const(g->graph, w)));
     est_tensor_free(w);
@@ -167,7 +167,7 @@ static est_status gradient_values(grad_run *g, const est_gradient *grad, int k, 
 /* (L(x + h d) - L(x - h d)) / 2h; direction NULL: along element `e` alone. */
 static est_status slope(grad_run *g, int k, const double *direction, int64_t e, double *numeric, double *noise)
 {
-    double    *x  = est_tensor_data(g->x[k]), *saved;
+    double    *x  = est_tensor_mutable_data(g->x[k]), *saved;
     int64_t    n  = est_tensor_count(g->x[k]);
     double     up = 0, down = 0, h = STEP * (direction == NULL ? fmax(1, fabs(x[e])) : 1);
     est_status status;
@@ -242,7 +242,7 @@ static est_status check_all(grad_run *g)
         wrt[n++] = g->in[k];
     }
     if (n == 0) return EST_OK;
-    est_gradients(g->loss, wrt, n, grad);
+    est_gradients(g->loss, (est_nodes){ wrt, n }, grad);
     EST_TRY(session_create(g));
     for (int i = 0; i < n; i++) {
         double    *got = NULL;

@@ -21,7 +21,10 @@ servers servers_start_with(int n_ps, int n_workers, const char *transport, doubl
         if (i >= n_ps) worker[i - n_ps] = address[i];
     }
     assert_ok(
-        est_cluster_create((const est_job[]){ { "ps", ps, n_ps }, { "worker", worker, n_workers } }, 2, &s.cluster));
+        est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = { ps, n_ps } },
+                                                          { .name = "worker", .addresses = { worker, n_workers } } },
+                                       2 },
+                           &s.cluster));
     for (int i = 0; i < n_ps; i++) {
         assert_ok(est_server_create(s.cluster, "ps", i,
                                     EST_SERVER(.transport = transport, .threads = 1, .silence_secs = silence_secs),

@@ -55,7 +55,9 @@ static est_status listener_end(est_saving_listener *l, est_session *session, int
 
 static listener make_listener(const char *name)
 {
-    return (listener){ .name = name, .listener = { listener_begin, listener_before, listener_after, listener_end } };
+    return (listener){ .name     = name,
+                       .listener = EST_SAVING_LISTENER(.begin = listener_begin, .before_save = listener_before,
+                                                       .after_save = listener_after, .end = listener_end) };
 }
 
 /* --- trainings ------------------------------------------------------------------------------------------------------------ */
@@ -98,8 +100,8 @@ TEST(steps, .setup_func = keep_log)
 
     make_trainer(&t, 14, 1);
     t.saver = make_saver(at("steps"));
-    hook    = make_hook(
-           EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_LISTENERS(&a.listener, &b.listener)));
+    hook    = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3,
+                                             .listeners = EST_SAVING_LISTENERS(&a.listener, &b.listener)));
     assert_true(log_has("Create CheckpointSaverHook."));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("steps")), "0 3 6 7 ");
@@ -110,7 +112,8 @@ TEST(steps, .setup_func = keep_log)
     est_hook_free(hook);
 
     /* A restart saves again at once, and an end at a saved step does not. */
-    hook = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 7, .listeners = EST_LISTENERS(&a.listener)));
+    hook = make_hook(
+        EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 7, .listeners = EST_SAVING_LISTENERS(&a.listener)));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("steps")), "0 3 6 7 14 ");
     expect_happened("a.begin init a.before(7) a.after(7) a.before(14) a.after(14) a.end(14) ");
@@ -253,8 +256,8 @@ TEST(refused, .setup_func = keep_log)
     refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver)), "a saver and");
     refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver, .basename = "x")),
             "a saver and");
-    refused(est_checkpoint_saver_hook(
-                NULL, EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver, .listeners = EST_LISTENERS(&a.listener, NULL))),
+    refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver,
+                                                                 .listeners = EST_SAVING_LISTENERS(&a.listener, NULL))),
             "saving listener 1 is NULL");
     est_saver_free(saver);
 }
@@ -265,10 +268,10 @@ TEST(lent, .setup_func = keep_log)
     trainer   t;
     listener  a = make_listener("a"), b = make_listener("b");
     est_hook *hook = est_checkpoint_saver_hook(
-        at("lent"), EST_CHECKPOINT_SAVER(.steps = 10, .listeners = EST_LISTENERS(&a.listener)));
+        at("lent"), EST_CHECKPOINT_SAVER(.steps = 10, .listeners = EST_SAVING_LISTENERS(&a.listener)));
 
     make_trainer(&t, 2, 1);
-    est_checkpoint_saver_lend(hook, EST_LISTENERS(&a.listener, &b.listener));
+    est_checkpoint_saver_lend(hook, EST_SAVING_LISTENERS(&a.listener, &b.listener));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     expect_happened("a.begin b.begin init a.before(0) b.before(0) a.after(0) b.after(0) "
                     "a.before(1) b.before(1) a.after(1) b.after(1) a.end(1) b.end(1) ");
@@ -285,7 +288,7 @@ TEST(nan, .setup_func = keep_log)
     trainer   t;
     listener  a    = make_listener("a");
     est_hook *hook = est_checkpoint_saver_hook(
-        at("nan"), EST_CHECKPOINT_SAVER(.steps = 1, .listeners = EST_LISTENERS(&a.listener)));
+        at("nan"), EST_CHECKPOINT_SAVER(.steps = 1, .listeners = EST_SAVING_LISTENERS(&a.listener)));
     est_hook *nan = est_nan_hook(false);
 
     make_trainer(&t, 4, 1);
@@ -311,7 +314,8 @@ TEST(listener_stops, .setup_func = keep_log)
     make_trainer(&t, 4, EST_FOREVER);
     t.saver   = make_saver(at("stops"));
     a.stop_at = 2;
-    hook      = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_LISTENERS(&a.listener)));
+    hook      = make_hook(
+             EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_SAVING_LISTENERS(&a.listener)));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("stops")), "0 3 ");
     assert_true(log_has("A CheckpointSaverListener requested that training be stopped. listener: 0"));
@@ -454,14 +458,14 @@ TEST(summaries_are_not_behind, .setup_func = keep_log)
     est_manual_clock_init(&clock, 0, EST_NS_PER_SEC); /* no flush comes by time */
     est_clock_set(&clock.clock);
     make_trainer(&t, 2, 4);
-    events_seen = (reader){ .base = { .after_save = read_at_save } };
+    events_seen = (reader){ .base = EST_SAVING_LISTENER(.after_save = read_at_save) };
     assert_ok(est_summary_writer_create(at("curves"), "", &events_seen.writer));
     t.spec.summaries = events_seen.writer;
     early.in_after = late.in_after = write_step;
     late.in_before                 = read_in_next_run;
 
-    hook = est_checkpoint_saver_hook(at("curves"),
-                                     EST_CHECKPOINT_SAVER(.steps = 2, .listeners = EST_LISTENERS(&events_seen.base)));
+    hook = est_checkpoint_saver_hook(
+        at("curves"), EST_CHECKPOINT_SAVER(.steps = 2, .listeners = EST_SAVING_LISTENERS(&events_seen.base)));
     assert_non_null(hook);
     assert_ok(run_hooks(&t, EST_HOOKS(&early.hook, hook, &late.hook)));
     assert_non_null(strstr(events_seen.at_save, "; 1: early=1; 1: late=1; 2: early=2"));
@@ -550,7 +554,8 @@ static est_status save_some(void)
     t.spec.extras = add_position;
     if (status == EST_OK) {
         hook = est_checkpoint_saver_hook(
-            at("memory"), EST_CHECKPOINT_SAVER(.steps = 1, .basename = "m", .listeners = EST_LISTENERS(&a.listener)));
+            at("memory"),
+            EST_CHECKPOINT_SAVER(.steps = 1, .basename = "m", .listeners = EST_SAVING_LISTENERS(&a.listener)));
         status = hook != NULL ? run_hooks(&t, EST_HOOKS(hook)) : EST_RESOURCE_EXHAUSTED;
     }
     est_hook_free(hook);
@@ -576,7 +581,7 @@ static est_status make_steps_of_others(est_hook *hook, est_loop *loop)
 /* The last checkpoint has the steps that others made, and is called after them. */
 TEST(others, .setup_func = keep_log)
 {
-    est_hook    others = { .after_run = make_steps_of_others };
+    est_hook    others = EST_HOOK(.after_run = make_steps_of_others);
     est_remote *remote = memory_remote_create(2);
     trainer     t;
     est_hook   *hook;

@@ -244,7 +244,7 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
 TEST(timing, .setup_func = set_up)
 {
     trainer   t;
-    est_hook  ticking = { .before_run = pass_time };
+    est_hook  ticking = EST_HOOK(.before_run = pass_time);
     est_hook *hook;
     int       asks = 0;
 

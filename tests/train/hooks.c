@@ -29,7 +29,7 @@ static est_status pass_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static est_hook ticking = { .before_run = pass_time };
+static est_hook ticking = EST_HOOK(.before_run = pass_time);
 
 /* Runs with the hook, which is freed, and a ticking clock before it. */
 static est_status run_one(trainer *t, est_hook *hook)
@@ -178,22 +178,23 @@ TEST(logging, .setup_func = set_up)
     nodes[0] = (est_named_node){ .name = "loss" }; /* found by name */
     nodes[1] = (est_named_node){ .name = "in", .node = t.x };
     nodes[2] = (est_named_node){ .node = t.prediction };
-    assert_ok(run_one(&t, est_logging_hook(nodes, 2, EST_LOGGING(.every_n_iter = 2))));
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 2 }, EST_LOGGING(.every_n_iter = 2))));
     assert_string_equal(logged, "loss = 10, in = [1 2]\n"
                                 "loss = 61.9341, in = [5 6] (1.000 sec)\n");
-    assert_ok(run_one(&t, est_logging_hook(nodes, 1, EST_LOGGING(.every_n_secs = 1.5))));
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 1 }, EST_LOGGING(.every_n_secs = 1.5))));
     assert_string_equal(logged, "loss = 10\nloss = 17.4505 (1.500 sec)\n");
 
     /* At the end: computed with the last batch and the variables as they are then. */
-    assert_ok(run_one(&t, est_logging_hook(nodes + 2, 1, EST_LOGGING(.at_end = true))));
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes + 2, 1 }, EST_LOGGING(.at_end = true))));
     assert_string_equal(logged, "prediction = [14.5057 16.578]\n");
-    assert_ok(run_one(&t, est_logging_hook(nodes + 1, 1, EST_LOGGING(.every_n_iter = 4, .at_end = true))));
+    assert_ok(run_one(
+        &t, est_logging_hook((est_named_nodes){ nodes + 1, 1 }, EST_LOGGING(.every_n_iter = 4, .at_end = true))));
     assert_string_equal(logged, "in = [1 2]\nin = [7 8] (1.500 sec)\n");
     trainer_free(&t);
 
     make_trainer(&t, 0, 1); /* no batch: nothing to tell, and no error */
     nodes[2] = (est_named_node){ .node = t.prediction };
-    assert_ok(run_one(&t, est_logging_hook(nodes + 2, 1, EST_LOGGING(.at_end = true))));
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes + 2, 1 }, EST_LOGGING(.at_end = true))));
     assert_string_equal(logged, "");
     trainer_free(&t);
 }
@@ -215,7 +216,7 @@ TEST(logged_values, .setup_func = set_up)
     nodes[3] = (est_named_node){ "none", est_const_f32(t.graph, EST_SHAPE(0), NULL) };
     nodes[4] = (est_named_node){ "yes", est_equal(t.step, t.step) };
     nodes[5] = (est_named_node){ "step", t.step };
-    assert_ok(run_one(&t, est_logging_hook(nodes, 6, EST_LOGGING(.every_n_iter = 1))));
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 6 }, EST_LOGGING(.every_n_iter = 1))));
     assert_string_equal(logged,
                         "grid = [[1 2.5] [-3 4] [5 6]], words = [\"a\" \"b\\\"\"], many = [0 1 2 3 4 5 6 7 8 9 10 "
                         "11 12 13 14 15 ..., none = [], yes = true, step = 1\n");
@@ -244,7 +245,7 @@ TEST(logging_format, .setup_func = set_up)
     est_hook *hook;
 
     make_trainer(&t, 8, 1);
-    hook = est_logging_hook((const est_named_node[]){ { "error", t.loss }, { "x", t.x } }, 2,
+    hook = est_logging_hook((est_named_nodes){ (const est_named_node[]){ { "error", t.loss }, { "x", t.x } }, 2 },
                             EST_LOGGING(.every_n_iter = 2, .at_end = true, .format = in_own_words, .user = &lines));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(logged, "10 off, of 2 rows\n0.294913 off, of 2 rows\n");
@@ -259,14 +260,16 @@ TEST(logging_refused, .setup_func = set_up)
     est_named_node node = { .name = "nothing" }, nameless = { 0 };
 
     make_trainer(&t, 2, 1);
-    expect_error(run_one(&t, est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 1))), EST_NOT_FOUND,
-                 "logs node 'nothing', but the graph has no node");
-    expect_refused(est_logging_hook(&node, 1, NULL), "set one of them");
-    expect_refused(est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 1, .every_n_secs = 1)), "set one of them");
-    expect_refused(est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = -1)), "every_n_iter -1");
-    expect_refused(est_logging_hook(&node, 0, EST_LOGGING(.at_end = true)), "needs a node");
-    expect_refused(est_logging_hook(&nameless, 1, EST_LOGGING(.at_end = true)), "has no name");
-    expect_refused(est_logging_hook(&node, 1, &(est_logging_options){ .at_end = true }), "EST_LOGGING");
+    expect_error(run_one(&t, est_logging_hook((est_named_nodes){ &node, 1 }, EST_LOGGING(.every_n_iter = 1))),
+                 EST_NOT_FOUND, "logs node 'nothing', but the graph has no node");
+    expect_refused(est_logging_hook((est_named_nodes){ &node, 1 }, NULL), "set one of them");
+    expect_refused(est_logging_hook((est_named_nodes){ &node, 1 }, EST_LOGGING(.every_n_iter = 1, .every_n_secs = 1)),
+                   "set one of them");
+    expect_refused(est_logging_hook((est_named_nodes){ &node, 1 }, EST_LOGGING(.every_n_iter = -1)), "every_n_iter -1");
+    expect_refused(est_logging_hook((est_named_nodes){ &node, 0 }, EST_LOGGING(.at_end = true)), "needs a node");
+    expect_refused(est_logging_hook((est_named_nodes){ &nameless, 1 }, EST_LOGGING(.at_end = true)), "has no name");
+    expect_refused(est_logging_hook((est_named_nodes){ &node, 1 }, &(est_logging_options){ .at_end = true }),
+                   "EST_LOGGING");
     trainer_free(&t);
 }
 
@@ -391,7 +394,7 @@ static est_status watch_session(est_hook *hook, est_loop *loop)
 TEST(waiter, .setup_func = set_up)
 {
     trainer   t;
-    est_hook  watch = { .after_create_session = watch_session };
+    est_hook  watch = EST_HOOK(.after_create_session = watch_session);
     est_hook *hook  = est_global_step_waiter_hook(2000);
     recorder  r     = make_recorder("r");
 
@@ -475,7 +478,7 @@ TEST(feed_fn, .setup_func = set_up)
     z       = est_placeholder(t.graph, "z", EST_F32, EST_SHAPE_SCALAR);
     shown   = (est_named_node){ .name = "z" };
     hook    = est_feed_fn_hook(EST_NODES(z), next_number, &n);
-    logging = est_logging_hook(&shown, 1, EST_LOGGING(.every_n_iter = 1));
+    logging = est_logging_hook((est_named_nodes){ &shown, 1 }, EST_LOGGING(.every_n_iter = 1));
     assert_ok(run_hooks(&t, EST_HOOKS(hook, logging)));
     assert_string_equal(logged, "z = 1\nz = 2 (0.000 sec)\nz = 3 (0.000 sec)\n");
     est_hook_free(logging);
@@ -552,7 +555,7 @@ static void make_all(trainer *t, est_node z, int *n, est_hook **hooks)
     hooks[0]  = est_stop_at_step_hook(4, 0);
     hooks[1]  = est_stop_at_secs_hook(100);
     hooks[2]  = est_nan_hook(true);
-    hooks[3]  = est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 2, .at_end = true));
+    hooks[3]  = est_logging_hook((est_named_nodes){ &node, 1 }, EST_LOGGING(.every_n_iter = 2, .at_end = true));
     hooks[4]  = est_loss_log_hook(2);
     hooks[5]  = est_step_counter_hook(EST_EVERY(.steps = 2, .output_dir = at("memory/counter")));
     hooks[6]  = est_profiler_hook(EST_PROFILER(.steps = 2, .output_dir = at("memory/profile")));

@@ -71,8 +71,8 @@ static est_status log_third(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static est_hook slow    = { .before_run = take_time };
-static est_hook talking = { .after_run = log_third };
+static est_hook slow    = EST_HOOK(.before_run = take_time);
+static est_hook talking = EST_HOOK(.after_run = log_third);
 
 static int train(int64_t max_steps)
 {
@@ -322,7 +322,7 @@ static est_status raise_third(est_hook *hook, est_loop *loop)
 static int train_and_stop(void)
 {
     trainer    t;
-    est_hook   stopping = { .after_run = raise_third };
+    est_hook   stopping = EST_HOOK(.after_run = raise_third);
     est_hook  *progress = est_progress_hook(0, 10);
     est_status status;
 

@@ -272,7 +272,7 @@ TEST(signal_in_step, .setup_func = keep_log)
     trainer   t;
     est_loop *loop;
     recorder  a     = make_recorder("a");
-    est_hook  waits = { .before_run = give_up_waiting };
+    est_hook  waits = EST_HOOK(.before_run = give_up_waiting);
 
     make_trainer(&t, 4, EST_FOREVER);
     t.spec.hooks = EST_HOOKS(&a.hook, &waits);
@@ -512,8 +512,8 @@ TEST(feeds, .setup_func = keep_log)
     trainer  t;
     est_node z;
     recorder a     = make_recorder("a");
-    feeder   one   = { .hook = { .begin = feeder_begin, .before_run = feeder_before_run } }, two;
-    est_hook wrong = { .before_run = feed_wrong };
+    feeder   one   = { .hook = EST_HOOK(.begin = feeder_begin, .before_run = feeder_before_run) }, two;
+    est_hook wrong = EST_HOOK(.before_run = feed_wrong);
 
     make_trainer(&t, 8, 1);
     z          = est_placeholder(t.graph, "z", EST_F32, EST_SHAPE_SCALAR);
@@ -637,7 +637,7 @@ static est_status run_all(void)
 {
     trainer    t;
     recorder   a      = make_recorder("a");
-    feeder     f      = { .hook = { .begin = feeder_begin, .before_run = feeder_before_run } };
+    feeder     f      = { .hook = EST_HOOK(.begin = feeder_begin, .before_run = feeder_before_run) };
     est_status status = trainer_try(&t, 6, 1);
 
     if (status == EST_OK) {

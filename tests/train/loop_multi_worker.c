@@ -49,7 +49,7 @@ static est_status count_after(est_hook *hook, est_loop *loop)
 
 static counting_hook counting(bool idle)
 {
-    return (counting_hook){ .hook = { .before_run = count_before, .after_run = count_after, .idle = idle } };
+    return (counting_hook){ .hook = EST_HOOK(.before_run = count_before, .after_run = count_after, .idle = idle) };
 }
 
 static est_node join_losses(est_graph *graph, void *const *brought, int n)

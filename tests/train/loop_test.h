@@ -108,8 +108,8 @@ static inline est_status trainer_input(int rows, int64_t repeat, est_dataset **o
     if (status == EST_OK) status = est_tensor_create(EST_F32, EST_SHAPE(rows), &y);
     if (status == EST_OK) {
         for (int i = 0; i < rows; i++) {
-            ((float *)est_tensor_data(x))[i] = (float)(i + 1);
-            ((float *)est_tensor_data(y))[i] = 2 * (float)(i + 1);
+            ((float *)est_tensor_mutable_data(x))[i] = (float)(i + 1);
+            ((float *)est_tensor_mutable_data(y))[i] = 2 * (float)(i + 1);
         }
         d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
         d      = est_dataset_repeat(d, repeat);
@@ -251,11 +251,9 @@ static inline est_status recorder_end(est_hook *hook, est_loop *loop)
 static inline recorder make_recorder(const char *name)
 {
     return (recorder){ .name = name,
-                       .hook = { .begin                = recorder_begin,
-                                 .after_create_session = recorder_session,
-                                 .before_run           = recorder_before_run,
-                                 .after_run            = recorder_after_run,
-                                 .end                  = recorder_end } };
+                       .hook = EST_HOOK(.begin = recorder_begin, .after_create_session = recorder_session,
+                                        .before_run = recorder_before_run, .after_run = recorder_after_run,
+                                        .end = recorder_end) };
 }
 
 #endif

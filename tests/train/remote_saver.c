@@ -182,9 +182,9 @@ TEST(files)
     assert_ok(est_session_init(m.session));
     assert_ok(est_saver_create(at("files"), NULL, &saver));
     assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 17 }, &position));
-    assert_ok(est_saver_save(
-        saver, m.session, 5,
-        EST_SAVE(.extras = EST_EXTRAS({ "input/position", position }), .meta = "graph", .meta_size = 5), NULL));
+    assert_ok(est_saver_save(saver, m.session, 5,
+                             EST_SAVE(.extras = EST_EXTRAS({ "input/position", position }), .meta = { "graph", 5 }),
+                             NULL));
     assert_string_equal(names_in(at("files")),
                         "checkpoint model.ckpt-5.data-00000-of-00003 model.ckpt-5.data-00001-of-00003 "
                         "model.ckpt-5.data-00002-of-00003 model.ckpt-5.index model.ckpt-5.meta");
@@ -467,7 +467,7 @@ static void spoil(const trained *m, const char *name)
     est_tensor *value;
 
     assert_ok(est_session_read(m->session, name, &value));
-    ((float *)est_tensor_data(value))[est_tensor_count(value) - 1] = NAN;
+    ((float *)est_tensor_mutable_data(value))[est_tensor_count(value) - 1] = NAN;
     assert_ok(est_session_write(m->session, name, value));
     est_tensor_free(value);
 }

@@ -807,7 +807,7 @@ TEST(large)
     est_variable(m.graph, "large", EST_F32, EST_SHAPE(n));
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 3), &m.session));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n), &value));
-    for (int64_t i = 0; i < n; i++) ((float *)est_tensor_data(value))[i] = (float)i;
+    for (int64_t i = 0; i < n; i++) ((float *)est_tensor_mutable_data(value))[i] = (float)i;
     assert_ok(est_session_write(m.session, "large", value));
     assert_ok(est_saver_create(at("large"), NULL, &saver));
     assert_ok(est_saver_save(saver, m.session, 1, NULL, NULL));

@@ -24,9 +24,9 @@ TEST(files)
     assert_string_equal(names_in(at("a/files")), "");
     set_tag(&m, 7);
     assert_ok(est_tensor_i64(EST_SHAPE(2), position, &extra));
-    assert_ok(est_saver_save(
-        saver, m.session, 7,
-        EST_SAVE(.extras = EST_EXTRAS({ "input/position", extra }), .meta = "graph", .meta_size = 5), path));
+    assert_ok(est_saver_save(saver, m.session, 7,
+                             EST_SAVE(.extras = EST_EXTRAS({ "input/position", extra }), .meta = { "graph", 5 }),
+                             path));
     assert_string_equal(path, at("a/files/model.ckpt-7"));
     assert_string_equal(names_in(at("a/files")), "checkpoint model.ckpt-7.data-00000-of-00001 model.ckpt-7.index "
                                                  "model.ckpt-7.meta");
@@ -138,14 +138,14 @@ TEST(meta_of_same_step)
     est_saver *saver = open_saver(at("meta"), NULL);
 
     set_tag(&m, 1);
-    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "old", .meta_size = 3), NULL));
+    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = { "old", 3 }), NULL));
     assert_ok(est_dir_create(at("meta/model.ckpt-1.data-00000-of-00002"))); /* where the new data would go */
     set_tag(&m, 2);
-    assert_int_not_equal(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "new", .meta_size = 3), NULL), EST_OK);
+    assert_int_not_equal(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = { "new", 3 }), NULL), EST_OK);
     expect_text(at("meta/model.ckpt-1.meta"), "old");
     assert_int_equal(restored_tag(at("meta")), 1);
     assert_int_equal(rmdir(at("meta/model.ckpt-1.data-00000-of-00002")), 0);
-    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "new", .meta_size = 3), NULL));
+    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = { "new", 3 }), NULL));
     expect_text(at("meta/model.ckpt-1.meta"), "new");
     assert_ok(est_saver_save(saver, m.session, 1, NULL, NULL));
     assert_string_equal(names_in(at("meta")), "checkpoint model.ckpt-1.data-00000-of-00001 model.ckpt-1.index");
@@ -162,7 +162,7 @@ TEST(keep_max)
 
     for (int i = 1; i <= 7; i++) {
         set_tag(&m, i);
-        assert_ok(est_saver_save(saver, m.session, i, EST_SAVE(.meta = "m", .meta_size = 1), NULL));
+        assert_ok(est_saver_save(saver, m.session, i, EST_SAVE(.meta = { "m", 1 }), NULL));
     }
     assert_string_equal(names_in(at("max")),
                         "checkpoint x-5.data-00000-of-00001 x-5.index x-5.meta x-6.data-00000-of-00001 x-6.index "
@@ -516,9 +516,9 @@ TEST(nan)
         assert_ok(est_session_read(session, wide ? "wide" : "small", &value));
         assert_ok(est_session_read(session, wide ? "wide" : "small", &good));
         if (wide) {
-            ((double *)est_tensor_data(value))[places[i % 5]] = NAN;
+            ((double *)est_tensor_mutable_data(value))[places[i % 5]] = NAN;
         } else {
-            ((float *)est_tensor_data(value))[places[i % 5]] = NAN;
+            ((float *)est_tensor_mutable_data(value))[places[i % 5]] = NAN;
         }
         assert_ok(est_session_write(session, wide ? "wide" : "small", value));
         assert_ok(est_saved_nan(session, &name));

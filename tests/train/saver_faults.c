@@ -117,7 +117,7 @@ static void save_first(const model *m, const char *dir)
     est_saver *saver = open_saver(dir, NULL);
 
     set_tag(m, 1);
-    assert_ok(est_saver_save(saver, m->session, 1, EST_SAVE(.meta = "1", .meta_size = 1), NULL));
+    assert_ok(est_saver_save(saver, m->session, 1, EST_SAVE(.meta = { "1", 1 }), NULL));
     est_saver_free(saver);
 }
 
@@ -152,7 +152,7 @@ static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fi
     if (kind == 1) est_fault_arm(n);
     status = est_saver_create(at("faults"), EST_SAVER(.keep_max = 1), &saver);
     if (status == EST_OK) {
-        status = est_saver_save(saver, m->session, step, EST_SAVE(.meta = "2", .meta_size = 1), NULL);
+        status = est_saver_save(saver, m->session, step, EST_SAVE(.meta = { "2", 1 }), NULL);
     }
     *fired = est_fault_fired();
     est_fault_arm_alloc(0);
@@ -223,7 +223,7 @@ static void save_until_killed(est_remote *remote, int step, int n)
     if (est_saver_create(at("killed"), EST_SAVER(.keep_max = 1), &saver) != EST_OK) _exit(2);
     set_tag(&m, 2);
     kill_at = n;
-    if (est_saver_save(saver, m.session, step, EST_SAVE(.meta = "2", .meta_size = 1), NULL) != EST_OK) _exit(3);
+    if (est_saver_save(saver, m.session, step, EST_SAVE(.meta = { "2", 1 }), NULL) != EST_OK) _exit(3);
     _exit(0);
 }
 
@@ -295,7 +295,7 @@ TEST(no_room_for_meta)
 
     watch_log();
     set_tag(&m, 1);
-    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = "1", .meta_size = 1), NULL));
+    assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = { "1", 1 }), NULL));
     assert_true(est_file_exists(at("meta/model.ckpt-1.meta")));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
@@ -303,7 +303,7 @@ TEST(no_room_for_meta)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     set_tag(&m, 2);
     for (int step = 1; step <= 2; step++) {
-        assert_ok(est_saver_save(saver, m.session, step, EST_SAVE(.meta = large, .meta_size = sizeof large), NULL));
+        assert_ok(est_saver_save(saver, m.session, step, EST_SAVE(.meta = { large, sizeof large }), NULL));
     }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(n_warnings, 1);

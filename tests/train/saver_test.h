@@ -128,9 +128,9 @@ static inline void write_tag(est_session *session, const char *name, est_dtype d
     assert_ok(est_tensor_create(dtype, shape, &value));
     for (int64_t i = 0; i < est_tensor_count(value); i++) {
         if (dtype == EST_I64) {
-            ((int64_t *)est_tensor_data(value))[i] = tag;
+            ((int64_t *)est_tensor_mutable_data(value))[i] = tag;
         } else {
-            ((float *)est_tensor_data(value))[i] = (float)tag;
+            ((float *)est_tensor_mutable_data(value))[i] = (float)tag;
         }
     }
     assert_ok(est_session_write(session, name, value));
@@ -238,7 +238,7 @@ static inline void refuse_large(const char *dir, est_status want)
     est_variable(m.graph, "big", EST_F32, EST_SHAPE(big));
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(big), &value));
-    memset(est_tensor_data(value), 0, est_tensor_bytes(value));
+    memset(est_tensor_mutable_data(value), 0, est_tensor_bytes(value));
     assert_ok(est_session_write(m.session, "big", value));
     saver = open_saver(dir, NULL);
     snprintf(before, sizeof before, "%s", names_in(dir));
