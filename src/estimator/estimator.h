@@ -9,17 +9,8 @@
 #include "estimator/model.h"
 #include "estimator/rows.h"
 #include "estoc/estimator.h"
-#include "train/lock.h"
-#include "train/loop.h"
+#include "strategy/run.h"
 #include "train/pin.h"
-
-/* What is saved beside the variables, to go on exactly where a run was. */
-#define EST_EXTRA_INPUT "estoc/input_position" /* uint8 [n]: est_iterator_save */
-#define EST_EXTRA_RUNS  "estoc/run_count"      /* int64: est_session_run_count */
-#define EST_EXTRA_SEED  "estoc/seed"           /* int64: of the graph's random operations */
-
-/* The end mark in a model directory (estimator/done_mark.h). */
-#define EST_DONE_FILE "training_done"
 
 typedef struct est_metric_extender {
     est_metric_fn               fn;
@@ -34,7 +25,7 @@ struct est_estimator {
     size_t                params_size;
     est_run_config        config; /* resolved: no field is "default" any more, what is off is EST_OFF */
     est_resolver         *resolver;
-    const est_task       *task;
+    est_self              self; /* who this process is, in the cluster of the resolver */
     const char           *model_dir;
     bool                  dir_is_temporary; /* nobody named one, so that no other task knows it */
     const est_warm_start *warm_start;       /* a copy in the arena; NULL: none */
@@ -53,6 +44,9 @@ void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(v
 /* What the configuration says for a mode; NULL: nothing. */
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode);
 
+/* A run of the strategy of a training, or of an evaluation, with all that the configuration says about it. */
+est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpose);
+
 /* The dataset that input_fn makes for a mode. */
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
                                               void *user, uint64_t seed, uint64_t job_seed, est_dataset **out);
@@ -68,15 +62,8 @@ EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode
 /* Makes the model directory, unless it is there; whether anything can be made in it is known then. */
 EST_MUST_CHECK est_status est_estimator_make_dir(const est_estimator *estimator);
 
-/* The model directory as anybody else has to write it, who is not where this process is. */
-#define EST_DIR_TEXT_MAX (2 * EST_CHECKPOINT_PATH_MAX)
-void est_estimator_full_dir(const est_estimator *estimator, char *out, size_t size);
-
 /* What restoring gave; when the checkpoint does not fit the model, with what to do after the saver's words. */
 est_status est_estimator_blame_checkpoint(est_status status);
-
-/* The global step of the latest checkpoint; -1: there is none. */
-EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);
 
 /* Says so when there is no checkpoint (NULL: no latest one) to `verb` with. */
 void est_estimator_say_untrained(const est_estimator *estimator, const char *checkpoint_path, const char *verb);

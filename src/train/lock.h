@@ -12,9 +12,6 @@
 
 #include "estoc/status.h"
 
-/* The end mark in a model directory: the step at which training ended; estimator/train.c says who writes and removes it. */
-#define EST_DONE_FILE "training_done"
-
 typedef struct est_dir_lock est_dir_lock;
 
 #define EST_LOCK_HOLDER_MAX 300 /* for est_dir_lock_holder */

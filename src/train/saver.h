@@ -10,6 +10,15 @@
 #include "runtime/remote.h"
 #include "runtime/session.h"
 
+/* What a training saves beside the variables, so that it resumes exactly where it was. */
+#define EST_EXTRA_INPUT     "estoc/input_position"  /* uint8 [n]: est_iterator_save */
+#define EST_EXTRA_POSITIONS "estoc/input_positions" /* uint8 [n]: of all workers (strategy/multi_worker_input.c) */
+#define EST_EXTRA_RUNS      "estoc/run_count"       /* int64: est_session_run_count */
+#define EST_EXTRA_SEED      "estoc/seed"            /* int64: of the graph's random operations */
+
+/* The global step of the latest checkpoint of a directory; -1: there is none. */
+EST_MUST_CHECK est_status est_saved_step(const char *model_dir, int64_t *out);
+
 /* How the error ends when variables are missing; and when all that are missing are the optimizer's. */
 #define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
 #define EST_OPTIMIZER_ADVICE                                                                                           \

@@ -354,9 +354,9 @@ static void test_strategies(void **state)
             EST_INVALID_ARGUMENT,
             i == 0
                 ? "RunConfig: train_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both"
+                  "the cluster in one place: to the strategy, or to all by TF_CONFIG"
                 : "RunConfig: eval_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both");
+                  "the cluster in one place: to the strategy, or to all by TF_CONFIG");
     }
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
     resolved_clear(&r);

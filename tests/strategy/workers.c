@@ -286,17 +286,18 @@ static void test_spoiled(void **state)
     spoiled s = { 0 };
 
     (void)state;
-    crew_make(&s.c, 2,
-              &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\ngo_on=no\n",
-                                         .over  = is_done,
-                                         .user  = &s });
+    crew_make(
+        &s.c, 2,
+        &(est_membership_options){ .terms = "communication=auto\nbytes_per_pack=4194304\nreplicas=1\nelastic=no\n",
+                                   .over  = is_done,
+                                   .user  = &s });
     crew_start(&s.c, 1);
     snprintf(s.w.config, sizeof s.w.config,
              "{\"cluster\": {\"worker\": [\"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
              s.c.addresses[0], s.c.addresses[1]);
     memory_communicator_run(2, meet_spoiled, &s);
     assert_int_equal(s.status, EST_ABORTED);
-    if (strstr(s.error, "after meeting the other workers 100 times") == NULL) fail_msg("%s", s.error);
+    if (strstr(s.error, "after rejoining the other workers 100 times") == NULL) fail_msg("%s", s.error);
     crew_free(&s.c);
 }
 
