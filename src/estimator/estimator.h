@@ -37,8 +37,8 @@ struct est_estimator {
     void (*free_owned)(void *owned);
 };
 
-/* Hands over what the model_fn of a canned estimator works from: `object` becomes its params, and free_fn(object) is called
- * when the estimator goes. Once, for an estimator that was made without params. */
+/* Hands over what the model_fn of a canned estimator works from: `object` becomes its params, and free_fn(object) is
+ * called when the estimator goes. Once, for an estimator that was made without params. */
 void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(void *object));
 
 /* What the configuration says for a mode; NULL: nothing. */
@@ -85,7 +85,8 @@ EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start,
 /* What est_train_and_evaluate adds to a training; zeroed but for `spec`: nothing. */
 typedef struct est_train_call {
     const char *spec; /* what the caller knows its options as, for errors of the input; "": nothing of his */
-    /* How the training is evaluated, here or elsewhere, which is checked before the first step; NULL: not, as by est_train. */
+    /* How the training is evaluated, here or elsewhere, which is checked before the first step; NULL: not, as by
+     * est_train. */
     const est_eval_spec *eval;
     const est_dir_lock  *held; /* the lock of the model directory, which the caller has; NULL: it is taken */
 

@@ -234,7 +234,8 @@ static void append_metrics(const est_metrics *metrics, est_strbuf *out)
     }
 }
 
-/* A checkpoint of a cluster has the step of when it was asked for in its name, and may hold one that is a few larger. */
+/* A checkpoint of a cluster has the step of when it was asked for in its name, and may hold one that is a few
+ * larger. */
 static bool is_named_earlier(const char *path, int64_t step)
 {
     const char *dash = strrchr(path, '-');
@@ -355,7 +356,8 @@ static est_status prepare(evaluation *e)
     return est_estimator_model(estimator, EST_EVAL, e->input, estimator->config.seed, &e->model);
 }
 
-/* Saves the result, at the one that does, and has the rest done. With must_save a result that could not be saved is an error. */
+/* Saves the result, at the one that does, and has the rest done. With must_save a result that could not be saved is
+ * an error. */
 static est_status conclude(evaluation *e, bool must_save, est_metrics *metrics)
 {
     est_status status;

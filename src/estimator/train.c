@@ -5,15 +5,15 @@
  * What makes a resumed run the same as one that never stopped, bit for bit: variables, the position of the input, the
  * count of runs (which random operations draw from) and the seed are saved together, in one checkpoint.
  *
- * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last step,
- * on disk after the last checkpoint; the next removes it when it has a batch to train with. Both happen under the directory's lock. An input
- * that ended before is begun anew by the next call; but a run that was stopped or killed before it could leave the mark
- * has still to end, and goes on at the end of its input.
+ * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last
+ * step, on disk after the last checkpoint; the next removes it when it has a batch to train with. Both happen under
+ * the directory's lock. An input that ended before is begun anew by the next call; but a run that was stopped or
+ * killed before it could leave the mark has still to end, and goes on at the end of its input.
  *
  * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have
  * left: they need not wait for it. Until it has come to its end the mark says that it is due. A leader that is killed
- * in it finds that when it is started again, and does it without the others; unless it has a larger max_steps now, which
- * is a training of its own, with a final evaluation of its own. */
+ * in it finds that when it is started again, and does it without the others; unless it has a larger max_steps now,
+ * which is a training of its own, with a final evaluation of its own. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,8 @@
 
 #define LOCK_SECS 10.0 /* that a process which led meanwhile has to give the directory back */
 
-/* --- seeds ------------------------------------------------------------------------------------------------------------ */
+/* --- seeds
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Tasks of a job draw different numbers: the same dropout and the same shuffled input would be a waste. */
 static uint64_t own_seed(const est_training *t)
@@ -43,14 +44,15 @@ static uint64_t own_seed(const est_training *t)
     return seed != 0 ? seed : 1;
 }
 
-/* Workers with copies of the variables need the same first values, also in rows that are yet to come; their replicas draw by
- * their numbers. */
+/* Workers with copies of the variables need the same first values, also in rows that are yet to come; their replicas
+ * draw by their numbers. */
 static uint64_t graph_seed(const est_training *t)
 {
     return est_strategy_replicas(t->run.strategy).across_workers ? t->run.seed : own_seed(t);
 }
 
-/* --- the end mark ----------------------------------------------------------------------------------------------------- */
+/* --- the end mark
+ * ----------------------------------------------------------------------------------------------------- */
 
 static est_status find_done(est_training *t)
 {
@@ -59,8 +61,9 @@ static est_status find_done(est_training *t)
     return EST_OK;
 }
 
-/* Whether only the final evaluation is left. One that is due belongs to the training before. This training has nothing to add
- * when it has the same end, though an early stop or the end of the input may have come first, or one that is reached. */
+/* Whether only the final evaluation is left. One that is due belongs to the training before. This training has
+ * nothing to add when it has the same end, though an early stop or the end of the input may have come first, or one
+ * that is reached. */
 static bool is_trained(const est_training *t)
 {
     int64_t max_steps = t->options->max_steps;
@@ -117,7 +120,8 @@ static est_status finish(est_training *t)
     return est_done_mark_write(t->estimator->model_dir, &t->mark);
 }
 
-/* --- hooks -------------------------------------------------------------------------------------------------------------- */
+/* --- hooks
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Adds a hook made here, which is freed after the loop; NULL means that making it failed. */
 static est_status add_own(est_training *t, est_hook *hook)
@@ -245,7 +249,8 @@ static est_status collect_hooks(est_training *t)
     return EST_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------------------- */
+/* --- the whole
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static est_status add_loss_summary(est_training *t)
 {
@@ -305,8 +310,8 @@ static est_status run_to_end(est_training *t, est_loop *loop)
     return est_loop_run(loop);
 }
 
-/* Whether a signal has left something to do; called when all hooks have ended. Saving listeners see a signal for themselves: one that
- * evaluates leaves that to the next start. */
+/* Whether a signal has left something to do; called when all hooks have ended. Saving listeners see a signal for
+ * themselves: one that evaluates leaves that to the next start. */
 static bool was_interrupted(const est_training *t, const est_loop *loop)
 {
     return est_loop_signalled(loop) || t->run.unfinished ||
@@ -353,7 +358,8 @@ static est_status open_loop(est_training *t, est_loop **out)
 /* The log line of a loop that has come to its end, and the error where that was not the end of the training. */
 static est_status conclude(est_training *t, est_loop *loop)
 {
-    int64_t step = est_loop_global_step(loop);
+    int64_t step        = est_loop_global_step(loop);
+    bool    interrupted = was_interrupted(t, loop); /* a signal from here on finds nothing left to do */
 
     if (est_loop_runs(loop) > 0) {
         est_log_info("Loss for final step: %g.", est_loop_loss(loop));
@@ -361,7 +367,7 @@ static est_status conclude(est_training *t, est_loop *loop)
         est_log_warn("This task made no step: %s.",
                      est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
     }
-    if (was_interrupted(t, loop)) {
+    if (interrupted) {
         return est_fail(EST_CANCELLED, "%s: stopped%s at step %" PRId64 "; start again to go on",
                         est_stop_signal_name(), t->run.leads ? " and saved" : "", step);
     }

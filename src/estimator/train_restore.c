@@ -31,8 +31,8 @@ static const float *first_value(const est_graph *graph, const est_node_def *vari
     return est_tensor_data(est_node_attr(value, "value")->tensor);
 }
 
-/* A Keras optimizer keeps its learning rate in a variable, as in TensorFlow: that of the checkpoint counts, whatever the
- * program says. */
+/* A Keras optimizer keeps its learning rate in a variable, as in TensorFlow: that of the checkpoint counts, whatever
+ * the program says. */
 static est_status compare_rates(const est_graph *graph, est_session *session, const char *path)
 {
     est_nodes variables = est_global_variables(graph);

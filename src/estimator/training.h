@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A training from the inside: what train.c, which does it, shares with train_restore.c and with the checks before it. */
+ * A training from the inside: what train.c, which does it, shares with train_restore.c and with the checks before
+ * it. */
 #ifndef EST_ESTIMATOR_TRAINING_H
 #define EST_ESTIMATOR_TRAINING_H
 
@@ -28,16 +29,18 @@ typedef struct est_training {
     est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
 } est_training;
 
-/* --- train_restore.c ---------------------------------------------------------------------------------------------------- */
+/* --- train_restore.c
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* The restore of est_run_owner and the extras of est_loop_spec; `user` is the training. */
 EST_MUST_CHECK est_status est_training_restore(void *user, est_loop *loop, const est_reached *had);
 EST_MUST_CHECK est_status est_training_extras(void *user, est_loop *loop, est_extra *extras, int n_max, int *n);
 
-/* --- train_and_evaluate.c ---------------------------------------------------------------------------------------------- */
+/* --- train_and_evaluate.c
+ * ---------------------------------------------------------------------------------------------- */
 
-/* Which process evaluates a training: a program on its own, and a master, which clusters had before there were chiefs and
- * evaluators; all workers after the training, where eval_distribute says so and the cluster lists no evaluator. */
+/* Which process evaluates a training: a program on its own, and a master, which clusters had before there were chiefs
+ * and evaluators; all workers after the training, where eval_distribute says so and the cluster lists no evaluator. */
 bool est_evaluates_itself(const est_task *task);
 bool est_evaluates_across_workers(const est_estimator *estimator);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strategies of one process: default, one_device, mirrored and central_storage. All CPUs of a process share one memory, so
- * that variables have one copy; the strategies differ in how many replicas they have, and in where those are pinned. A run
- * needs nothing beyond what strategy/run.c does by itself. */
+ * The strategies of one process: default, one_device, mirrored and central_storage. All CPUs of a process share one
+ * memory, so that variables have one copy; the strategies differ in how many replicas they have, and in where those
+ * are pinned. A run needs nothing beyond what strategy/run.c does by itself. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +14,8 @@
 #include "graph/device_name.h"
 #include "strategy/run.h"
 
-/* --- devices --------------------------------------------------------------------------------------------------------- */
+/* --- devices
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* The number of a CPU. */
 static est_status cpu_number(const char *strategy, const char *device, int *out)
@@ -76,7 +77,8 @@ static void say_if_one(const char *strategy, int n_devices, int n)
     if (n == 1 && n_devices == 0) est_log_info("%s: 1 replica; set replicas to have more", strategy);
 }
 
-/* --- runs ------------------------------------------------------------------------------------------------------------- */
+/* --- runs
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Whether other tasks train, too. The evaluator, which some clusters list, does not. */
 static bool trains_with_others(const est_task *task)
@@ -131,7 +133,8 @@ const est_strategy_ops est_central_storage_ops = {
 const est_strategy est_default_strategy = { .ops  = &est_default_ops,
                                             .self = { .size = 1, .replicas = 1, .is_chief = true } };
 
-/* --- constructors ----------------------------------------------------------------------------------------------------- */
+/* --- constructors
+ * ----------------------------------------------------------------------------------------------------- */
 
 static est_status make_local(const est_strategy_ops *ops, int replicas, est_strategy **out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The multi_worker_mirrored strategy: membership, who leads and saves, and the run of one worker (strategy/multi_worker.h). */
+ * The multi_worker_mirrored strategy: membership, who leads and saves, and the run of one worker
+ * (strategy/multi_worker.h). */
 #include "strategy/multi_worker.h"
 
 #include <inttypes.h>
@@ -33,7 +34,8 @@ static const est_multi_worker_mirrored_options *options_of(const est_strategy *s
     return &((const multi_worker_mirrored *)(const void *)strategy)->options; /* it begins with the strategy */
 }
 
-/* --- membership ------------------------------------------------------------------------------------------------------- */
+/* --- membership
+ * ------------------------------------------------------------------------------------------------------- */
 
 #define NAME_MAX_BYTES 32
 
@@ -55,7 +57,8 @@ static void list_ranks(const est_cluster *cluster, est_rank *ranks, char (*names
     }
 }
 
-/* What must be the same on all workers: for a step to fit together; for a training to end, and to be followed by the same. */
+/* What must be the same on all workers: for a step to fit together; for a training to end, and to be followed by the
+ * same. */
 static est_status write_terms(const est_run *run, char **out)
 {
     const est_multi_worker_mirrored_options *how  = options_of(run->strategy);
@@ -139,8 +142,8 @@ est_status est_multi_worker_await(est_work *work)
     return est_fail(EST_ABORTED, "%s", est_error_message());
 }
 
-/* Positions come first and are used last: a worker that is left when the source is lost has either the old positions and the old
- * variables, or the new ones of both. */
+/* Positions come first and are used last: a worker that is left when the source is lost has either the old positions
+ * and the old variables, or the new ones of both. */
 est_status est_multi_worker_transfer(est_multi_worker *m, est_session *session)
 {
     char      *positions = NULL;
@@ -155,7 +158,8 @@ est_status est_multi_worker_transfer(est_multi_worker *m, est_session *session)
     return status;
 }
 
-/* --- the leader ------------------------------------------------------------------------------------------------------- */
+/* --- the leader
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void follow(est_multi_worker *m)
 {
@@ -165,7 +169,8 @@ static void follow(est_multi_worker *m)
     m->run->leads = false;
 }
 
-/* With a new view. A chief that hangs still has the directory: then the worker in its place tries again when it has to save. */
+/* With a new view. A chief that hangs still has the directory: then the worker in its place tries again when it has
+ * to save. */
 static est_status choose_leader(est_multi_worker *m)
 {
     bool       is_chief = m->run->self.is_chief;
@@ -181,7 +186,8 @@ static est_status choose_leader(est_multi_worker *m)
     return EST_OK;
 }
 
-/* --- the standby saver: saves when the chief is lost ------------------------------------------------------------------------ */
+/* --- the standby saver: saves when the chief is lost
+ * ------------------------------------------------------------------------ */
 
 static bool is_first(const est_multi_worker *m)
 {
@@ -219,10 +225,12 @@ static est_status standby_saver_end(est_hook *hook, est_loop *loop)
     return m->saves != NULL ? m->saves->end(m->saves, loop) : EST_OK;
 }
 
-/* --- joining a training ----------------------------------------------------------------------------------------------------- */
+/* --- joining a training
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* The step whose variables this worker can offer without a session: that of its checkpoint or, for the chief before the first step,
- * 0. -1: none. Directories need not be shared: a worker that saved when the chief was lost may have a later checkpoint. */
+/* The step whose variables this worker can offer without a session: that of its checkpoint or, for the chief before
+ * the first step, 0. -1: none. Directories need not be shared: a worker that saved when the chief was lost may have a
+ * later checkpoint. */
 static est_status offered_step(const est_multi_worker *m, int64_t *out)
 {
     EST_TRY(est_saved_step(m->run->model_dir, out));
@@ -231,7 +239,8 @@ static est_status offered_step(const est_multi_worker *m, int64_t *out)
     return EST_OK;
 }
 
-/* The job keeps the seed that was drawn first and the last step that was set first, whichever worker has been lost since. */
+/* The job keeps the seed that was drawn first and the last step that was set first, whichever worker has been lost
+ * since. */
 static est_status take_payload(est_multi_worker *m)
 {
     const char *payload = est_membership_payload(m->membership);
@@ -279,7 +288,8 @@ static est_status share_variables(est_multi_worker *m, est_loop *loop, bool seek
     return EST_OK;
 }
 
-/* The source has the step that it offered, unless its newest checkpoint turns out to be damaged: then all need a new view. */
+/* The source has the step that it offered, unless its newest checkpoint turns out to be damaged: then all need a new
+ * view. */
 static est_status restore_offered(est_multi_worker *m, est_loop *loop)
 {
     int64_t     had     = est_loop_global_step(loop);
@@ -328,7 +338,8 @@ static est_status give_up(est_multi_worker *m, const est_loop *loop)
     return EST_OK;
 }
 
-/* A worker whose variables are lost offers those of its checkpoint: when no worker has better ones all go back to it. */
+/* A worker whose variables are lost offers those of its checkpoint: when no worker has better ones all go back to
+ * it. */
 static est_status join_between_steps(est_multi_worker *m, int64_t global_step)
 {
     if (m->partial) {
@@ -338,8 +349,8 @@ static est_status join_between_steps(est_multi_worker *m, int64_t global_step)
     return join_training(m, global_step);
 }
 
-/* A worker that was left behind by more than the step under way has batches to skip, and one that goes back reads some again. A
- * signal while it waits ends the loop as one between two steps does. */
+/* A worker that was left behind by more than the step under way has batches to skip, and one that goes back reads
+ * some again. A signal while it waits ends the loop as one between two steps does. */
 static est_status mw_rejoin(est_run *run, est_loop *loop, int64_t *global_step, bool *over)
 {
     est_multi_worker *m      = run->state;
@@ -359,10 +370,11 @@ static est_status mw_rejoin(est_run *run, est_loop *loop, int64_t *global_step, 
     return share_variables(m, loop, step != *global_step && step != *global_step + 1, global_step);
 }
 
-/* --- the run ---------------------------------------------------------------------------------------------------------------- */
+/* --- the run
+ * ---------------------------------------------------------------------------------------------------------------- */
 
-/* Two chiefs at a time are a mistake, unless another worker has led meanwhile: that gives the directory back when they join. Who
- * leads is known after that. */
+/* Two chiefs at a time are a mistake, unless another worker has led meanwhile: that gives the directory back when
+ * they join. Who leads is known after that. */
 static est_status mw_open(est_run *run)
 {
     est_status status;
@@ -373,8 +385,8 @@ static est_status mw_open(est_run *run)
     return status == EST_FAILED_PRECONDITION && options_of(run->strategy)->elastic ? EST_OK : status;
 }
 
-/* Before anything is made of what the other workers know. A chief with nothing left to do does not wait for others. Any other worker
- * asks first: a chief that has just ended the job may be waiting for it. */
+/* Before anything is made of what the other workers know. A chief with nothing left to do does not wait for others.
+ * Any other worker asks first: a chief that has just ended the job may be waiting for it. */
 static est_status start_training(est_multi_worker *m)
 {
     est_run *run = m->run;
@@ -444,8 +456,8 @@ static est_status mw_prepare(est_run *run, est_loop_spec *spec)
     return est_multi_worker_idle(spec->graph, &spec->strategy, &m->idle, &m->n_idle);
 }
 
-/* Positions are gathered only after steps of this worker: the others gathered them for a step that they made without it. A worker that
- * is lost in between is for the next step to notice, since this one is made. */
+/* Positions are gathered only after steps of this worker: the others gathered them for a step that they made without
+ * it. A worker that is lost in between is for the next step to notice, since this one is made. */
 static est_status mw_after_step(est_run *run, est_loop *loop)
 {
     est_multi_worker *m    = run->state;
@@ -539,7 +551,8 @@ static est_status mw_share(est_run *run, est_session *session, int64_t *step)
     return EST_OK;
 }
 
-/* --- the strategy ----------------------------------------------------------------------------------------------------------- */
+/* --- the strategy
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void mw_text(const est_strategy *s, est_strbuf *out)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The multi_worker_mirrored strategy from the inside: every worker has its copy of the variables, and all make every step together.
+ * The multi_worker_mirrored strategy from the inside: every worker has its copy of the variables, and all make every
+ * step together.
  *
- * The workers agree on a view (collective/membership.h) before the first step, and whenever one was lost or has come: the worker with
- * the variables of the highest step transfers them to all. A worker whose batch went into a step that others have completed
- * goes on behind it; a step that no worker has completed is made again by all.
+ * The workers agree on a view (collective/membership.h) before the first step, and whenever one was lost or has come:
+ * the worker with the variables of the highest step transfers them to all. A worker whose batch went into a step that
+ * others have completed goes on behind it; a step that no worker has completed is made again by all.
  *
- * The leader is the worker with the lowest rank of the view: the chief as long as it is there. It has the lock of the directory,
- * saves, leaves the end mark and ends the job. A worker that has made its last step stays until it hears of that. When a worker
- * is lost for good the others go on (`elastic`); or the process that has or gets the lock saves the step that all
- * are at, and all end with an error. */
+ * The leader is the worker with the lowest rank of the view: the chief as long as it is there. It has the lock of the
+ * directory, saves, leaves the end mark and ends the job. A worker that has made its last step stays until it hears
+ * of that. When a worker is lost for good the others go on (`elastic`); or the process that has or gets the lock
+ * saves the step that all are at, and all end with an error. */
 #ifndef EST_STRATEGY_MULTI_WORKER_H
 #define EST_STRATEGY_MULTI_WORKER_H
 
@@ -47,15 +48,16 @@ EST_MUST_CHECK est_status est_multi_worker_join(est_multi_worker *m, int64_t ste
 /* After that: variables, run count and positions of all as the source of the view has them. */
 EST_MUST_CHECK est_status est_multi_worker_transfer(est_multi_worker *m, est_session *session);
 
-/* Zero-sized values for every all-reduced tensor of a graph, fed by a worker whose input has ended. The lists are in the graph's
- * arena; the tensors are the caller's. */
+/* Zero-sized values for every all-reduced tensor of a graph, fed by a worker whose input has ended. The lists are in
+ * the graph's arena; the tensors are the caller's. */
 EST_MUST_CHECK est_status est_multi_worker_idle(est_graph *graph, est_loop_strategy *out, est_tensor ***values,
                                                 int *n_values);
 
 /* Waits for a collective operation; a group that failed or is late is EST_ABORTED: to rejoin. */
 EST_MUST_CHECK est_status est_multi_worker_await(est_work *work);
 
-/* --- multi_worker_input.c: positions of inputs --------------------------------------------------------------------------- */
+/* --- multi_worker_input.c: positions of inputs
+ * --------------------------------------------------------------------------- */
 
 /* Positions as bytes, for checkpoints and for other workers. */
 EST_MUST_CHECK est_status est_positions_save(const est_multi_worker *m, est_tensor **out);
@@ -72,7 +74,8 @@ EST_MUST_CHECK est_status est_positions_gather(est_multi_worker *m, est_iterator
 EST_MUST_CHECK est_status est_positions_seek(const est_multi_worker *m, est_iterator *input, const est_dataset *dataset,
                                              int64_t step);
 
-/* --- multi_worker_evaluate.c ----------------------------------------------------------------------------------------------- */
+/* --- multi_worker_evaluate.c
+ * ----------------------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_multi_worker_check_states(const est_graph *graph);
 EST_MUST_CHECK est_status est_multi_worker_agree(est_run *run, est_status prepared);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation by all workers of multi_worker_mirrored: the chief has the checkpoint and transfers its variables; each worker
- * evaluates its part of the input; the states of metrics are summed over all. */
+ * Evaluation by all workers of multi_worker_mirrored: the chief has the checkpoint and transfers its variables; each
+ * worker evaluates its part of the input; the states of metrics are summed over all. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,12 +24,13 @@ est_status est_multi_worker_check_states(const est_graph *graph)
                     est_node_name(unsummed.data[0]));
 }
 
-/* --- whether to evaluate --------------------------------------------------------------------------------------------- */
+/* --- whether to evaluate
+ * --------------------------------------------------------------------------------------------- */
 
 static est_status barrier(est_multi_worker *m);
 
-/* After a view that leaves nothing to do: the first returns when all know of it, and then ends the job; the others return when it
- * has. A worker that left before that would be waited for. */
+/* After a view that leaves nothing to do: the first returns when all know of it, and then ends the job; the others
+ * return when it has. A worker that left before that would be waited for. */
 static est_status await_end(est_multi_worker *m)
 {
     for (;;) {
@@ -84,7 +85,8 @@ est_status est_multi_worker_agree(est_run *run, est_status prepared)
     return missing ? status : est_error_raise(&error);
 }
 
-/* A chief that was started again gets the variables from the others, but reads the checkpoint all the same: exporters need it pinned. */
+/* A chief that was started again gets the variables from the others, but reads the checkpoint all the same: exporters
+ * need it pinned. */
 est_status est_multi_worker_begin_evaluation(est_run *run, est_loop *loop)
 {
     est_multi_worker *m = run->state;
@@ -95,7 +97,8 @@ est_status est_multi_worker_begin_evaluation(est_run *run, est_loop *loop)
     return est_multi_worker_transfer(m, est_loop_session(loop));
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------------ */
+/* --- sums
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Copies of what is summed: a sum that fails leaves the originals. */
 typedef struct addends {
@@ -155,8 +158,8 @@ static est_status barrier(est_multi_worker *m)
     return sum_one(m, &nothing, 1, EST_F64);
 }
 
-/* All but the first return when that has ended the job: without them it could not begin again. A worker that is lost meanwhile is
- * missed by the first, or was not needed any more. */
+/* All but the first return when that has ended the job: without them it could not begin again. A worker that is lost
+ * meanwhile is missed by the first, or was not needed any more. */
 static est_status await_first(est_multi_worker *m)
 {
     est_status status = barrier(m);

@@ -2,9 +2,9 @@
  *
  * Positions of the inputs of multi_worker_mirrored.
  *
- * Every worker takes as many batches a step as it has replicas, so the position of its input follows from the step. Now and then
- * all workers gather the positions of all, and checkpoints keep them: a worker that was started again restores its last one, and
- * skips the batches of the steps since then. */
+ * Every worker takes as many batches a step as it has replicas, so the position of its input follows from the step.
+ * Now and then all workers gather the positions of all, and checkpoints keep them: a worker that was started again
+ * restores its last one, and skips the batches of the steps since then. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "strategy/multi_worker.h"
 
-/* Packed: the step, the number of workers and, if there are positions, the offset of each, their size, and the bytes. */
+/* Packed: the step, the number of workers and, if there are positions, the offset of each, their size, and the
+ * bytes. */
 static size_t packed_size(const est_multi_worker *m)
 {
     size_t n = (size_t)m->run->self.size;
@@ -61,7 +62,8 @@ static est_status check_offsets(const char *bytes, size_t size, size_t n)
     return number_at(bytes, n + 2) == (int64_t)(size - head) ? EST_OK : bad_positions();
 }
 
-/* Positions of another number of workers are of no use: each had other rows then, and starts over at the step of the view. */
+/* Positions of another number of workers are of no use: each had other rows then, and starts over at the step of the
+ * view. */
 est_status est_positions_unpack(est_multi_worker *m, const char *bytes, size_t size)
 {
     size_t       n = (size_t)m->run->self.size, head = (n + 3) * sizeof(int64_t);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameter_server strategy: ps tasks keep the variables; chief and workers push gradients, each by itself or several together
- * (sync_replicas).
+ * The parameter_server strategy: ps tasks keep the variables; chief and workers push gradients, each by itself or
+ * several together (sync_replicas).
  *
- * The chief gives variables their values and declares the job ready; the others wait for that. Variables outlive the tasks
- * that train: a chief that was started again, or a ps task that was, restores only those without a value. Before the last
- * checkpoint the chief waits until no other task trains; after it, it ends the job for all. */
+ * The chief gives variables their values and declares the job ready; the others wait for that. Variables outlive the
+ * tasks that train: a chief that was started again, or a ps task that was, restores only those without a value.
+ * Before the last checkpoint the chief waits until no other task trains; after it, it ends the job for all. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -34,7 +34,8 @@ static const est_parameter_server_options *options_of(const est_strategy *strate
     return &((const parameter_server *)(const void *)strategy)->options; /* it begins with the strategy */
 }
 
-/* --- start ------------------------------------------------------------------------------------------------------------ */
+/* --- start
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool is_over(void *user)
 {
@@ -89,7 +90,8 @@ static est_status agree_on_terms(const est_run *run, const est_graph *graph)
     return status;
 }
 
-/* Workers begin one after the other, as TensorFlow's do: waits for a time that grows with the task's index, or until the job ends. */
+/* Workers begin one after the other, as TensorFlow's do: waits for a time that grows with the task's index, or until
+ * the job ends. */
 static est_status await_delay(const est_run *run)
 {
     double  secs = DELAY_EACH_SECS * (run->self.task->index + 1);
@@ -115,7 +117,8 @@ static est_status ps_prepare(est_run *run, est_loop_spec *spec)
     return await_delay(run);
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------------ */
+/* --- steps
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* How far the training had come, as far as the ps tasks know. */
 static est_status find_reached(const est_run *run, est_loop *loop, est_reached *out)
@@ -158,10 +161,11 @@ static est_status ps_turn(est_run *run, bool *finished)
     return run->remote->ops->turn(run->remote, finished);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------------- */
+/* --- the end
+ * ---------------------------------------------------------------------------------------------------------- */
 
-/* The last step of the chief need not be the last of the job. A stop that a hook of the chief requested, such as early stopping,
- * holds for all. A chief that a signal stopped leaves the others to themselves. */
+/* The last step of the chief need not be the last of the job. A stop that a hook of the chief requested, such as
+ * early stopping, holds for all. A chief that a signal stopped leaves the others to themselves. */
 static est_status ps_settle(est_run *run, est_loop *loop)
 {
     int64_t step;
@@ -197,7 +201,8 @@ static est_status ps_serve(est_run *run)
     return est_server_join(run->server);
 }
 
-/* --- the strategy ----------------------------------------------------------------------------------------------------- */
+/* --- the strategy
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void ps_text(const est_strategy *strategy, est_strbuf *out)
 {

@@ -32,7 +32,8 @@ typedef struct est_run_owner {
      * est_run_restore_input. */
     EST_MUST_CHECK est_status (*restore)(void *user, est_loop *loop, const est_reached *reached);
 
-    /* A hook that saves as the owner would, over the checkpoints that other processes have left. *out NULL: it would not. */
+    /* A hook that saves as the owner would, over the checkpoints that other processes have left. *out NULL: it would
+     * not. */
     EST_MUST_CHECK est_status (*make_saver)(void *user, est_hook **out);
 
     /* Of an evaluation: EST_NOT_FOUND when there is no checkpoint to evaluate. */
@@ -40,7 +41,8 @@ typedef struct est_run_owner {
 } est_run_owner;
 
 struct est_run {
-    /* --- filled by the owner; all pointers are borrowed until est_run_close ----------------------------------------------- */
+    /* --- filled by the owner; all pointers are borrowed until est_run_close
+     * ----------------------------------------------- */
     const est_strategy *strategy; /* NULL: the default one */
     est_run_purpose     purpose;
     est_self            self;
@@ -57,7 +59,8 @@ struct est_run {
     const est_run_owner *owner;
     void                *user; /* handed to the owner */
 
-    /* --- filled by the strategy ---------------------------------------------------------------------------------------------- */
+    /* --- filled by the strategy
+     * ---------------------------------------------------------------------------------------------- */
     void             *state;
     double            start_secs;    /* since 1970 */
     est_server       *server;        /* of this task; freed with the run; NULL: none */
@@ -77,7 +80,8 @@ struct est_run {
 /* Fails with EST_INVALID_ARGUMENT when the strategy does not suit the cluster. Before est_run_open. */
 EST_MUST_CHECK est_status est_run_check(est_run *run);
 
-/* Whatever they give, est_run_close follows; it leaves the error as it is. The lock stays: est_run_release gives it back. */
+/* Whatever they give, est_run_close follows; it leaves the error as it is. The lock stays: est_run_release gives it
+ * back. */
 EST_MUST_CHECK est_status est_run_open(est_run *run);
 EST_MUST_CHECK est_status est_run_start(est_run *run);
 void                      est_run_close(est_run *run, est_status why);
@@ -99,7 +103,8 @@ const char               *est_run_input_extra(const est_run *run);
 EST_MUST_CHECK est_status est_run_save_input(est_run *run, est_loop *loop, est_tensor **out);
 EST_MUST_CHECK est_status est_run_restore_input(est_run *run, est_loop *loop, const est_tensor *position);
 
-/* --- for strategies ------------------------------------------------------------------------------------------------------ */
+/* --- for strategies
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Takes the model directory, unless the run has it, and leads. Waits up to `secs` for another process to leave it;
  * EST_FAILED_PRECONDITION: it did not. */

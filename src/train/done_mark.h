@@ -26,8 +26,8 @@ EST_MUST_CHECK est_status est_done_mark_read(const char *model_dir, est_done_mar
 /* Makes the mark equal to `mark`, on disk when the call returns; removes it when that is not there. */
 EST_MUST_CHECK est_status est_done_mark_write(const char *model_dir, const est_done_mark *mark);
 
-/* Whether the mark is of a job with this max_steps, all of whose steps are saved, or was written after since_secs (since 1970;
- * 0: its time says nothing). */
+/* Whether the mark is of a job with this max_steps, all of whose steps are saved, or was written after since_secs
+ * (since 1970; 0: its time says nothing). */
 bool est_done_mark_is_of(const char *model_dir, int64_t max_steps, double since_secs);
 
 #endif

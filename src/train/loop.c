@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination that
- * comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
+ * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination
+ * that comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
 #include "train/loop_state.h"
 
 #include <inttypes.h>
@@ -34,7 +34,8 @@ static est_status end_here(est_loop *loop)
     return EST_OUT_OF_RANGE;
 }
 
-/* --- input ---------------------------------------------------------------------------------------------------------- */
+/* --- input
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int n_fields(const est_loop *loop)
 {
@@ -113,7 +114,8 @@ static est_status pull_batch(est_loop *loop, bool *has_one)
     return EST_OK;
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------- */
+/* --- steps
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Fetches of every run come first: the loss and the step, when they are there. */
 static int n_own(const est_loop *loop)
@@ -234,8 +236,8 @@ static est_status run_once(est_loop *loop)
     for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
     EST_TRY(CALL_HOOKS(loop, before_run));
     if (loop->input_ended) return end_here(loop);
-    /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the input
-     * is already behind it, and a run that goes on from there would never see it. */
+    /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the
+     * input is already behind it, and a run that goes on from there would never see it. */
     if (!loop->has_batch && stop_signalled(loop)) return end_here(loop);
     EST_TRY(check_values(loop));
     EST_TRY(find_variant(loop, &v));
@@ -266,7 +268,8 @@ static est_status read_global_step(est_loop *loop)
     return EST_OK;
 }
 
-/* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may be more. */
+/* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may
+ * be more. */
 static est_status run_idle(est_loop *loop)
 {
     const est_loop_strategy *strategy = &loop->spec.strategy;
@@ -289,8 +292,8 @@ static est_status run_idle(est_loop *loop)
     return EST_OK;
 }
 
-/* A step that no worker has an example for is made all the same, since steps are what workers count their batches by: it leaves
- * everything as it is, and is over. */
+/* A step that no worker has an example for is made all the same, since steps are what workers count their batches by:
+ * it leaves everything as it is, and is over. */
 static est_status pass_over(est_loop *loop)
 {
     est_tensor *step = NULL;
@@ -341,7 +344,8 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
     return status;
 }
 
-/* --- sessions ------------------------------------------------------------------------------------------------------- */
+/* --- sessions
+ * ------------------------------------------------------------------------------------------------------- */
 
 static est_status create_session(est_loop *loop)
 {
@@ -391,9 +395,9 @@ static est_status recover(est_loop *loop, est_status status)
     return status;
 }
 
-/* Rejoins the other workers until that succeeds or fails for good. A step that others have completed with this worker's batch
- * counts, and hooks that need no batch are told of it; any other is made again. A stop that the others did not reach, like one
- * after some seconds, is forgotten: the hooks request it again where it is still due. */
+/* Rejoins the other workers until that succeeds or fails for good. A step that others have completed with this
+ * worker's batch counts, and hooks that need no batch are told of it; any other is made again. A stop that the others
+ * did not reach, like one after some seconds, is forgotten: the hooks request it again where it is still due. */
 static est_status rejoin(est_loop *loop, est_status status)
 {
     while (is_recoverable(status)) {
@@ -477,7 +481,8 @@ est_status est_loop_step(est_loop *loop)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------ */
+/* --- the whole
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Where the numbers of rows are told. */
 static est_status make_rows(est_loop *loop)
@@ -565,8 +570,8 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
     return EST_OK;
 }
 
-/* Other tasks may have made steps after the last one of this loop: hooks see their number, so that the last checkpoint has the
- * right name. Where no task answers any more, the last step of this loop is the best guess. */
+/* Other tasks may have made steps after the last one of this loop: hooks see their number, so that the last
+ * checkpoint has the right name. Where no task answers any more, the last step of this loop is the best guess. */
 static void ask_for_step(est_loop *loop)
 {
     if (loop->spec.global_step.graph == NULL || !loop->spec.strategy.shared) return;
@@ -581,8 +586,8 @@ est_status est_loop_end(est_loop *loop)
     return CALL_HOOKS(loop, end);
 }
 
-/* A task that is lost while hooks end takes variables with it before they are saved: the loop goes on with a new session. A hook
- * that requested the stop at a step that comes again requests it again. */
+/* A task that is lost while hooks end takes variables with it before they are saved: the loop goes on with a new
+ * session. A hook that requested the stop at a step that comes again requests it again. */
 static est_status resume(est_loop *loop, est_status status)
 {
     int64_t before = loop->global_step;

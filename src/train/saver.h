@@ -24,12 +24,12 @@ EST_MUST_CHECK est_status est_saved_step(const char *model_dir, int64_t *out);
 #define EST_OPTIMIZER_ADVICE                                                                                           \
     ". All of them are the optimizer's: another one was trained with. Give .partial to leave them as they are"
 
-/* Appends the tasks whose variables have no values: "ps:0, ps:2". *all: no variable of the session has one. Of a session with other
- * tasks. */
+/* Appends the tasks whose variables have no values: "ps:0, ps:2". *all: no variable of the session has one. Of a
+ * session with other tasks. */
 EST_MUST_CHECK est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool *all);
 
-/* The first of est_saved_variables that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
- * no NaN: a variable may be meant to have one. */
+/* The first of est_saved_variables that has a NaN, borrowed until the session goes; *name is NULL when none has. An
+ * infinity is no NaN: a variable may be meant to have one. */
 EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name);
 
 /* What other tasks have of some variables. A zeroed struct is an empty list, its data is to be freed with est_free. */

@@ -27,6 +27,8 @@ static void test_all_is_fine(void **state)
         "\nTMPDIR           ",
         "\nEST_LOG          ok     not set: info\n",
         "\nTF_CONFIG        ok     not set: a program on its own\n",
+        "\nstrategies       ok     default, one_device, mirrored, central_storage, parameter_server, "
+        "multi_worker_mirrored\n",
         "\ntransport tls    ok     TCP with TLS 1.3",
         "\ntransport tcp    ok     TCP without any protection",
         "\ntransport ucx    ",
@@ -176,7 +178,7 @@ static void test_as_json(void **state)
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
     assert_non_null(est_json_get(root, "checks[%d].name", 15 + n_rules));
-    assert_null(est_json_get(root, "checks[%d]", 16 + n_rules));
+    assert_null(est_json_get(root, "checks[%d]", 17 + n_rules));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");

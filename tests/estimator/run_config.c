@@ -361,6 +361,18 @@ static void test_strategies(void **state)
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
     resolved_clear(&r);
     est_strategy_free(mirrored);
+    mirrored = NULL;
+    assert_int_equal(est_multi_worker_mirrored_strategy(
+                         EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
+                                                                   "\"task\": {\"type\": \"worker\", \"index\": 1}}"),
+                         &mirrored),
+                     EST_OK);
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .eval_distribute = mirrored), &r); /* its task, too */
+    assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
+    assert_int_equal(est_resolver_task(r.resolver)->index, 1);
+    assert_int_equal(est_resolver_task(r.resolver)->num_worker_replicas, 2);
+    resolved_clear(&r);
+    est_strategy_free(mirrored);
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
     expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
     expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, NO_EVALUATION);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contract of strategies: one that is defined here, a struct of functions, trains and evaluates an Estimator and drives
- * est_workers; and all of the library's have a name and say what they are. */
+ * The contract of strategies: one that is defined here, a struct of functions, trains and evaluates an Estimator and
+ * drives est_workers; and all of the library's have a name and say what they are. */
 #include "base/alloc.h"
 #include "estoc/workers.h"
 #include "strategy/run.h"
@@ -11,7 +11,8 @@
 #define STEPS 6
 #define EXTRA "test/steps"
 
-/* --- a strategy of two replicas that logs what it is asked for -------------------------------------------------------------- */
+/* --- a strategy of two replicas that logs what it is asked for
+ * -------------------------------------------------------------- */
 
 static char events[400]; /* the functions that were called, in order; those of every step are left out */
 
@@ -135,7 +136,8 @@ static const est_strategy_ops counting_ops = {
 
 static const est_strategy counting = { .ops = &counting_ops, .self = { .size = 1, .replicas = 2, .is_chief = true } };
 
-/* --- what it does ------------------------------------------------------------------------------------------------------------ */
+/* --- what it does
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void expect_events(const char *want)
 {
@@ -143,7 +145,8 @@ static void expect_events(const char *want)
     events[0] = '\0';
 }
 
-/* The same Estimator as with a strategy of the library: two replicas of the graph, checkpoints with its position, metrics. */
+/* The same Estimator as with a strategy of the library: two replicas of the graph, checkpoints with its position,
+ * metrics. */
 static void test_estimator(void **state)
 {
     char           dir[64];

@@ -6,8 +6,8 @@
 
 #include "support/estimator_test.h"
 
-/* Steps that are skipped are counted from where the input began: with another number of workers, which had other rows, it begins
- * at the step of the view. */
+/* Steps that are skipped are counted from where the input began: with another number of workers, which had other
+ * rows, it begins at the step of the view. */
 static void test_positions_of_others(void **state)
 {
     est_run          three = { .self = { .size = 3 } }, two = { .self = { .size = 2 } };
