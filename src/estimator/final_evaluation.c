@@ -5,7 +5,7 @@
  * need not be listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
  * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
  *
- * Of the processes that evaluate one directory one at a time has that lock, the leader in its final evaluation, too. The
+ * Of the processes that evaluate one directory one at a time has that lock, also the leader in its final evaluation. The
  * leader leaves that to an evaluator that has the lock. One that was there and has gone may have been lost before. It has
  * made the final evaluation when it removed its lock file, as those do that end in good order, and there are results of
  * max_steps, where an evaluator knows that this is the end and exports accordingly. */
@@ -101,7 +101,7 @@ static est_status evaluate_last(est_evaluator *e)
     if (e->estimator->self.is_chief && est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) {
         return est_evaluator_pass(e, true, &evaluated);
     }
-    EST_TRY(est_evaluator_evaluate(e, &e->metrics)); /* the others have to hear of it, too */
+    EST_TRY(est_evaluator_evaluate(e, &e->metrics)); /* the others have to hear of it */
     if (e->metrics == NULL) est_evaluator_tell_none(e);
     return EST_OK;
 }

@@ -7,7 +7,7 @@
  *
  * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last
  * step, on disk after the last checkpoint; the next removes it when it has a batch to train with. Both happen under
- * the directory's lock. An input that ended before is begun anew by the next call; but a run that was stopped or
+ * the directory's lock. An input that ended before is restarted by the next call; but a run that was stopped or
  * killed before it could leave the mark has still to end, and goes on at the end of its input.
  *
  * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have
@@ -291,7 +291,7 @@ static est_status prepare(est_training *t)
     return collect_hooks(t);
 }
 
-/* Runs to the end; an input that an earlier call has used up is begun anew. One without a batch is an error, and known
+/* Runs to the end; an input that an earlier call has used up is restarted. One without a batch is an error, and known
  * before hooks are told of an end: then the model would be evaluated and exported as if it were trained. */
 static est_status run_to_end(est_training *t, est_loop *loop)
 {
@@ -482,7 +482,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
     est_run_close(&t.run, status);
-    est_error_take(status, &error); /* closing files may fail, too, which is not the reason */
+    est_error_take(status, &error); /* what fails below is not the reason */
     free_training(&t);
     if (status == EST_OK) {
         status = finish(&t);

@@ -245,7 +245,7 @@ est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     *evaluated = true;
-    if (est_evaluates_across_workers(e->estimator)) return EST_OK; /* it was exported, too */
+    if (est_evaluates_across_workers(e->estimator)) return EST_OK; /* it was exported as well */
     final = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
 }
@@ -265,7 +265,7 @@ static est_status evaluate_now(local_listener *l, int64_t step, bool final)
     bool       evaluated;
     est_status status = est_evaluator_pass(l->evaluator, final, &evaluated);
 
-    /* A signal ends the loop, too, in good order: hooks are told and the step is saved. The next start evaluates. */
+    /* A signal ends the loop in good order as well: hooks are told and the step is saved. The next start evaluates. */
     if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
     EST_TRY(status);
     if (!evaluated) {
@@ -371,7 +371,7 @@ static bool shares_dir(const est_estimator *estimator)
     return est_strategy_shares_dir(estimator->config.train_distribute, estimator->self.task);
 }
 
-/* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
+/* The lock is held over all of it: what is evaluated and exported before the training is published as well. */
 static est_status run_evaluating(est_evaluator *e)
 {
     est_dir_lock *lock = NULL;
@@ -448,7 +448,7 @@ static void begin_turn(est_evaluator *e, bool evaluated)
 }
 
 /* Takes the lock that tells others of this evaluator; it waits while another process evaluates, a second evaluator or the
- * trainer at its end. Any other error is not worth failing for: the trainer evaluates, too, at its end. */
+ * trainer at its end. Any other error is not worth failing for: the trainer evaluates at its end, anyway. */
 static void hold(est_evaluator *e)
 {
     bool       evaluated, waited = e->waits;

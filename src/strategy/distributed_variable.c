@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that replicas write by themselves: where their values meet when they are written, or when they are read. */
+ * Variables that replicas write by themselves: their values are reduced when they are written, or when they are read. */
 #include "nn/replicas_reduce.h"
 #include "runtime/session.h"
 #include "strategy/scope.h"
@@ -21,7 +21,7 @@ static bool check(est_graph *graph, const char *name, const est_distributed_vari
 {
     if (o->synchronization == EST_SYNCHRONIZATION_NONE) {
         (void)est_nn_fail(graph,
-                          "variable '%s': no synchronization is no way for replicas; write "
+                          "variable '%s': EST_SYNCHRONIZATION_NONE is not supported for replicated variables; write "
                           "EST_SYNCHRONIZATION_ON_WRITE or EST_SYNCHRONIZATION_ON_READ",
                           name);
     } else if (o->synchronization < 0 || o->synchronization > EST_SYNCHRONIZATION_ON_READ || o->aggregation < 0 ||
@@ -88,9 +88,10 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
     return v;
 }
 
-/* --- meeting --------------------------------------------------------------------------------------------------------- */
+/* --- reducing -------------------------------------------------------------------------------------------------------- */
 
-/* 1 on the first worker that has a batch, 0 on the others. One that has none feeds zeros to what meets, `there` too. */
+/* 1 on the first worker that has a batch, 0 on the others. One that has none feeds zeros to all that is
+ * reduced, `there` included. */
 static est_node is_first(est_graph *graph)
 {
     est_node there = est_gather_across(est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));

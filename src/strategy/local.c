@@ -80,7 +80,7 @@ static void say_if_one(const char *strategy, int n_devices, int n)
 /* --- runs
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* Whether other tasks train, too. The evaluator, which some clusters list, does not. */
+/* Whether other tasks train as well. The evaluator, which some clusters list, does not. */
 static bool trains_with_others(const est_task *task)
 {
     const est_cluster *cluster = task->cluster;

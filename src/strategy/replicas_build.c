@@ -2,7 +2,7 @@
  *
  * See strategy/replicas_build.h.
  *
- * A round: every tower runs until it merges or returns, in order. At its end all have come to the same merge, which is built then by
+ * A round: every replica runs until it merges or returns, in order. At its end all have come to the same merge, which is built then by
  * the thread that came last, or all have returned. Anything else is an error, and nobody waits at a merge from then on. */
 #include "strategy/replicas_build.h"
 
@@ -31,7 +31,7 @@ struct builders {
 
     pthread_mutex_t lock; /* guards turn; everything else belongs to who has the turn */
     pthread_cond_t  passed;
-    int             turn; /* the tower that runs; n: none any more */
+    int             turn; /* the replica that runs; n: none any more */
 };
 
 static void wait_for_turn(builders *t, int number)
@@ -50,14 +50,14 @@ static void pass_turn(builders *t, int to)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* The first tower from `from` on that has not returned; n: none. */
+/* The first replica from `from` on that has not returned; n: none. */
 static int next_builder(const builders *t, int from)
 {
     while (from < t->replicas.n && t->builder[from].returned) from++;
     return from;
 }
 
-/* All towers have come to a merge, to the same one. */
+/* All replicas have come to a merge, to the same one. */
 static void check_merge(const builders *t)
 {
     const builder *first = &t->builder[0];
@@ -80,7 +80,7 @@ static void check_merge(const builders *t)
     }
 }
 
-/* The turn of tower `number` is over: it waits, or has returned. */
+/* The turn of replica `number` is over: it waits, or has returned. */
 static void end_turn(builders *t, int number)
 {
     int next = next_builder(t, number + 1);
@@ -127,7 +127,7 @@ static void *run_builder(void *arg)
     return NULL;
 }
 
-/* Runs all towers to their end. Those whose threads cannot be started do not run, nor do the others then. */
+/* Builds all replicas to their end. Those whose threads cannot be started do not run, nor do the others then. */
 static void run(builders *t)
 {
     int n = t->replicas.n, started = 1;

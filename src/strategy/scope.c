@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a strategy does to a graph: scopes, replicas, and where their values meet. */
+ * What a strategy does to a graph: scopes, replicas, and how their values are reduced. */
 #include "strategy/scope.h"
 #include "nn/replicas_reduce.h"
 #include "strategy/replicas_build.h"
@@ -58,7 +58,8 @@ void est_strategy_scope_end(const est_strategy *strategy, est_graph *graph)
                                est_fail(EST_FAILED_PRECONDITION, "est_strategy_scope_end without est_strategy_scope"));
         return;
     }
-    if (--r->depth == 0 && r->merge == NULL) est_graph_set_replicas(graph, NULL); /* not in a merge: those are towers */
+    if (--r->depth == 0 && r->merge == NULL)
+        est_graph_set_replicas(graph, NULL); /* not in a merge: those are the builder's */
 }
 
 bool est_strategy_enter(const est_strategy *strategy, est_graph *graph, const char *what, est_replicas *own)
@@ -194,7 +195,7 @@ static bool check_axis(est_per_replica values, int axis, const char *what)
     return false;
 }
 
-static est_node meet(est_graph *graph, est_reduce_op op, const est_node *values)
+static est_node reduce_all(est_graph *graph, est_reduce_op op, const est_node *values)
 {
     est_replica_reduction reduction = est_replica_reduction_begin(
         graph, op == EST_REDUCE_OP_SUM ? EST_REPLICA_SUM : EST_REPLICA_MEAN, NULL);
@@ -209,10 +210,10 @@ static est_node reduce_axis(est_graph *graph, est_reduce_op op, est_per_replica 
 
     if (sums == NULL || counts == NULL) return failed(values);
     for (int i = 0; i < values.n; i++) sums[i] = est_reduce_sum(values.data[i], EST_I64S(axis), false);
-    sum = meet(graph, EST_REDUCE_OP_SUM, sums);
+    sum = reduce_all(graph, EST_REDUCE_OP_SUM, sums);
     if (op == EST_REDUCE_OP_SUM) return sum;
     for (int i = 0; i < values.n; i++) counts[i] = est_cast(est_nn_dim(values.data[i], axis), dtype);
-    return est_div(sum, meet(graph, EST_REDUCE_OP_SUM, counts));
+    return est_div(sum, reduce_all(graph, EST_REDUCE_OP_SUM, counts));
 }
 
 est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est_per_replica values, int axis)
@@ -225,7 +226,7 @@ est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est
     if (op != EST_REDUCE_OP_SUM && op != EST_REDUCE_OP_MEAN) {
         result = est_nn_fail(graph, "est_strategy_reduce: operation %d; sums and means are there", (int)op);
     } else if (axis == EST_NO_AXIS) {
-        result = meet(graph, op, values.data);
+        result = reduce_all(graph, op, values.data);
     } else {
         result = check_axis(values, axis, "est_strategy_reduce") ? reduce_axis(graph, op, values, axis)
                                                                  : failed(values);

@@ -44,7 +44,7 @@ est_self est_self_of(const est_task *task, int replicas);
 /* The part that all strategies have; one with options of its own embeds it first. */
 struct est_strategy {
     const est_strategy_ops *ops;
-    est_self                self;       /* task NULL: whoever uses it says which task this is */
+    est_self                self;       /* task NULL: its user says which task this is */
     est_resolver           *resolver;   /* of self.task, freed with the strategy; NULL: none */
     char                    device[64]; /* that replicas are pinned to; "": any */
 };

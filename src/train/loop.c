@@ -250,8 +250,7 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
-    if (loop->spec.strategy.rejoin != NULL)
-        loop->has_batch = false; /* the other workers made this step, too: it stays */
+    if (loop->spec.strategy.rejoin != NULL) loop->has_batch = false; /* the other workers made this step: it stays */
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -373,7 +372,7 @@ static bool is_recoverable(est_status status)
     return status == EST_ABORTED || status == EST_UNAVAILABLE;
 }
 
-/* Makes the session anew until that succeeds or fails for good. The first time at once: most often the peer is back
+/* Makes a new session until that succeeds or fails for good. The first time at once: most often the peer is back
  * already. A stop ends the waiting with the failure, because there is no session to end with. */
 static est_status recover(est_loop *loop, est_status status)
 {

@@ -5,7 +5,7 @@
  * A loop is described once (est_loop_spec) and then opened: hooks begin, the session is made, variables get their
  * values by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
  * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is
- * made and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The
+ * made and initialised again and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The
  * loop gives up after a hundred sessions that could not be made, or eight that were and brought not one step more. A
  * strategy whose workers have variables of their own keeps the session and rejoins instead (est_loop_strategy).
  *
@@ -100,7 +100,7 @@ typedef struct est_loop_spec {
 EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);
 
 /* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. Since a
- * hook or a file may fail with that code, too, est_loop_at_end says whether it was the end. */
+ * hook or a file may fail with that code as well, est_loop_at_end says whether it was the end. */
 EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
 bool                      est_loop_at_end(const est_loop *loop);
 
@@ -114,14 +114,14 @@ void est_loop_free(est_loop *loop); /* NULL is fine */
 
 est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
 
-/* In initialize: begins the input anew and forgets the batch that was under way, for a run that goes back to a
+/* In initialize: restarts the input and forgets the batch that was under way, for a run that goes back to a
  * checkpoint. The iterator is new, so it can be put at a saved position. */
 EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
 
-/* In before_run: the input ends here, without this run; for a hook that is an input, too. */
+/* In before_run: the input ends here, without this run; for a hook that acts as an input. */
 void est_loop_end_input(est_loop *loop);
 
-/* In end: others have counted steps, too, and this is the global step now. */
+/* In end: other tasks have counted steps, and this is the global step now. */
 void est_loop_set_global_step(est_loop *loop, int64_t step);
 
 const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */

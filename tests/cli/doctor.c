@@ -177,7 +177,7 @@ static void test_as_json(void **state)
     assert_string_equal(text, EST_VERSION);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[%d].name", 15 + n_rules));
+    assert_non_null(est_json_get(root, "checks[%d].name", 16 + n_rules));
     assert_null(est_json_get(root, "checks[%d]", 17 + n_rules));
     est_json_free(root);
     tool_run_free(&run);

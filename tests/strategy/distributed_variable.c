@@ -160,7 +160,7 @@ static void test_refused(void **state)
     (void)state;
     (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR,
                                 EST_DISTRIBUTED_VARIABLE(.synchronization = EST_SYNCHRONIZATION_NONE));
-    expect_refused(t.graph, "variable 'v': no synchronization");
+    expect_refused(t.graph, "variable 'v': EST_SYNCHRONIZATION_NONE is not supported");
     t = nn_begin(1);
     (void)est_strategy_variable(s, t.graph, "v", EST_SHAPE_SCALAR, EST_DISTRIBUTED_VARIABLE(.aggregation = 9));
     expect_refused(t.graph, "with aggregation 9");
