@@ -26,6 +26,7 @@
 #include "kernels/gemm_parts.h"
 #include "net/transport.h"
 #include "output.h"
+#include "strategy/strategy.h"
 
 #define LINE_MAX_BYTES 256
 #define LITTLE_SPACE   ((double)(1 << 30)) /* bytes free in TMPDIR that are worth a note */
@@ -109,6 +110,17 @@ static void check_transports(report *r)
         snprintf(name, sizeof name, "transport %s", (*t)->name);
         add(r, name, status == EST_OK ? FINE : NOTE, "%s", status == EST_OK ? (*t)->about : est_error_message());
     }
+}
+
+static void check_strategies(report *r)
+{
+    est_strbuf names = { 0 };
+
+    for (const est_strategy_ops *const *s = est_strategies; *s != NULL; s++) {
+        est_strbuf_printf(&names, "%s%s", names.size > 0 ? ", " : "", (*s)->name);
+    }
+    add(r, "strategies", FINE, "%s", est_strbuf_text(&names));
+    est_strbuf_clear(&names);
 }
 
 /* How sums between processes are done: the first line that fits a group and a size is taken. */
@@ -355,11 +367,10 @@ static void check_training(report *r)
 static est_status examine(report *r)
 {
     static void (*const checks[])(report *) = {
-        check_version,    check_compiler,    check_cpu,
-        check_cores,      check_threads,     check_memory,
-        check_huge_pages, check_compression, check_temporary_folder,
-        check_log,        check_tf_config,   check_transports,
-        check_sums,       check_other_parts, check_training,
+        check_version,          check_compiler, check_cpu,         check_cores,
+        check_threads,          check_memory,   check_huge_pages,  check_compression,
+        check_temporary_folder, check_log,      check_tf_config,   check_strategies,
+        check_transports,       check_sums,     check_other_parts, check_training,
     };
     static const char *const columns[] = { "what", "state", "found" };
 

@@ -13,11 +13,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "command.h"
-#include "estimator/multi_worker.h"
 #include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "inspect.h"
 #include "output.h"
+#include "train/saver.h"
 
 #define CHUNK 1024 /* elements turned into doubles at a time */
 

@@ -12,6 +12,7 @@
 #include "estoc/early_stopping.h"
 #include "job_command.h"
 #include "output.h"
+#include "train/done_mark.h"
 
 static const tool_option options[] = { JOB_OPTIONS, TOOL_COMMON_OPTIONS };
 

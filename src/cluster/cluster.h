@@ -63,6 +63,7 @@ typedef struct est_task_given {
     int64_t            index;      /* -1 when the text is not a number */
     const char        *session_master, *eval_session_master, *model_dir, *environment; /* NULL: not given */
     const char        *service;                                                        /* JSON; NULL: not given */
+    const char        *described; /* the line that the log has for it; NULL, "": none */
 } est_task_given;
 
 /* Decides which task of `cluster` (taken, also on failure) this process is. */
@@ -79,7 +80,9 @@ const est_cluster *est_resolver_watched(const est_resolver *resolver);
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
                                            est_resolver **out);
 
-/* est_resolve_tf_config without log messages, for a strategy: the Estimator resolves the same text and logs it. */
+/* est_resolve_tf_config without log messages, for a strategy: the RunConfig that takes its task calls
+ * est_resolver_log. */
 EST_MUST_CHECK est_status est_resolve_quietly(const char *json, const est_task_rules *rules, est_resolver **out);
+void                      est_resolver_log(const est_resolver *resolver);
 
 #endif

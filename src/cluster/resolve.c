@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/argument.h"
+#include "base/log.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
 
@@ -22,6 +23,7 @@ struct est_resolver {
     est_cluster *cluster;
     est_cluster *watched; /* of an evaluator; NULL: this is none */
     est_task     task;
+    const char  *described; /* "": nothing is logged */
 };
 
 /* --- the parts of the rules ------------------------------------------------------------------------------------- */
@@ -272,6 +274,7 @@ static est_status resolve(decision *d)
 {
     est_task *task = &d->resolver->task;
 
+    EST_TRY(keep(d->resolver, d->given->described, &d->resolver->described));
     EST_TRY(keep(d->resolver, d->given->environment, &task->environment));
     if (d->given->model_dir != NULL) EST_TRY(keep(d->resolver, d->given->model_dir, &task->model_dir));
     if (d->given->service != NULL) EST_TRY(keep(d->resolver, d->given->service, &task->service));
@@ -352,6 +355,7 @@ est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out)
     if (copy == NULL) return est_no_memory();
     copy->arena = est_arena_create();
     status      = copy->arena != NULL ? copy_task(&resolver->task, copy) : est_no_memory();
+    if (status == EST_OK) status = keep(copy, resolver->described, &copy->described);
     if (status == EST_OK && resolver->watched != NULL) status = est_cluster_copy(resolver->watched, &copy->watched);
     if (status != EST_OK) {
         est_resolver_free(copy);
@@ -369,6 +373,11 @@ const est_task *est_resolver_task(const est_resolver *resolver)
 const est_cluster *est_resolver_watched(const est_resolver *resolver)
 {
     return resolver->watched;
+}
+
+void est_resolver_log(const est_resolver *resolver)
+{
+    if (resolver->described[0] != '\0') est_log_info("%s", resolver->described);
 }
 
 void est_resolver_free(est_resolver *resolver)

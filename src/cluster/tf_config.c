@@ -175,9 +175,10 @@ static est_status take_fields(const char *what, json_t *root, est_strbuf *index,
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
-static est_status resolve_object(json_t *root, const char *what, const est_task_rules *rules, est_resolver **out)
+static est_status resolve_object(json_t *root, const char *what, const char *described, const est_task_rules *rules,
+                                 est_resolver **out)
 {
-    est_task_given  given   = { .source = { what, "cluster." }, .prefix = "task." };
+    est_task_given  given   = { .source = { what, "cluster." }, .prefix = "task.", .described = described };
     const est_json *value   = est_json_get(root, "cluster");
     est_cluster    *cluster = NULL;
     est_strbuf      index = { 0 }, service = { 0 };
@@ -200,14 +201,12 @@ static est_status resolve_object(json_t *root, const char *what, const est_task_
     return status;
 }
 
-static void log_description(const char *what, const est_json *root)
+/* The line that the log has for it; "": none. */
+static void describe(const char *what, const est_json *root, est_strbuf *out)
 {
-    est_strbuf text = { 0 };
-
-    if (json_object_size(root) == 0 || !est_log_on(EST_LOG_INFO)) return;
-    est_json_text(root, 0, &text);
-    est_log_info("%s: %s", what, est_strbuf_text(&text));
-    est_strbuf_clear(&text);
+    if (json_object_size(root) == 0) return;
+    est_strbuf_printf(out, "%s: ", what);
+    est_json_text(root, 0, out);
 }
 
 static bool is_blank(const char *text)
@@ -219,6 +218,7 @@ static est_status resolve(const char *json, const char *what, bool quiet, const 
                           est_resolver **out)
 {
     const char *text = json != NULL ? json : getenv("TF_CONFIG");
+    est_strbuf  line = { 0 };
     est_json   *root;
     est_status  status;
 
@@ -228,12 +228,15 @@ static est_status resolve(const char *json, const char *what, bool quiet, const 
     }
     EST_TRY(est_json_parse(text, strlen(text), what, &root));
     if (json_is_object(root)) {
-        if (!quiet) est_json_warn_of_duplicates(text, strlen(text), what);
-        if (!quiet) log_description(json != NULL ? what : "TF_CONFIG environment variable", root);
-        status = resolve_object(root, what, rules, out);
+        est_json_warn_of_duplicates(text, strlen(text), what);
+        describe(json != NULL ? what : "TF_CONFIG environment variable", root, &line);
+        if (!quiet && line.size > 0) est_log_info("%s", est_strbuf_text(&line));
+        status = est_strbuf_status(&line);
+        if (status == EST_OK) status = resolve_object(root, what, est_strbuf_text(&line), rules, out);
     } else {
         status = est_json_wrong(what, "the whole", root, "write an object with \"cluster\" and \"task\"");
     }
+    est_strbuf_clear(&line);
     est_json_free(root);
     return status;
 }

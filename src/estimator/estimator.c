@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The estimator object: creation and release, and the parts that train, evaluate, predict and export share: the input,
- * the model of a mode, the values of its variables. */
+ * The estimator itself: made, freed, and what its four verbs share: the input, the model of a mode, values for its
+ * variables. */
 #include "estimator/estimator.h"
 
 #include <errno.h>
@@ -17,16 +17,14 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
-#include "estimator/multi_worker.h"
 #include "estimator/run_config.h"
 #include "runtime/session.h"
 #include "runtime/store.h"
-#include "strategy/workers.h"
 #include "train/saver.h"
 
-#define BLAME_MAX 800 /* bytes kept of the saver's error: an error has room for 1023, and callers prepend context */
+#define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
 
-/* --- making one --------------------------------------------------------------------------------------------------- */
+/* --- making one -------------------------------------------------------------------------------------------------------- */
 
 static est_status check_size(const est_vocab_info *vocab, const char *field, int64_t value, const char *zero)
 {
@@ -119,9 +117,10 @@ static est_status fill(est_estimator *estimator, const est_estimator_options *op
     if (estimator->arena == NULL) return est_no_memory();
     EST_TRY(est_run_config_resolve(options->config, options->model_dir, estimator->arena, &estimator->resolver,
                                    &estimator->config));
-    estimator->task             = est_resolver_task(estimator->resolver);
+    estimator->self             = est_self_of(est_resolver_task(estimator->resolver),
+                                              est_strategy_replicas(estimator->config.train_distribute).n);
     estimator->model_dir        = estimator->config.model_dir;
-    estimator->dir_is_temporary = options->model_dir == NULL && estimator->task->model_dir == NULL &&
+    estimator->dir_is_temporary = options->model_dir == NULL && estimator->self.task->model_dir == NULL &&
                                   (options->config == NULL || options->config->model_dir == NULL);
     if (options->params_size > 0) {
         params = est_arena_alloc(estimator->arena, options->params_size);
@@ -190,7 +189,7 @@ const est_run_config *est_estimator_config(const est_estimator *estimator)
 
 const est_task *est_estimator_task(const est_estimator *estimator)
 {
-    return estimator != NULL ? estimator->task : NULL;
+    return estimator != NULL ? estimator->self.task : NULL;
 }
 
 est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user)
@@ -214,7 +213,7 @@ int est_exit_code(est_status status)
     return status == EST_OK ? 0 : status == EST_CANCELLED && est_signals_told() ? 75 : 1;
 }
 
-/* --- input and model ---------------------------------------------------------------------------------------------- */
+/* --- input and model --------------------------------------------------------------------------------------------------- */
 
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode)
 {
@@ -223,11 +222,36 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
                               : NULL;
 }
 
-/* Evaluations have one replica per worker: more replicas in a process would only share its processor. */
-static int replicas_in_sync(const est_strategy *strategy, int n_pipelines)
+/* What TensorFlow calls grpc is whatever the environment says, or tls. */
+static const char *transport_of(const est_run_config *config)
 {
-    if (strategy == NULL || strategy->kind == EST_STRATEGY_PARAMETER_SERVER) return 1;
-    return n_pipelines * est_strategy_replicas(strategy).n;
+    if (config->protocol == NULL || strcmp(config->protocol, "grpc") == 0) return NULL;
+    return strcmp(config->protocol, "grpc+verbs") == 0 ? "ucx" : config->protocol;
+}
+
+/* Evaluations have one replica a worker: those of a process would only share its processor. */
+est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpose)
+{
+    const est_run_config *c   = &estimator->config;
+    est_run               run = { .strategy          = est_strategy_for(c->train_distribute, estimator->self.task),
+                                  .purpose           = purpose,
+                                  .self              = estimator->self,
+                                  .model_dir         = estimator->model_dir,
+                                  .transport         = transport_of(c),
+                                  .threads           = c->threads,
+                                  .silence_secs      = c->peer_silence_secs,
+                                  .connect_secs      = c->session_creation_timeout_secs,
+                                  .delay_secs        = c->max_worker_delay_secs,
+                                  .seed              = c->seed,
+                                  .no_input_position = c->no_input_position,
+                                  .evaluates_with    = c->eval_distribute };
+
+    if (purpose != EST_RUN_EVALUATE) return run;
+    run.strategy      = c->eval_distribute != NULL ? c->eval_distribute : &est_default_strategy;
+    run.self.rank     = run.strategy->self.rank;
+    run.self.size     = run.strategy->self.size;
+    run.self.replicas = 1;
+    return run;
 }
 
 est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
@@ -236,23 +260,20 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     est_dataset      *dataset = NULL;
     est_status        status;
     est_input_context context = {
-        .mode                 = mode,
-        .params               = estimator->params,
-        .seed                 = seed != 0 ? seed : 1, /* any seed will do where no random numbers are drawn */
-        .n_pipelines          = 1,
-        .num_replicas_in_sync = 1,
-        .config               = &estimator->config,
-        .job_seed             = job_seed != 0 ? job_seed : 1,
+        .mode     = mode,
+        .params   = estimator->params,
+        .seed     = seed != 0 ? seed : 1, /* where nothing was drawn any will do */
+        .config   = &estimator->config,
+        .job_seed = job_seed != 0 ? job_seed : 1,
     };
 
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
-    if (estimator->task->num_worker_replicas > 1 &&
-        (mode == EST_TRAIN || est_is_multi_worker(estimator, est_estimator_strategy(estimator, mode)))) {
-        context.n_pipelines = estimator->task->num_worker_replicas;
-        context.pipeline    = est_rank_of(estimator->task);
+    est_strategy_input_context(est_estimator_strategy(estimator, mode), &context);
+    if (mode == EST_TRAIN) { /* workers of parameter servers have pipelines of their own, and one replica each */
+        context.n_pipelines = estimator->self.size;
+        context.pipeline    = estimator->self.rank;
     }
-    context.num_replicas_in_sync = replicas_in_sync(est_estimator_strategy(estimator, mode), context.n_pipelines);
-    status                       = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
+    status = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
     if (status == EST_OK && dataset == NULL)
         status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK but no dataset; set *out");
     if (status != EST_OK) return est_fail_context(status, "input_fn");
@@ -260,12 +281,10 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     return EST_OK;
 }
 
-/* Whether a model reduces values across replicas, in this process or across workers. */
+/* Whether values of several replicas are reduced in a model, here or across workers. */
 static bool has_replicas(const est_estimator *estimator, est_mode mode)
 {
-    const est_strategy *strategy = mode == EST_TRAIN ? est_estimator_strategy(estimator, mode) : NULL;
-
-    return strategy != NULL && (est_strategy_replicas(strategy).n > 1 || est_is_multi_worker(estimator, strategy));
+    return mode == EST_TRAIN && est_strategy_replicas(est_estimator_strategy(estimator, mode)).total > 1;
 }
 
 est_status est_estimator_build(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
@@ -274,7 +293,7 @@ est_status est_estimator_build(est_estimator *estimator, est_mode mode, const es
     est_model *model = NULL;
     est_status status;
 
-    EST_TRY(est_model_create(mode, &estimator->config, estimator->task, input, seed, &model));
+    EST_TRY(est_model_create(mode, &estimator->config, estimator->self.task, input, seed, &model));
     status = has_replicas(estimator, mode) ? est_model_build_replicas(model, estimator->model_fn, estimator->params,
                                                                       est_estimator_strategy(estimator, mode))
                                            : est_model_build(model, estimator->model_fn, estimator->params);
@@ -301,18 +320,7 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
     return EST_OK;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------- */
-
-void est_estimator_full_dir(const est_estimator *estimator, char *out, size_t size)
-{
-    char here[EST_CHECKPOINT_PATH_MAX];
-
-    if (estimator->model_dir[0] == '/' || getcwd(here, sizeof here) == NULL) {
-        snprintf(out, size, "%s", estimator->model_dir);
-    } else {
-        snprintf(out, size, "%s/%s", here, estimator->model_dir);
-    }
-}
+/* --- values ------------------------------------------------------------------------------------------------------------ */
 
 est_status est_estimator_make_dir(const est_estimator *estimator)
 {
@@ -338,34 +346,12 @@ est_status est_estimator_blame_checkpoint(est_status status)
     int         size;
 
     if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
-    /* the saver's advice names options that a user of estimators does not have */
-    end = strstr(text, EST_RESTORE_ADVICE);
+    end = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
     if (end == NULL && (end = strstr(text, EST_OPTIMIZER_ADVICE)) != NULL) advice = optimizer;
     size = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
     if (size <= BLAME_MAX) return est_fail(status, "%.*s; %s", size, text, advice);
-    for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* do not cut within a name */
+    for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* not in the middle of a name */
     return est_fail(status, "%.*s ...; %s", size, text, advice);
-}
-
-est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
-{
-    est_checkpoint *checkpoint = NULL;
-    est_tensor     *step       = NULL;
-    est_status      status     = est_checkpoint_open(estimator->model_dir, &checkpoint);
-
-    if (status == EST_NOT_FOUND) {
-        *out = -1;
-        return EST_OK;
-    }
-    EST_TRY(status);
-    status = est_checkpoint_read(checkpoint, "global_step", &step);
-    if (status == EST_OK && (est_tensor_dtype(step) != EST_I64 || est_tensor_count(step) != 1)) {
-        status = est_fail(EST_DATA_LOSS, "%s: global_step is not one int64", est_checkpoint_path(checkpoint));
-    }
-    if (status == EST_OK) *out = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
-    est_checkpoint_close(checkpoint);
-    return status;
 }
 
 void est_estimator_say_untrained(const est_estimator *estimator, const char *checkpoint_path, const char *verb)
@@ -388,7 +374,7 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
     est_status      status   = est_checkpoint_open(from, &there);
 
     est_checkpoint_close(there);
-    if (status == EST_OK) { /* from here on EST_NOT_FOUND means that it lacks a variable */
+    if (status == EST_OK) { /* EST_NOT_FOUND from now on is a variable that it lacks */
         EST_TRY(est_estimator_blame_checkpoint(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored)));
         est_log_info("Restoring parameters from %s", est_pin_name(estimator->pin, restored.path));
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
@@ -429,7 +415,7 @@ est_status est_estimator_copy_variables(est_session *from, est_session *to, bool
     return status;
 }
 
-/* --- metrics ------------------------------------------------------------------------------------------------------ */
+/* --- metrics ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct named_value {
     char  *name;
@@ -439,7 +425,7 @@ typedef struct named_value {
 struct est_metrics {
     named_value *values; /* [n] */
     int          n;
-    char       **exports; /* [n_exports], NULL: no export */
+    char       **exports; /* [n_exports], NULL where there is none */
     int          n_exports;
 };
 

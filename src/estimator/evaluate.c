@@ -13,7 +13,7 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "estimator/multi_worker.h"
+#include "estimator/estimator.h"
 #include "estoc/layers.h"
 #include "estoc/saver.h"
 #include "format/checkpoint.h"
@@ -63,8 +63,7 @@ typedef struct evaluation {
     eval_counter                counter;
     est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
-    est_multi_worker            multi_worker; /* ensemble NULL: it evaluates alone */
-    bool                        none;         /* the chief of several has no checkpoint, or all others are done */
+    est_run                     run;
 } evaluation;
 
 typedef struct pinned_restore {
@@ -96,77 +95,35 @@ static est_status restore_pinned(evaluation *e, est_session *session)
     return est_checkpoint_put_path(e->call.pin->of, e->path);
 }
 
-static est_status restore(evaluation *e, est_session *session)
+static est_status restore(void *user, est_loop *loop, const est_reached *reached)
 {
+    evaluation  *e       = user;
+    est_session *session = est_loop_session(loop);
+
+    (void)reached;
     if (e->call.from != NULL) return est_estimator_copy_variables(e->call.from, session, true);
     if (e->call.pin != NULL) return restore_pinned(e, session);
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
-#define NO_CHECKPOINT "no checkpoint" /* the chief's word: there is nothing to evaluate */
-
-/* Meets the others. The chief, which has the checkpoint, says whether it evaluates: "" or why it does not. */
-static est_status meet(evaluation *e, const char *word)
+/* Without a path variables may have their first values. */
+static est_status find_checkpoint(void *user)
 {
-    EST_TRY(est_multi_worker_join(&e->multi_worker, e->estimator->task->is_chief ? 0 : -1, word));
-    if (e->multi_worker.view.over) {
-        est_log_info("The other workers have evaluated, and this one has nothing to add.");
-        e->none = true;
-        return EST_OK;
-    }
-    word    = est_membership_payload(e->multi_worker.membership);
-    e->none = strcmp(word, NO_CHECKPOINT) == 0;
-    if (e->none) return est_multi_worker_await_end(&e->multi_worker);
-    if (word[0] == '\0') return EST_OK;
-    return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", word);
-}
+    const evaluation *e     = user;
+    est_checkpoint   *there = NULL;
+    est_status status = e->options->checkpoint_path != NULL ? est_checkpoint_open(e->options->checkpoint_path, &there)
+                                                            : EST_OK;
 
-/* After all is prepared, or was not to be: those who wait for the chief hear of it. A worker that fails is waited for. */
-static est_status agree(evaluation *e, est_status status)
-{
-    bool            chief   = e->estimator->task->is_chief;
-    const char     *path    = e->options->checkpoint_path;
-    est_checkpoint *there   = NULL;
-    bool            missing = false;
-    est_error       error;
-
-    if (!chief) {
-        EST_TRY(status);
-        return meet(e, "");
-    }
-    if (status == EST_OK && path != NULL) {
-        status  = est_checkpoint_open(path, &there);
-        missing = status == EST_NOT_FOUND;
-        est_checkpoint_close(there);
-    }
-    if (status == EST_OK) return meet(e, "");
-    est_error_take(status, &error);
-    status = meet(e, missing ? NO_CHECKPOINT : error.message);
-    return missing ? status : est_error_raise(&error);
-}
-
-/* The others have the variables from the chief. One that was started again gets those that the others had from it, but
- * reads the checkpoint all the same: exporters need it pinned. */
-static est_status restore_multi_worker(evaluation *e, est_session *session)
-{
-    EST_TRY(meet(e, ""));
-    if (e->none) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
-    if (e->multi_worker.view.rank == e->multi_worker.view.source || e->estimator->task->is_chief) {
-        EST_TRY(restore(e, session));
-    }
-    return est_multi_worker_transfer(&e->multi_worker, session);
+    est_checkpoint_close(there);
+    return status;
 }
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
-    evaluation  *e       = user;
-    est_tensor  *step    = NULL;
-    est_session *session = est_loop_session(loop);
+    evaluation *e = user;
 
-    EST_TRY(e->multi_worker.membership != NULL ? restore_multi_worker(e, session) : restore(e, session));
-    EST_TRY(est_session_read(session, "global_step", &step));
-    *global_step = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
+    EST_TRY(est_run_join(&e->run, loop));
+    EST_TRY(est_run_read_step(loop, global_step));
     e->counter.done     = 0;
     e->counter.loss_sum = 0;
     return EST_OK;
@@ -178,25 +135,27 @@ static est_status open_loop(evaluation *e, est_loop **out)
     const est_model_metric_item *metrics = e->model->metrics.data;
     est_arena                   *arena   = e->model->arena;
     est_node                    *updates = est_arena_alloc(arena, (size_t)(e->model->metrics.n + 1) * sizeof *updates);
+    est_loop_spec                spec;
 
     if (updates == NULL) return est_no_memory();
     for (int i = 0; i < e->model->metrics.n; i++) updates[i] = metrics[i].metric.update;
-    return est_loop_open(&(est_loop_spec){ .graph      = e->model->graph,
-                                           .model_dir  = e->estimator->model_dir,
-                                           .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
-                                                           .threads        = e->estimator->config.threads,
-                                                           .check_numerics = e->estimator->config.check_numerics },
-                                           .input      = e->input,
-                                           .feeds      = e->model->feeds.data,
-                                           .n_feeds    = e->model->feeds.n,
-                                           .loss       = e->model->loss,
-                                           .targets    = { updates, e->model->metrics.n },
-                                           .hooks      = { e->hooks, e->n_hooks },
-                                           .given      = 1, /* after the counter */
-                                           .n_given    = e->options->hooks.n,
-                                           .initialize = initialize,
-                                           .user       = e },
-                         out);
+    spec = (est_loop_spec){ .graph      = e->model->graph,
+                            .model_dir  = e->estimator->model_dir,
+                            .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
+                                            .threads        = e->estimator->config.threads,
+                                            .check_numerics = e->estimator->config.check_numerics },
+                            .input      = e->input,
+                            .feeds      = e->model->feeds.data,
+                            .n_feeds    = e->model->feeds.n,
+                            .loss       = e->model->loss,
+                            .targets    = { updates, e->model->metrics.n },
+                            .hooks      = { e->hooks, e->n_hooks },
+                            .given      = 1, /* after the counter */
+                            .n_given    = e->options->hooks.n,
+                            .initialize = initialize,
+                            .user       = e };
+    EST_TRY(est_run_prepare(&e->run, &spec));
+    return est_loop_open(&spec, out);
 }
 
 static est_status collect_hooks(evaluation *e)
@@ -276,7 +235,8 @@ static void append_metrics(const est_metrics *metrics, est_strbuf *out)
     }
 }
 
-/* A checkpoint of a cluster has the step of when it was asked for in its name, and may hold one that is a few larger. */
+/* A checkpoint of a cluster has the step of when it was asked for in its name, and may hold one that is a few
+ * larger. */
 static bool is_named_earlier(const char *path, int64_t step)
 {
     const char *dash = strrchr(path, '-');
@@ -335,12 +295,6 @@ static void mention(const est_metrics *metrics)
     est_strbuf_clear(&line);
 }
 
-/* Of several workers the first. */
-static bool publishes(const evaluation *e)
-{
-    return e->multi_worker.membership == NULL || (!e->multi_worker.view.over && e->multi_worker.view.rank == 0);
-}
-
 /* In local time, as TensorFlow has it. */
 static void log_time(const char *format)
 {
@@ -357,24 +311,10 @@ static est_status sum_up(evaluation *e, est_loop *loop)
 {
     double counts[2] = { (double)e->counter.done, e->counter.loss_sum };
 
-    if (e->multi_worker.membership == NULL) return EST_OK;
-    EST_TRY(est_multi_worker_sum(&e->multi_worker, est_loop_session(loop), est_local_variables(e->model->graph), counts,
-                                 2));
+    EST_TRY(est_run_reduce(&e->run, est_loop_session(loop), est_local_variables(e->model->graph), counts, 2));
     e->counter.done     = (int64_t)counts[0];
     e->counter.loss_sum = counts[1];
     return EST_OK;
-}
-
-/* Workers that evaluate together sum the states of metrics, so all of them must be sums. */
-static est_status check_states(const evaluation *e)
-{
-    est_nodes unsummed = est_graph_collection(e->model->graph, EST_UNSUMMED_STATES);
-
-    if (e->multi_worker.membership == NULL || unsummed.n == 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT,
-                    "workers that evaluate together sum the states of metrics, and the state %s is not only added to; "
-                    "update it by est_assign_add or est_scatter_add, or evaluate without eval_distribute",
-                    est_node_name(unsummed.data[0]));
 }
 
 static est_status run(evaluation *e, est_metrics **out)
@@ -383,7 +323,6 @@ static est_status run(evaluation *e, est_metrics **out)
     est_status status;
     int64_t    start = est_now_ns();
 
-    EST_TRY(check_states(e));
     EST_TRY(collect_hooks(e));
     est_log_status(NULL); /* a trainer's progress would stand still meanwhile */
     log_time("Starting evaluation at %Y-%m-%dT%H:%M:%S");
@@ -418,12 +357,13 @@ static est_status prepare(evaluation *e)
     return est_estimator_model(estimator, EST_EVAL, e->input, estimator->config.seed, &e->model);
 }
 
-/* Saves the result, at the one that does, and has the rest done. With must_save a result that could not be saved is an error. */
+/* Saves the result, at the one that does, and has the rest done. With must_save a result that could not be saved is
+ * an error. */
 static est_status conclude(evaluation *e, bool must_save, est_metrics *metrics)
 {
     est_status status;
 
-    if (!publishes(e)) {
+    if (!e->run.leads) {
         mention(metrics);
         return EST_OK;
     }
@@ -454,27 +394,30 @@ static est_status check_options(const est_evaluate_options *options)
 static est_status evaluate(est_estimator *estimator, const est_evaluate_options *options, const est_evaluate_call *call,
                            bool must_save, est_metrics **out)
 {
-    est_evaluate_options own;
-    evaluation           e       = { .estimator = estimator, .options = &own, .call = *call };
-    est_metrics         *metrics = NULL;
-    est_status           status;
+    est_evaluate_options       own;
+    static const est_run_owner owner = { .restore = restore, .find_checkpoint = find_checkpoint };
+
+    evaluation   e       = { .estimator = estimator, .options = &own, .call = *call };
+    est_metrics *metrics = NULL;
+    est_status   status;
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_evaluate_options), options, &own));
     EST_TRY(check_options(&own));
+    e.run       = est_estimator_run(estimator, EST_RUN_EVALUATE);
+    e.run.owner = &owner;
+    e.run.user  = &e;
+    if (call->from != NULL)
+        e.run.strategy = &est_default_strategy; /* a session of this process is evaluated by itself */
     if (!estimator->config.no_signals) est_signals_catch();
     if (call->from == NULL) est_estimator_say_untrained(estimator, own.checkpoint_path, "evaluate");
-    status = EST_OK;
-    if (call->from == NULL && est_is_multi_worker(estimator, estimator->config.eval_distribute)) {
-        status = est_multi_worker_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.multi_worker);
-    }
+    status = est_run_open(&e.run);
+    if (status == EST_OK) status = est_run_start(&e.run);
     if (status == EST_OK) status = prepare(&e);
-    if (e.multi_worker.membership != NULL) status = agree(&e, status);
-    if (status == EST_OK && !e.none) status = run(&e, &metrics);
+    status = est_run_agree(&e.run, status);
+    if (status == EST_OK && !e.run.over) status = run(&e, &metrics);
     if (status == EST_OK && metrics != NULL) status = conclude(&e, must_save, metrics);
-    if (status == EST_OK && publishes(&e) && e.multi_worker.membership != NULL)
-        est_membership_end_job(e.multi_worker.membership);
-    est_multi_worker_fail(&e.multi_worker, status);
-    est_multi_worker_close(&e.multi_worker);
+    if (status == EST_OK) status = est_run_end(&e.run);
+    est_run_close(&e.run, status);
     est_hook_free(e.progress);
     est_model_free(e.model);
     est_dataset_free(e.input);

@@ -5,7 +5,7 @@
  * need not be listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
  * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
  *
- * Of the processes that evaluate one directory one at a time has that lock, the leader in its final evaluation, too. The
+ * Of the processes that evaluate one directory one at a time has that lock, also the leader in its final evaluation. The
  * leader leaves that to an evaluator that has the lock. One that was there and has gone may have been lost before. It has
  * made the final evaluation when it removed its lock file, as those do that end in good order, and there are results of
  * max_steps, where an evaluator knows that this is the end and exports accordingly. */
@@ -17,18 +17,18 @@
 #include "cluster/cluster.h"
 #include "estimator/evaluator.h"
 #include "train/eval_results.h"
+#include "train/saver.h"
 
 #define EVALUATOR "evaluator"
 
 static bool lists_evaluator(const est_estimator *estimator)
 {
-    return est_cluster_tasks(estimator->task->cluster, EVALUATOR) > 0;
+    return est_cluster_tasks(estimator->self.task->cluster, EVALUATOR) > 0;
 }
 
-/* Workers that are told to evaluate together do so after the training, unless there is an evaluator. */
-bool est_evaluates_multi_worker(const est_estimator *estimator)
+bool est_evaluates_across_workers(const est_estimator *estimator)
 {
-    return est_is_multi_worker(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
+    return est_strategy_workers(estimator->config.eval_distribute) > 1 && !lists_evaluator(estimator);
 }
 
 /* --- the lock -------------------------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static est_status find_result(const est_evaluator *e, const char *dir, bool *out
     int64_t          saved;
     est_status       status;
 
-    EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+    EST_TRY(est_saved_step(e->estimator->model_dir, &saved));
     if (e->train->max_steps == 0 || saved < e->train->max_steps) return EST_OK;
     status = est_eval_results_read(&results, dir);
     for (int i = 0; status == EST_OK && i < results.n; i++) *out = *out || results.data[i].step == saved;
@@ -98,10 +98,10 @@ static est_status evaluate_last(est_evaluator *e)
     bool evaluated;
 
     e->finished = true;
-    if (e->estimator->task->is_chief && est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) {
+    if (e->estimator->self.is_chief && est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) {
         return est_evaluator_pass(e, true, &evaluated);
     }
-    EST_TRY(est_evaluator_evaluate(e, &e->metrics)); /* the others have to hear of it, too */
+    EST_TRY(est_evaluator_evaluate(e, &e->metrics)); /* the others have to hear of it */
     if (e->metrics == NULL) est_evaluator_tell_none(e);
     return EST_OK;
 }
@@ -133,7 +133,7 @@ static est_status finish(void *user, bool done)
     est_evaluator *e = user;
     char           latest[EST_CHECKPOINT_PATH_MAX];
 
-    if (est_evaluates_multi_worker(e->estimator)) return evaluate_last(e);
+    if (est_evaluates_across_workers(e->estimator)) return evaluate_last(e);
     if (done) return EST_OK;
     if (est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) return evaluate_here(e);
     est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.", e->estimator->model_dir);
@@ -145,7 +145,7 @@ static est_status finish(void *user, bool done)
 /* Says, before the training, when the model will be evaluated. */
 static void announce_finish(const est_evaluator *e)
 {
-    if (!e->estimator->task->is_chief || est_has_evaluator(e->estimator, e->eval)) return;
+    if (!e->estimator->self.is_chief || est_has_evaluator(e->estimator, e->eval)) return;
     est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
                  "training has ended; start an evaluator task to evaluate during the training.");
 }
@@ -162,7 +162,7 @@ static est_status train_and_finish(est_evaluator *e)
     e->hook  = (est_hook)EST_HOOK(.before_run = look_for_evaluator, .idle = true);
     hooks[n] = &e->hook;
     status   = est_evaluator_train(
-          e, (est_hooks){ hooks, e->estimator->task->is_chief ? n + 1 : n }, e->train->saving_listeners,
+          e, (est_hooks){ hooks, e->estimator->self.is_chief ? n + 1 : n }, e->train->saving_listeners,
           &(est_train_call){ .spec = "train spec", .eval = e->eval, .finish = finish, .user = e });
     est_free(hooks);
     return status;
@@ -174,7 +174,7 @@ est_status est_evaluator_train_with_others(est_evaluator *e)
         return est_evaluator_train(e, e->train->hooks, e->train->saving_listeners,
                                    &(est_train_call){ .spec = "train spec", .eval = e->eval });
     }
-    if (!est_evaluates_multi_worker(e->estimator)) announce_finish(e);
+    if (!est_evaluates_across_workers(e->estimator)) announce_finish(e);
     EST_TRY(train_and_finish(e));
-    return est_evaluates_multi_worker(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
+    return est_evaluates_across_workers(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
 }

@@ -89,13 +89,13 @@ static est_status check(const est_estimator *estimator, const est_in_memory_opti
                         bad_steps ? "steps" : "every_n_iter", bad_steps ? options->steps : options->every_n_iter,
                         bad_steps ? "all of the input" : "100");
     }
-    if (estimator->task->num_ps_replicas > 0 || estimator->task->num_worker_replicas > 1) {
+    if (estimator->self.task->num_ps_replicas > 0 || estimator->self.task->num_worker_replicas > 1) {
         return est_fail(
             EST_INVALID_ARGUMENT,
             "in-memory evaluation needs training in one process, but this cluster has %d ps and %d workers; use an "
             "evaluator "
             "task",
-            estimator->task->num_ps_replicas, estimator->task->num_worker_replicas);
+            estimator->self.task->num_ps_replicas, estimator->self.task->num_worker_replicas);
     }
     return est_hooks_check("in-memory evaluation: hook", options->hooks);
 }

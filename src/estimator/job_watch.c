@@ -11,16 +11,16 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/cluster.h"
-#include "estimator/cluster_task.h"
 
 /* An evaluator works without certificates and network; without them it only cannot watch the job. */
 static est_status start_client(est_job_watch *w, const est_estimator *estimator)
 {
+    est_run    run = est_estimator_run(estimator, EST_RUN_TRAIN);
     est_status status;
 
     if (w->client != NULL) return EST_OK;
     if (w->failed) return EST_UNAVAILABLE;
-    status    = est_cluster_watch_open(estimator, &w->client);
+    status    = est_run_start_client(&run, est_resolver_watched(estimator->resolver), &w->client);
     w->failed = status != EST_OK;
     if (w->failed) est_log_debug("the evaluator cannot watch the job: %s", est_error_message());
     return status;

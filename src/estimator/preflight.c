@@ -196,7 +196,8 @@ static est_status check_exporters(const preflight *p)
 /* Whether this process must be able to read the input of evaluations. */
 static bool evaluates_here(const preflight *p)
 {
-    return p->trained == NULL || est_evaluates_itself(p->estimator->task) || est_evaluates_multi_worker(p->estimator);
+    return p->trained == NULL || est_evaluates_itself(p->estimator->self.task) ||
+           est_evaluates_across_workers(p->estimator);
 }
 
 static est_status open_input(preflight *p)
@@ -297,7 +298,7 @@ est_status est_preflight_training(const est_training *t)
     preflight  p = { .estimator = t->estimator, .hooks = t->options->hooks, .eval = t->call.eval, .trained = t->model };
     est_status status;
 
-    if (!t->estimator->task->is_chief) return EST_OK;
+    if (!t->estimator->self.is_chief) return EST_OK;
     if (t->call.eval == NULL && !est_any_stop_rule(p.hooks)) return EST_OK;
     status = t->call.eval != NULL ? check_evaluation(&p) : check_hooks(&p, t->input);
     if (status == EST_OK) status = est_stop_check(t);

@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "cluster/cluster.h"
 #include "format/number.h"
-#include "strategy/workers.h"
+#include "strategy/strategy.h"
 
 #define SAVE_SUMMARY_STEPS            100
 #define SAVE_CHECKPOINTS_SECS         600
@@ -127,17 +127,21 @@ static const char *source(const est_run_config *c)
                                      : "TF_CONFIG";
 }
 
-/* The task of a resolver, of a JSON text or of TF_CONFIG. */
+/* The task of a resolver, of a JSON text, of the strategy that was made for one, or of TF_CONFIG. */
 static est_status find_task(const est_run_config *c, est_resolver **out)
 {
-    if (c->resolver == NULL) {
-        return est_resolve_text(c->cluster_json, source(c),
-                                EST_TASK_RULES(.no_chief_ok = est_strategy_needs_no_chief(c->train_distribute)), out);
-    }
-    if (c->cluster_json != NULL) {
+    const est_resolver *trains_in = est_strategy_resolver(c->train_distribute);
+
+    if (c->resolver != NULL && c->cluster_json != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "RunConfig: resolver and cluster_json are both set; leave one out");
     }
-    return est_resolver_copy(c->resolver, out);
+    if (c->resolver != NULL) return est_resolver_copy(c->resolver, out);
+    if (c->cluster_json == NULL && trains_in != NULL) {
+        est_resolver_log(trains_in);
+        return est_resolver_copy(trains_in, out);
+    }
+    return est_resolve_text(c->cluster_json, source(c),
+                            EST_TASK_RULES(.no_chief_ok = est_strategy_needs_no_chief(c->train_distribute)), out);
 }
 
 /* A strategy stands beside experimental_distribute or within, not in both. */
@@ -169,50 +173,35 @@ static est_status take_distribute(est_run_config *c, bool *remote)
     return EST_OK;
 }
 
-/* Parameter servers are there for one strategy, and no other. */
-static est_status check_ps_tasks(const est_run_config *c, const est_task *task)
+/* A strategy that was made for a cluster has told its graphs and inputs which worker of it this is. */
+static est_status check_cluster(const est_run_config *c, const char *field, const est_strategy *strategy,
+                                const est_self *self)
 {
-    bool has_ps   = est_cluster_tasks(task->cluster, "ps") > 0;
-    bool needs_ps = c->train_distribute->kind == EST_STRATEGY_PARAMETER_SERVER;
-
-    if (has_ps == needs_ps) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "RunConfig: train_distribute is %s, and %s has %s; %s, or leave it out",
-                    est_strategy_name(c->train_distribute), source(c), has_ps ? "ps tasks" : "no ps tasks",
-                    has_ps ? "leave them out" : "add \"ps\": [\"host:port\", ...]");
-}
-
-/* A strategy has found its task by itself, and what it says to graphs and inputs follows from that. */
-static est_status check_workers(const est_run_config *c, const char *field, const est_strategy *strategy,
-                                const est_task *task)
-{
-    int n = est_count_ranks(task->cluster), worker = n > 1 ? est_rank_of(task) : 0;
-
-    if (strategy == NULL || strategy->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return EST_OK;
-    if (n == 0) n = 1;
-    if (strategy->n_workers == n && strategy->worker == worker) return EST_OK;
+    if (est_strategy_resolver(strategy) == NULL) return EST_OK;
+    if (strategy->self.size == self->size && strategy->self.rank == self->rank) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
-                    "RunConfig: %s is worker %d of %d, and %s says worker %d of %d; give both the same cluster_json or "
-                    "resolver, or leave it to TF_CONFIG in both",
-                    field, strategy->worker, strategy->n_workers, source(c), worker, n);
+                    "RunConfig: %s is worker %d of %d, and %s says worker %d of %d; give the cluster in one place: to "
+                    "the strategy, or to all by TF_CONFIG",
+                    field, strategy->self.rank, strategy->self.size, source(c), self->rank, self->size);
 }
 
 /* What a strategy adds to the rules. */
 static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
 {
+    est_self self;
+
     if (remote && est_cluster_jobs(task->cluster) > 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: experimental_distribute.remote_cluster is set, and %s has a cluster, too; leave "
                         "one out",
                         source(c));
     }
-    if (c->eval_distribute != NULL && c->eval_distribute->kind == EST_STRATEGY_PARAMETER_SERVER) {
-        return est_fail(EST_UNIMPLEMENTED,
-                        "RunConfig: eval_distribute is parameter_server, and evaluations need none; leave it out");
-    }
+    EST_TRY(est_strategy_check(c->eval_distribute, false, task, source(c)));
+    EST_TRY(est_strategy_check(c->train_distribute, true, task, source(c)));
     if (strcmp(task->type, "evaluator") == 0) return EST_OK;
-    if (c->train_distribute != NULL) EST_TRY(check_ps_tasks(c, task));
-    EST_TRY(check_workers(c, "train_distribute", c->train_distribute, task));
-    return check_workers(c, "eval_distribute", c->eval_distribute, task);
+    self = est_self_of(task, 1);
+    EST_TRY(check_cluster(c, "train_distribute", c->train_distribute, &self));
+    return check_cluster(c, "eval_distribute", c->eval_distribute, &self);
 }
 
 /* --- the model directory ---------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "cluster/wait_table.h"
 #include "estimator/estimator.h"
 #include "train/hooks.h"
+#include "train/saver.h"
 
 #define WAIT_DEFAULT_SECS 30
 #define LOOK_SECS         1.0 /* polling interval of a wait */
@@ -42,7 +43,7 @@ static est_status wait_and_stop(est_hook *hook, est_loop *loop)
     for (;;) {
         int64_t saved;
 
-        EST_TRY(est_estimator_saved_step(own->estimator, &saved));
+        EST_TRY(est_saved_step(own->estimator->model_dir, &saved));
         if (saved >= own->last_step) break;
         est_log_info("waiting for a checkpoint of step %" PRId64 ", the latest is of step %" PRId64, own->last_step,
                      saved);
@@ -68,7 +69,7 @@ est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t las
         (void)est_fail(EST_INVALID_ARGUMENT, "a stop at a checkpoint's step needs the estimator, got NULL");
         return NULL;
     }
-    if (estimator->task->is_chief) return est_stop_at_step_hook(0, last_step);
+    if (estimator->self.is_chief) return est_stop_at_step_hook(0, last_step);
     own = est_hook_alloc(sizeof *own);
     if (own == NULL) return NULL;
     own->estimator = estimator;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "train/eval_results.h"
+#include "train/saver.h"
 
 #define LONG_SECS 600 /* default of save_checkpoints_secs and throttle_secs */
 
@@ -98,7 +99,7 @@ static bool nobody_evaluates(const est_training *t, const schedule *s, const est
     } else if (!is_same_dir(est_strbuf_text(&own), s->dir)) {
         est_strbuf_printf(&text, "it reads results from %s, but evaluations write to %s; set eval_dir to the latter",
                           s->dir, est_strbuf_text(&own));
-    } else if (!est_evaluates_itself(t->estimator->task) && est_evaluates_multi_worker(t->estimator)) {
+    } else if (!est_evaluates_itself(t->estimator->self.task) && est_evaluates_across_workers(t->estimator)) {
         est_strbuf_append(&text, "the workers evaluate only after training; start an evaluator task "
                                  "(estoc launch --evaluator)");
     } else {
@@ -222,7 +223,7 @@ est_status est_stop_check(const est_training *t)
                    .throttle_secs = t->call.eval != NULL ? est_throttle_secs(t->call.eval) : 0 };
 
     if (evaluates_in_memory(t->options->hooks)) return EST_OK;
-    EST_TRY(est_estimator_saved_step(t->estimator, &s.start));
+    EST_TRY(est_saved_step(t->estimator->model_dir, &s.start));
     if (s.start < 0) s.start = 0;
     fill_saves(t, &s);
     for (int i = 0; i < t->options->hooks.n; i++) {

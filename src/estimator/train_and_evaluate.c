@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
- * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
+ * master task among others; chief and worker tasks train
+ * together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
@@ -24,15 +25,14 @@
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
 #include "cluster/wait_table.h"
-#include "estimator/done_mark.h"
 #include "estimator/evaluator.h"
 #include "estimator/preflight.h"
 #include "estoc/exporter.h"
 #include "format/checkpoint.h"
-#include "strategy/strategy.h"
-#include "strategy/workers.h"
+#include "train/done_mark.h"
 #include "train/hooks.h"
 #include "train/lock.h"
+#include "train/saver.h"
 #include "train/timer.h"
 
 #define WARN_AGAIN_SECS  600  /* between two warnings that there is nothing to evaluate */
@@ -67,7 +67,7 @@ static bool has_mark(const est_estimator *estimator)
 {
     est_done_mark mark;
 
-    return est_done_mark_read(estimator, &mark) == EST_OK && mark.there;
+    return est_done_mark_read(estimator->model_dir, &mark) == EST_OK && mark.there;
 }
 
 /* Whether no trainer is at work; also where that cannot be found out. */
@@ -154,7 +154,7 @@ static void name_other(const est_evaluator *e, const char *path, char *out, size
 void est_evaluator_tell_none(est_evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
-    char   path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
+    char   path[EST_FOLDER_TEXT_MAX], other[OTHER_TEXT_MAX];
 
     if (e->none_ns == 0) {
         e->none_ns   = est_now_ns();
@@ -162,7 +162,7 @@ void est_evaluator_tell_none(est_evaluator *e)
     }
     secs = (double)(est_now_ns() - e->none_ns) / (double)EST_NS_PER_SEC;
     if (secs < e->tell_secs) return;
-    est_estimator_full_dir(e->estimator, path, sizeof path);
+    est_run_folder(e->estimator->model_dir, path, sizeof path);
     name_other(e, path, other, sizeof other);
     est_log_warn(
         "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
@@ -185,7 +185,7 @@ static bool is_gone(const est_estimator *estimator)
 }
 
 /* While the others wait: without them a chief that is lost in an export could not evaluate again. */
-static est_status export_multi_worker(void *user, est_metrics *metrics)
+static est_status export_across_workers(void *user, est_metrics *metrics)
 {
     est_evaluator *e      = user;
     est_metrics   *before = e->metrics;
@@ -199,14 +199,14 @@ static est_status export_multi_worker(void *user, est_metrics *metrics)
 
 est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
 {
-    bool chiefs = est_evaluates_multi_worker(e->estimator) && e->estimator->task->is_chief;
+    bool chiefs = est_evaluates_across_workers(e->estimator) && e->estimator->self.is_chief;
 
     return est_estimator_evaluate(
         e->estimator,
         EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = e->eval->steps,
                              .name = e->eval->name, .hooks = e->eval->hooks,
                              .checkpoint_path = e->estimator->model_dir),
-        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_multi_worker : NULL, .user = e }, out);
+        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_across_workers : NULL, .user = e }, out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
@@ -243,7 +243,7 @@ est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     *evaluated = true;
-    if (est_evaluates_multi_worker(e->estimator)) return EST_OK; /* it was exported, too */
+    if (est_evaluates_across_workers(e->estimator)) return EST_OK; /* it was exported as well */
     final = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
 }
@@ -263,7 +263,7 @@ static est_status evaluate_now(local_listener *l, int64_t step, bool final)
     bool       evaluated;
     est_status status = est_evaluator_pass(l->evaluator, final, &evaluated);
 
-    /* A signal ends the loop, too, in good order: hooks are told and the step is saved. The next start evaluates. */
+    /* A signal ends the loop in good order as well: hooks are told and the step is saved. The next start evaluates. */
     if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
     EST_TRY(status);
     if (!evaluated) {
@@ -312,7 +312,7 @@ static est_status evaluate_rest(est_evaluator *e)
     est_done_mark mark;
     bool          evaluated;
 
-    EST_TRY(est_done_mark_read(e->estimator, &mark));
+    EST_TRY(est_done_mark_read(e->estimator->model_dir, &mark));
     return mark.there && !mark.due ? EST_OK : est_evaluator_pass(e, true, &evaluated);
 }
 
@@ -349,7 +349,7 @@ static est_status run_locked(est_evaluator *e, const est_dir_lock *lock)
     int64_t               saved;
     est_status            status;
 
-    EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+    EST_TRY(est_saved_step(e->estimator->model_dir, &saved));
     if (e->train->max_steps > 0 && saved >= e->train->max_steps) { /* no step is left */
         EST_TRY(evaluate_rest(e));
     }
@@ -363,13 +363,21 @@ static est_status run_locked(est_evaluator *e, const est_dir_lock *lock)
     return status;
 }
 
-/* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
+/* Whether the tasks of a training write to one directory, which all of them have to see. */
+static bool shares_dir(const est_estimator *estimator)
+{
+    return est_strategy_shares_dir(estimator->config.train_distribute, estimator->self.task);
+}
+
+/* The lock is held over all of it: what is evaluated and exported before the training is published as well. */
 static est_status run_evaluating(est_evaluator *e)
 {
     est_dir_lock *lock = NULL;
     est_status    status;
 
-    if (!est_has_ps(e->estimator)) est_log_info("Running training and evaluation locally (non-distributed).");
+    if (e->estimator->self.size == 1 && !shares_dir(e->estimator)) {
+        est_log_info("Running training and evaluation locally (non-distributed).");
+    }
     log_frequency(&e->estimator->config);
     EST_TRY(est_estimator_make_dir(e->estimator));
     EST_TRY(est_dir_lock_take(e->estimator->model_dir, &lock));
@@ -393,7 +401,7 @@ static void warn_abandoned(est_evaluator *e)
 /* A directory that nobody else sees is found out by what is missing in it. */
 static est_status check_job(est_evaluator *e)
 {
-    char       path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
+    char       path[EST_FOLDER_TEXT_MAX], other[OTHER_TEXT_MAX];
     est_status status;
 
     if (e->metrics != NULL) est_job_watch_clear(&e->watch); /* it sees what the chief writes */
@@ -402,7 +410,7 @@ static est_status check_job(est_evaluator *e)
     if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
     if (e->none_ns != 0) est_evaluator_tell_none(e);
     if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
-    est_estimator_full_dir(e->estimator, path, sizeof path);
+    est_run_folder(e->estimator->model_dir, path, sizeof path);
     name_other(e, path, other, sizeof other);
     return est_fail(
         EST_NOT_FOUND,
@@ -438,7 +446,7 @@ static void begin_turn(est_evaluator *e, bool evaluated)
 }
 
 /* Takes the lock that tells others of this evaluator; it waits while another process evaluates, a second evaluator or the
- * trainer at its end. Any other error is not worth failing for: the trainer evaluates, too, at its end. */
+ * trainer at its end. Any other error is not worth failing for: the trainer evaluates at its end, anyway. */
 static void hold(est_evaluator *e)
 {
     bool       evaluated, waited = e->waits;
@@ -498,7 +506,7 @@ static est_status evaluator_loop(est_evaluator *e)
 
     if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
     if (e->train->max_steps > 0 && is_done(e->estimator)) {
-        EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+        EST_TRY(est_saved_step(e->estimator->model_dir, &saved));
         if (saved >= e->train->max_steps) delay = 0;
     }
     if (delay > 0) est_log_info("Waiting %f secs before starting eval.", delay);
@@ -529,11 +537,11 @@ static est_status evaluator_loop(est_evaluator *e)
 /* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few do. */
 static void warn_of_two(const est_estimator *estimator)
 {
-    const est_strategy *multi_worker = estimator->config.eval_distribute;
-    const est_cluster  *cluster      = est_resolver_watched(estimator->resolver);
+    const est_cluster *cluster  = est_resolver_watched(estimator->resolver);
+    int                trainers = est_self_of(&(const est_task){ .cluster = cluster, .type = "evaluator" }, 1).size;
 
-    if (multi_worker == NULL || multi_worker->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return;
-    if (est_count_ranks(cluster) < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
+    if (est_strategy_resolver(estimator->config.eval_distribute) == NULL) return;
+    if (trainers < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
     est_log_warn(
         "eval_distribute has the workers evaluate and export at the end, and this evaluator does, too; leave out "
         "one of the two.");
@@ -543,9 +551,9 @@ static est_status run_evaluator(est_evaluator *e)
 {
     est_status status;
 
-    if (e->estimator->task->index > 0) {
+    if (e->estimator->self.task->index > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
-                        e->estimator->task->index);
+                        e->estimator->self.task->index);
     }
     warn_of_two(e->estimator);
     EST_TRY(est_preflight_evaluator(e->estimator, e->train->hooks, e->eval));
@@ -636,9 +644,9 @@ static est_status check_role(const est_task *task)
 /* What tasks share is the model directory. Without one that all know an evaluator would wait for ever. */
 static est_status check_shared_dir(const est_estimator *estimator)
 {
-    const est_task *task = estimator->task;
+    const est_task *task = estimator->self.task;
 
-    if (!estimator->dir_is_temporary || (!est_has_ps(estimator) && strcmp(task->type, "evaluator") != 0)) return EST_OK;
+    if (!estimator->dir_is_temporary || (!shares_dir(estimator) && strcmp(task->type, "evaluator") != 0)) return EST_OK;
     return est_fail(
         EST_INVALID_ARGUMENT,
         "%s %d has no model_dir; set it, for all tasks of the cluster, to one directory that all of them see",
@@ -648,6 +656,18 @@ static est_status check_shared_dir(const est_estimator *estimator)
 bool est_evaluates_itself(const est_task *task)
 {
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
+}
+
+/* A task that keeps variables for those that train. */
+static est_status serve(const est_evaluator *e)
+{
+    est_run    run = est_estimator_run(e->estimator, EST_RUN_TRAIN);
+    est_status status;
+
+    run.max_steps = e->train->max_steps;
+    status        = est_run_serve(&run);
+    est_run_close(&run, status);
+    return status;
 }
 
 /* --- the call ----------------------------------------------------------------------------------------------------- */
@@ -664,14 +684,14 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_train_spec), train, &own_train));
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_eval_spec), eval, &own_eval));
     EST_TRY(check_specs(&own_train, &own_eval));
-    EST_TRY(check_role(estimator->task));
+    EST_TRY(check_role(estimator->self.task));
     EST_TRY(check_shared_dir(estimator));
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
-    if (strcmp(estimator->task->type, "evaluator") == 0) {
+    if (strcmp(estimator->self.task->type, "evaluator") == 0) {
         status = run_evaluator(&e);
-    } else if (strcmp(estimator->task->type, "ps") == 0) {
-        status = est_estimator_serve(estimator, own_train.max_steps);
-    } else if (est_evaluates_itself(estimator->task)) {
+    } else if (strcmp(estimator->self.task->type, "ps") == 0) {
+        status = serve(&e);
+    } else if (est_evaluates_itself(estimator->self.task)) {
         status = run_evaluating(&e);
     } else {
         status = est_evaluator_train_with_others(&e);

@@ -3,7 +3,7 @@
  * Variables that replicas write: their values are aggregated when they are written, or when they are read. */
 #include "nn/replicas_reduce.h"
 #include "runtime/session.h"
-#include "strategy/run.h"
+#include "strategy/scope.h"
 
 static bool on_read(const est_distributed_variable *v)
 {

@@ -128,7 +128,7 @@ static void *run_builder(void *arg)
     return NULL;
 }
 
-/* Runs all replicas to their end; none if a thread cannot be started. */
+/* Builds all replicas to their end; none if a thread cannot be started. */
 static void run_builders(builders *t)
 {
     int n = t->replicas.n, started = 1;

@@ -1,61 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous strategies: what they are made of. What they do to a graph is strategy/run.c. */
+ * Strategies: the list of all, who a process is under one, and the answers that are the same for each. */
 #include "strategy/strategy.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
-#include "base/argument.h"
-#include "base/log.h"
-#include "base/options.h"
 #include "cluster/cluster.h"
-#include "collective/collective.h"
 #include "estoc/input.h"
-#include "graph/device_name.h"
-#include "strategy/workers.h"
 
-const char *est_strategy_name(const est_strategy *strategy)
+const est_strategy_ops *const est_strategies[] = {
+    &est_default_ops,
+    &est_one_device_ops,
+    &est_mirrored_ops,
+    &est_central_storage_ops,
+    &est_parameter_server_ops,
+    &est_multi_worker_ops,
+    NULL,
+};
+
+/* --- identity
+ * --------------------------------------------------------------------------------------------------------- */
+
+est_self est_self_of(const est_task *task, int replicas)
 {
-    static const char *const names[] = { [EST_STRATEGY_DEFAULT]               = "default",
-                                         [EST_STRATEGY_PARAMETER_SERVER]      = "parameter_server",
-                                         [EST_STRATEGY_ONE_DEVICE]            = "one_device",
-                                         [EST_STRATEGY_MIRRORED]              = "mirrored",
-                                         [EST_STRATEGY_CENTRAL_STORAGE]       = "central_storage",
-                                         [EST_STRATEGY_MULTI_WORKER_MIRRORED] = "multi_worker_mirrored" };
+    static const char *const jobs[] = { "chief", "master", "worker" }; /* those that train, by rank */
+    est_self                 self   = { .task = task, .rank = -1, .replicas = replicas, .is_chief = task->is_chief };
 
-    return names[strategy != NULL ? strategy->kind : EST_STRATEGY_DEFAULT];
-}
-
-bool est_strategy_needs_no_chief(const est_strategy *strategy)
-{
-    /* With parameter servers somebody has to give their variables values. */
-    return strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED;
-}
-
-static void workers_text(const est_strategy *s, est_strbuf *out)
-{
-    const est_multi_worker_mirrored_options *o = &s->workers;
-
-    est_strbuf_printf(out,
-                      ", \"workers\": %d, \"communication\": \"%s\", \"bytes_per_pack\": %" PRId64
-                      ", \"timeout_secs\": %g, \"rejoin_secs\": %g, \"elastic\": %s",
-                      s->n_workers, est_communication_name(o->communication), o->bytes_per_pack, o->timeout_secs,
-                      o->rejoin_secs, o->elastic ? "true" : "false");
-}
-
-void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
-{
-    if (strategy->kind == EST_STRATEGY_PARAMETER_SERVER) {
-        est_parameter_server_text(strategy, out);
-        return;
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(task->cluster, jobs[k]); i++) {
+            if (est_cluster_address(task->cluster, jobs[k], i) == NULL) continue;
+            if (strcmp(jobs[k], task->type) == 0 && i == task->index) self.rank = self.size;
+            self.size++;
+        }
     }
-    est_strbuf_printf(out, "{\"name\": \"%s\", \"replicas\": %d", est_strategy_name(strategy), strategy->replicas);
-    if (strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED) workers_text(strategy, out);
-    est_strbuf_append(out, "}");
+    if (self.size < 2) {
+        self.size = 1;
+        self.rank = 0;
+    }
+    return self;
+}
+
+void est_strategy_init(est_strategy *strategy, const est_strategy_ops *ops, int replicas)
+{
+    strategy->ops  = ops;
+    strategy->self = (est_self){ .size = 1, .replicas = replicas, .is_chief = true };
 }
 
 void est_strategy_free(est_strategy *strategy)
@@ -65,217 +54,78 @@ void est_strategy_free(est_strategy *strategy)
     est_free(strategy);
 }
 
-/* --- devices --------------------------------------------------------------------------------------------------------- */
+/* --- what it is
+ * ------------------------------------------------------------------------------------------------------- */
 
-/* The number of a CPU. */
-static est_status cpu_number(const char *strategy, const char *device, int *out)
+const est_strategy *est_strategy_for(const est_strategy *strategy, const est_task *task)
 {
-    est_device_task d;
-
-    if (device == NULL || device[0] == '\0') {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: a device is missing; write \"/cpu:0\"", strategy);
-    }
-    EST_TRY(est_device_name_check(device));
-    d = est_device_name_task(device);
-    if (strcasecmp(d.kind, "cpu") != 0 || d.number < 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: there is no device \"%s\" here; this build computes on CPUs: write \"/cpu:0\", \"/cpu:1\"",
-                        strategy, device);
-    }
-    *out = d.number;
-    return EST_OK;
+    if (strategy != NULL) return strategy;
+    return est_cluster_tasks(task->cluster, "ps") > 0 ? est_default_parameter_server : &est_default_strategy;
 }
 
-static est_status check_devices(const char *strategy, est_strings devices)
+const char *est_strategy_name(const est_strategy *strategy)
 {
-    for (int i = 0; i < devices.n; i++) {
-        int mine, other;
-
-        EST_TRY(cpu_number(strategy, devices.data[i], &mine));
-        for (int k = 0; k < i; k++) {
-            EST_TRY(cpu_number(strategy, devices.data[k], &other));
-            if (mine != other) continue;
-            return est_fail(EST_INVALID_ARGUMENT, "%s: no duplicates are allowed among devices: \"%s\" and \"%s\"",
-                            strategy, devices.data[k], devices.data[i]);
-        }
-    }
-    return EST_OK;
+    return strategy != NULL ? strategy->ops->name : est_default_ops.name;
 }
 
-/* How many replicas a list of devices and a number of replicas say together. */
-static est_status count_replicas(const char *strategy, est_strings devices, int replicas, int *out)
+void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
 {
-    if (!EST_LIST_OK(devices) || (devices.n == 0 && devices.data != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: devices.n is %d, and devices.data is %s; name at least one, or none",
-                        strategy, devices.n, devices.data != NULL ? "given" : "NULL");
-    }
-    if (replicas < 0 || replicas > EST_STRATEGY_REPLICAS_MAX || devices.n > EST_STRATEGY_REPLICAS_MAX) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas; write a number from 1 to %d", strategy,
-                        replicas != 0 ? replicas : devices.n, EST_STRATEGY_REPLICAS_MAX);
-    }
-    if (devices.n > 0 && replicas > 0 && replicas != devices.n) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas on %d devices; a device has one, leave out replicas",
-                        strategy, replicas, devices.n);
-    }
-    EST_TRY(check_devices(strategy, devices));
-    *out = devices.n > 0 ? devices.n : replicas > 0 ? replicas : 1;
-    return EST_OK;
-}
-
-/* TensorFlow makes a replica of every GPU it finds; here somebody has to ask for more than one. */
-static void say_if_one(const char *strategy, int n_devices, int n)
-{
-    if (n == 1 && n_devices == 0) est_log_info("%s: 1 replica; set replicas to have more", strategy);
-}
-
-/* --- constructors ---------------------------------------------------------------------------------------------------- */
-
-static est_status make(est_strategy_kind kind, int replicas, est_strategy **out)
-{
-    est_strategy *s = est_zalloc(sizeof *s);
-
-    if (s == NULL) return est_no_memory();
-    s->kind     = kind;
-    s->replicas = replicas;
-    *out        = s;
-    return EST_OK;
-}
-
-est_status est_one_device_strategy(const char *device, est_strategy **out)
-{
-    est_strategy *s;
-    int           number;
-
-    EST_REQUIRE(out);
-    EST_TRY(cpu_number("one_device", device, &number));
-    EST_TRY(make(EST_STRATEGY_ONE_DEVICE, 1, &s));
-    (void)snprintf(s->device, sizeof s->device, "/device:CPU:%d", number);
-    *out = s;
-    return EST_OK;
-}
-
-est_status est_mirrored_strategy(const est_mirrored_options *options, est_strategy **out)
-{
-    est_mirrored_options o;
-    int                  n;
-
-    EST_REQUIRE(out);
-    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
-    EST_TRY(count_replicas("mirrored", o.devices, o.replicas, &n));
-    EST_TRY(make(EST_STRATEGY_MIRRORED, n, out));
-    say_if_one("mirrored", o.devices.n, n);
-    return EST_OK;
-}
-
-est_status est_central_storage_strategy(const est_central_storage_options *options, est_strategy **out)
-{
-    est_central_storage_options o;
-    int                         n, number;
-
-    EST_REQUIRE(out);
-    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_central_storage_options), options, &o));
-    EST_TRY(count_replicas("central_storage", o.compute_devices, o.replicas, &n));
-    if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
-    EST_TRY(make(EST_STRATEGY_CENTRAL_STORAGE, n, out));
-    say_if_one("central_storage", o.compute_devices.n, n);
-    return EST_OK;
-}
-
-/* Not a number of seconds, and not what stands for none. */
-static bool bad_secs(double secs)
-{
-    return !(secs >= 0) && secs != EST_FOREVER;
-}
-
-static est_status check_workers(const est_multi_worker_mirrored_options *o)
-{
-    if (o->communication == EST_COMMUNICATION_NCCL) {
-        return est_fail(EST_UNIMPLEMENTED, "multi_worker_mirrored: NCCL is for GPUs, and this build computes on CPUs; "
-                                           "leave out communication, or use EST_COMMUNICATION_RING");
-    }
-    if (o->communication < EST_COMMUNICATION_AUTO || o->communication > EST_COMMUNICATION_NCCL) {
-        return est_fail(EST_INVALID_ARGUMENT, "multi_worker_mirrored: communication is %d", (int)o->communication);
-    }
-    if (o->bytes_per_pack < 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "multi_worker_mirrored: bytes_per_pack is %" PRId64 "; write a number above 0, or 0",
-                        o->bytes_per_pack);
-    }
-    if (bad_secs(o->timeout_secs) || bad_secs(o->rejoin_secs)) {
-        bool timeout = bad_secs(o->timeout_secs);
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "multi_worker_mirrored: %s is %g; write a number above 0, 0 for 600 or EST_FOREVER",
-                        timeout ? "timeout_secs" : "rejoin_secs", timeout ? o->timeout_secs : o->rejoin_secs);
-    }
-    if (o->resolver != NULL && o->cluster_json != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "multi_worker_mirrored: resolver and cluster_json are both set; leave one out");
-    }
-    return EST_OK;
-}
-
-static est_status place_worker(est_strategy *s)
-{
-    const est_task *task = est_resolver_task(s->resolver);
-    int             n    = est_count_ranks(task->cluster);
-
-    s->evaluates = strcmp(task->type, "evaluator") == 0;
-    s->n_workers = s->evaluates || n == 0 ? 1 : n;
-    if (s->n_workers == 1) return EST_OK;
-    s->worker = est_rank_of(task);
-    if (s->worker >= 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT,
-                    "multi_worker_mirrored: this task is a %s; its tasks are chief (or master), worker and evaluator",
-                    task->type);
-}
-
-static est_status fill_workers(est_strategy *s, const est_multi_worker_mirrored_options *o)
-{
-    s->workers              = *o;
-    s->workers.resolver     = NULL;
-    s->workers.cluster_json = NULL;
-    if (o->resolver != NULL) {
-        EST_TRY(est_resolver_copy(o->resolver, &s->resolver));
+    est_strbuf_printf(out, "{\"name\": \"%s\"", strategy->ops->name);
+    if (strategy->ops->text != NULL) {
+        strategy->ops->text(strategy, out);
     } else {
-        EST_TRY(est_resolve_quietly(o->cluster_json, EST_TASK_RULES(.no_chief_ok = true), &s->resolver));
+        est_strbuf_printf(out, ", \"replicas\": %d", strategy->self.replicas);
     }
-    return place_worker(s);
+    est_strbuf_append(out, "}");
 }
 
-est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_options *options, est_strategy **out)
+bool est_strategy_needs_no_chief(const est_strategy *strategy)
 {
-    est_multi_worker_mirrored_options o;
-    est_strategy                     *s;
-    est_status                        status;
-    int                               n;
-
-    EST_REQUIRE(out);
-    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_multi_worker_mirrored_options), options, &o));
-    EST_TRY(check_workers(&o));
-    EST_TRY(count_replicas("multi_worker_mirrored", (est_strings){ 0 }, o.replicas, &n));
-    EST_TRY(make(EST_STRATEGY_MULTI_WORKER_MIRRORED, n, &s));
-    status = fill_workers(s, &o);
-    if (status != EST_OK) {
-        est_strategy_free(s);
-        return status;
-    }
-    if (s->n_workers == 1 && !s->evaluates) est_log_info("multi_worker_mirrored: single-worker mode");
-    *out = s;
-    return EST_OK;
+    return strategy != NULL && strategy->ops->no_chief_ok;
 }
 
-/* --- what it means for a graph --------------------------------------------------------------------------------------- */
+const est_resolver *est_strategy_resolver(const est_strategy *strategy)
+{
+    return strategy != NULL ? strategy->resolver : NULL;
+}
+
+est_status est_strategy_check(const est_strategy *strategy, bool trains, const est_task *task, const char *source)
+{
+    bool has_ps = est_cluster_tasks(task->cluster, "ps") > 0;
+
+    if (strategy == NULL) return EST_OK;
+    if (!trains && strategy->ops->uses_ps) {
+        return est_fail(EST_UNIMPLEMENTED, "RunConfig: eval_distribute is %s, and evaluations need none; leave it out",
+                        strategy->ops->name);
+    }
+    if (!trains || has_ps == strategy->ops->uses_ps || strcmp(task->type, "evaluator") == 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "RunConfig: train_distribute is %s, and %s has %s; %s, or leave it out",
+                    strategy->ops->name, source, has_ps ? "ps tasks" : "no ps tasks",
+                    has_ps ? "leave them out" : "add \"ps\": [\"host:port\", ...]");
+}
+
+bool est_strategy_shares_dir(const est_strategy *strategy, const est_task *task)
+{
+    return est_strategy_for(strategy, task)->ops->uses_ps; /* each ps task writes its part of a checkpoint */
+}
+
+int est_strategy_workers(const est_strategy *strategy)
+{
+    return strategy != NULL ? strategy->self.size : 1;
+}
+
+/* --- what it means for a graph and an input
+ * --------------------------------------------------------------------------- */
 
 est_replicas est_strategy_replicas(const est_strategy *strategy)
 {
-    int n       = strategy != NULL && strategy->replicas > 0 ? strategy->replicas : 1;
-    int workers = strategy != NULL && strategy->n_workers > 0 ? strategy->n_workers : 1;
+    const est_self *self = strategy != NULL ? &strategy->self : &est_default_strategy.self;
 
-    return (est_replicas){ .n              = n,
+    return (est_replicas){ .n              = self->replicas,
                            .current        = -1,
-                           .first_global   = workers > 1 ? strategy->worker * n : 0,
-                           .total          = workers * n,
-                           .across_workers = workers > 1,
+                           .first_global   = self->rank * self->replicas,
+                           .total          = self->size * self->replicas,
+                           .across_workers = self->size > 1,
                            .gradients      = EST_REDUCE_OP_SUM,
                            .owner          = strategy };
 }
@@ -287,10 +137,10 @@ int est_strategy_num_replicas_in_sync(const est_strategy *strategy)
 
 void est_strategy_input_context(const est_strategy *strategy, est_input_context *context)
 {
-    bool workers = strategy != NULL && strategy->n_workers > 1;
+    const est_self *self = strategy != NULL ? &strategy->self : &est_default_strategy.self;
 
     if (context == NULL) return;
-    context->n_pipelines          = workers ? strategy->n_workers : 1;
-    context->pipeline             = workers ? strategy->worker : 0;
+    context->n_pipelines          = self->size;
+    context->pipeline             = self->rank;
     context->num_replicas_in_sync = est_strategy_num_replicas_in_sync(strategy);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination that
- * comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
+ * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination
+ * that comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
 #include "train/loop_state.h"
 
 #include <inttypes.h>
@@ -35,7 +35,8 @@ static est_status end_here(est_loop *loop)
     return EST_OUT_OF_RANGE;
 }
 
-/* --- input ---------------------------------------------------------------------------------------------------------- */
+/* --- input
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int n_fields(const est_loop *loop)
 {
@@ -114,7 +115,8 @@ static est_status pull_batch(est_loop *loop, bool *has_one)
     return EST_OK;
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------- */
+/* --- steps
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Fetches of every run come first: the loss and the step, when they are there. */
 static int n_own(const est_loop *loop)
@@ -236,8 +238,8 @@ static est_status run_once(est_loop *loop)
     for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
     EST_TRY(CALL_HOOKS(loop, before_run));
     if (loop->input_ended) return end_here(loop);
-    /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the input
-     * is already behind it, and a run that goes on from there would never see it. */
+    /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the
+     * input is already behind it, and a run that goes on from there would never see it. */
     if (!loop->has_batch && stop_signalled(loop)) return end_here(loop);
     EST_TRY(check_values(loop));
     EST_TRY(find_variant(loop, &v));
@@ -250,8 +252,7 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
-    if (loop->spec.multi_worker != NULL)
-        loop->has_batch = false; /* whatever comes: nobody goes back behind this step */
+    if (loop->spec.strategy.rejoin != NULL) loop->has_batch = false; /* the other workers made this step: it stays */
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -268,19 +269,20 @@ static est_status read_global_step(est_loop *loop)
     return EST_OK;
 }
 
-/* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may be more. */
+/* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may
+ * be more. */
 static est_status run_idle(est_loop *loop)
 {
-    const est_loop_multi_worker *multi_worker = loop->spec.multi_worker;
+    const est_loop_strategy *strategy = &loop->spec.strategy;
 
     EST_TRY(CALL_IDLE(loop, before_run));
     if (loop->idle == NULL) {
-        EST_TRY(est_session_prepare(loop->session, (est_nodes){ multi_worker->idle_feeds, multi_worker->n_idle },
+        EST_TRY(est_session_prepare(loop->session, (est_nodes){ strategy->idle_feeds, strategy->n_idle },
                                     (est_nodes){ &loop->spec.loss, loop->spec.loss.graph != NULL },
                                     (est_nodes){ loop->targets, loop->spec.targets.n }, &loop->idle));
     }
     est_session_set_run_count(loop->session, loop->run_count);
-    EST_TRY(est_step_run(loop->idle, multi_worker->idle_values));
+    EST_TRY(est_step_run(loop->idle, strategy->idle_values));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
@@ -291,8 +293,8 @@ static est_status run_idle(est_loop *loop)
     return EST_OK;
 }
 
-/* A step that no worker has an example for is made all the same, since steps are what workers count their batches by: it leaves
- * everything as it is, and is over. */
+/* A step that no worker has an example for is made all the same, since steps are what workers count their batches by:
+ * it leaves everything as it is, and is over. */
 static est_status pass_over(est_loop *loop)
 {
     est_tensor *step = NULL;
@@ -317,7 +319,7 @@ static est_status pass_over(est_loop *loop)
 /* A step with the batch at hand, or without one. */
 static est_status run_step(est_loop *loop, bool has_one)
 {
-    est_communicator *communicator = loop->spec.multi_worker != NULL ? loop->spec.multi_worker->communicator : NULL;
+    est_communicator *communicator = loop->spec.session.communicator;
     est_status        status;
 
     if (communicator == NULL) return run_once(loop);
@@ -343,12 +345,13 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
     return status;
 }
 
-/* --- sessions ------------------------------------------------------------------------------------------------------- */
+/* --- sessions
+ * ------------------------------------------------------------------------------------------------------- */
 
 static est_status create_session(est_loop *loop)
 {
     const est_session_options *options = loop->spec.session.struct_size > 0 ? &loop->spec.session : NULL;
-    est_log_level level = loop->spec.session.remote == NULL ? EST_LOG_INFO : EST_LOG_DEBUG; /* there they come and go */
+    est_log_level level = loop->spec.strategy.shared ? EST_LOG_DEBUG : EST_LOG_INFO; /* those come and go */
 
     forget_variants(loop);
     est_session_free(loop->session);
@@ -371,7 +374,7 @@ static bool is_recoverable(est_status status)
     return status == EST_ABORTED || status == EST_UNAVAILABLE;
 }
 
-/* Makes the session anew until that succeeds or fails for good. The first time at once: most often the peer is back
+/* Makes a new session until that succeeds or fails for good. The first time at once: most often the peer is back
  * already. A stop ends the waiting with the failure, because there is no session to end with. */
 static est_status recover(est_loop *loop, est_status status)
 {
@@ -393,9 +396,9 @@ static est_status recover(est_loop *loop, est_status status)
     return status;
 }
 
-/* Meets the other workers until that succeeds or fails for good. A step that others have made with this worker's batch is
- * made, and hooks that need no batch are told of it; any other comes again. A stop that the others did not come to, like one
- * after some seconds, counts no more: whether it is still due is for the hooks to say. */
+/* Rejoins the other workers until that succeeds or fails for good. A step that others have completed with this
+ * worker's batch counts, and hooks that need no batch are told of it; any other is made again. A stop that the others
+ * did not reach, like one after some seconds, is forgotten: the hooks request it again where it is still due. */
 static est_status rejoin(est_loop *loop, est_status status)
 {
     while (is_recoverable(status)) {
@@ -403,13 +406,13 @@ static est_status rejoin(est_loop *loop, est_status status)
         bool    over = false;
 
         if (++loop->recoveries > EST_RECOVERIES_MAX) {
-            return est_fail_context(status, "still failing after meeting the other workers %d times",
+            return est_fail_context(status, "still failing after rejoining the other workers %d times",
                                     EST_RECOVERIES_MAX);
         }
         if (stop_signalled(loop)) return EST_OK;
-        est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
+        est_log_warn("%s: %s. Rejoining the other workers.", est_status_name(status), est_error_message());
         est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
-        status = loop->spec.multi_worker->rejoin(loop->spec.user, loop, &step, &over);
+        status = loop->spec.strategy.rejoin(loop->spec.strategy.user, loop, &step, &over);
         if (step != loop->global_step) loop->has_batch = false;
         loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
@@ -426,7 +429,7 @@ static est_status rejoin(est_loop *loop, est_status status)
 
 static est_status recover_or_rejoin(est_loop *loop, est_status status)
 {
-    return loop->spec.multi_worker != NULL ? rejoin(loop, status) : recover(loop, status);
+    return loop->spec.strategy.rejoin != NULL ? rejoin(loop, status) : recover(loop, status);
 }
 
 /* A step that was made again after going back to a checkpoint is no progress; without steps every run is. */
@@ -437,15 +440,14 @@ static void note_progress(est_loop *loop)
     loop->recoveries = loop->fruitless = 0;
 }
 
-/* Tasks that train together take turns, so that together they make no step too many. */
 static est_status await_turn(est_loop *loop)
 {
-    est_remote *remote = est_session_remote(loop->session);
-    bool        finished;
-    est_status  status;
+    const est_loop_strategy *strategy = &loop->spec.strategy;
+    bool                     finished = false;
+    est_status               status;
 
-    if (remote == NULL || remote->ops->turn == NULL) return EST_OK;
-    status = remote->ops->turn(remote, &finished);
+    if (strategy->turn == NULL) return EST_OK;
+    status = strategy->turn(strategy->user, &finished);
     if (status == EST_CANCELLED && stop_signalled(loop)) return EST_OK; /* before a step is as good as after one */
     EST_TRY(status);
     if (finished) est_loop_request_stop(loop, "all steps were made");
@@ -461,7 +463,7 @@ est_status est_loop_step(est_loop *loop)
         loop->at_end = false;
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
-        if (!has_one && loop->spec.multi_worker == NULL) return end_here(loop);
+        if (!has_one && loop->spec.strategy.idle_feeds == NULL) return end_here(loop);
         status = await_turn(loop);
         if (status == EST_OK && loop->stop) return end_here(loop);
         if (status == EST_OK) status = run_step(loop, has_one);
@@ -469,7 +471,7 @@ est_status est_loop_step(est_loop *loop)
         if (status == EST_CANCELLED && stop_signalled(loop))
             return end_here(loop); /* a task that is stopped waits for no other */
         if (!is_recoverable(status)) return status;
-        if (loop->spec.multi_worker != NULL) {
+        if (loop->spec.strategy.rejoin != NULL) {
             EST_TRY(rejoin(loop, status));
             continue;
         }
@@ -480,7 +482,8 @@ est_status est_loop_step(est_loop *loop)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------ */
+/* --- the whole
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Where the numbers of rows are told. */
 static est_status make_rows(est_loop *loop)
@@ -568,11 +571,11 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
     return EST_OK;
 }
 
-/* Tasks that train together make steps after our last one: hooks are told of those, too, so that what is saved now has its
- * right name. Where nobody answers any more, a step of our own is what we know. */
+/* Other tasks may have made steps after the last one of this loop: hooks see their number, so that the last
+ * checkpoint has the right name. Where no task answers any more, the last step of this loop is the best guess. */
 static void ask_for_step(est_loop *loop)
 {
-    if (loop->spec.global_step.graph == NULL || est_session_remote(loop->session) == NULL) return;
+    if (loop->spec.global_step.graph == NULL || !loop->spec.strategy.shared) return;
     if (read_global_step(loop) != EST_OK) est_log_debug("the last step is one of our own: %s", est_error_message());
 }
 
@@ -584,8 +587,8 @@ est_status est_loop_end(est_loop *loop)
     return CALL_HOOKS(loop, end);
 }
 
-/* A task that is lost while hooks end takes variables with it that were to be saved: what is left of the training is done again
- * with a new session. Whoever asked to stop at a step that is to come again asks again. */
+/* A task that is lost while hooks end takes variables with it before they are saved: the loop goes on with a new
+ * session. A hook that requested the stop at a step that comes again requests it again. */
 static est_status resume(est_loop *loop, est_status status)
 {
     int64_t before = loop->global_step;
@@ -608,7 +611,7 @@ est_status est_loop_run(est_loop *loop)
         while (status == EST_OK);
         if (!est_loop_at_end(loop)) return status;
         status = est_loop_end(loop);
-        if (!is_recoverable(status) || (loop->spec.session.remote == NULL && loop->spec.multi_worker == NULL))
+        if (!is_recoverable(status) || (!loop->spec.strategy.shared && loop->spec.strategy.rejoin == NULL))
             return status;
         EST_TRY(resume(loop, status));
     }

@@ -2,12 +2,12 @@
  *
  * The loop: pulls a batch, runs the step, calls the hooks; what training, evaluation and prediction share.
  *
- * A loop is described once (est_loop_spec) and then opened: hooks begin, the session is made, variables get their values
- * by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
- * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is made
- * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The loop gives
- * up after a hundred sessions that could not be made, or eight that were and brought not one step more. Workers that train
- * together keep their sessions and meet again instead (est_loop_multi_worker).
+ * A loop is described once (est_loop_spec) and then opened: hooks begin, the session is made, variables get their
+ * values by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
+ * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is
+ * made and initialised again and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The
+ * loop gives up after a hundred sessions that could not be made, or eight that were and brought not one step more. A
+ * strategy whose workers have variables of their own keeps the session and rejoins instead (est_loop_strategy).
  *
  * Threading: one thread at a time. A stop may be requested by a signal handler (est_stop_signal in base/signals.h). */
 #ifndef EST_TRAIN_LOOP_H
@@ -27,18 +27,26 @@ typedef struct est_loop_feed {
     int      replica; /* of which of the step's batches */
 } est_loop_feed;
 
-/* A training together with other workers, step by step (runtime/communicator.h). A worker whose input has ended goes on to take part in
- * the steps of the others, with nothing to bring, until all inputs have ended. */
-typedef struct est_loop_multi_worker {
-    est_communicator        *communicator;
-    const est_node          *idle_feeds;  /* [n_idle]: what is fed then, in place of the input, */
-    const est_tensor *const *idle_values; /* [n_idle]: and its values */
-    int                      n_idle;
+/* What the strategy of a training gives its loop (strategy/strategy.h). Zeroed: this process trains by itself. */
+typedef struct est_loop_strategy {
+    /* Other tasks have the variables: they count steps that this loop does not see, and a session may come and go. */
+    bool shared;
 
-    /* A worker was lost, or has come back: meets the others, so that all have the same variables at the same step, and says
-     * which it is, also when something fails behind that. *over: the job has ended meanwhile. */
+    /* Before each step: waits until this process may make it. *finished: all steps are made. NULL: it may at once. */
+    est_status (*turn)(void *user, bool *finished);
+
+    /* After EST_ABORTED or EST_UNAVAILABLE: agrees with the other workers on variables and step, and says which step
+     * it is, also when something fails after that. The session stays. *over: the job has ended. NULL: the loop makes
+     * a new session. */
     est_status (*rejoin)(void *user, est_loop *loop, int64_t *global_step, bool *over);
-} est_loop_multi_worker;
+
+    /* What a worker feeds in place of its input after that has ended: it takes part in the steps of the others until
+     * all inputs have. Borrowed until the loop goes. idle_feeds NULL: the loop ends with its input. */
+    const est_node          *idle_feeds;  /* [n_idle] */
+    const est_tensor *const *idle_values; /* [n_idle] */
+    int                      n_idle;
+    void                    *user; /* handed to all */
+} est_loop_strategy;
 
 typedef enum est_summary_what {
     EST_MODEL_SCALAR = 0,
@@ -64,7 +72,7 @@ typedef struct est_loop_spec {
     const est_loop_feed *feeds; /* [n_feeds]; copied */
     int                  n_feeds;
     int n_replicas; /* batches of a step; 0: 1. Where the input has fewer left, replicas get the first, and rows 0 */
-    const est_loop_multi_worker *multi_worker; /* NULL: it trains alone; borrowed until the loop goes */
+    est_loop_strategy strategy;
 
     est_node  loss;        /* EST_NO_NODE: there is none */
     est_node  global_step; /* a value computed in every run: the step as it is after the run; EST_NO_NODE: stays put */
@@ -75,7 +83,8 @@ typedef struct est_loop_spec {
     const est_model_summary   *shown;     /* [n_shown]: what summary savers write; borrowed until the loop goes */
     int                        n_shown;
     est_hooks                  hooks; /* in the order they are called; borrowed until the loop goes; copied list */
-    int given, n_given; /* the first and how many of them the caller of the library gave, to be named by his numbers */
+    int                        given,
+        n_given; /* the first of them that the caller of the library gave, and how many: errors use his numbers */
 
     /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the
      * global step. Called for every session. What has no value after it, the state of metrics, gets its initial one. */
@@ -90,8 +99,8 @@ typedef struct est_loop_spec {
 /* Everything up to the first run. On failure nothing is left. */
 EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);
 
-/* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. Since a hook
- * or a file may fail with that code, too, est_loop_at_end says whether it was the end. */
+/* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. Since a
+ * hook or a file may fail with that code as well, est_loop_at_end says whether it was the end. */
 EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
 bool                      est_loop_at_end(const est_loop *loop);
 
@@ -105,27 +114,28 @@ void est_loop_free(est_loop *loop); /* NULL is fine */
 
 est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
 
-/* In initialize: begins the input anew and forgets the batch that was under way, for a run that goes back to a
+/* In initialize: restarts the input and forgets the batch that was under way, for a run that goes back to a
  * checkpoint. The iterator is new, so it can be put at a saved position. */
 EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
 
-/* In before_run: the input ends here, without this run; for a hook that is an input, too. */
+/* In before_run: the input ends here, without this run; for a hook that acts as an input. */
 void est_loop_end_input(est_loop *loop);
 
-/* In end: others have counted steps, too, and this is the global step now. */
+/* In end: other tasks have counted steps, and this is the global step now. */
 void est_loop_set_global_step(est_loop *loop, int64_t step);
 
 const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */
 bool        est_loop_input_ended(const est_loop *loop);
 
-/* Whether a signal made it stop, with steps left to make: not when it had come to its end before the signal was seen. */
+/* Whether a signal made it stop, with steps left to make: not when it had come to its end before the signal was
+ * seen. */
 bool est_loop_signalled(const est_loop *loop);
 
 struct est_summary_writer *est_loop_summaries(est_loop *loop); /* NULL: none */
 const est_loop_spec       *est_loop_get_spec(const est_loop *loop);
 
-/* What random operations of the next run are drawn from: the session's run count after `initialize` and one more for every
- * run of the loop. What hooks run in between does not move it. */
+/* What random operations of the next run are drawn from: the session's run count after `initialize` and one more for
+ * every run of the loop. What hooks run in between does not move it. */
 uint64_t est_loop_run_count(const est_loop *loop);
 
 /* Computes nodes outside of a run, with the last batch fed if there was one; new tensors, owned by the caller. */
@@ -137,8 +147,8 @@ est_step                 *est_loop_ran(est_loop *loop);
 EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path,
                                                   const est_timeline_options *options);
 
-/* What of the last batch is fed and not finite, as "feature or label income is nan in row 10 of the batch"; "": nothing.
- * Returns text. */
+/* What of the last batch is fed and not finite, as "feature or label income is nan in row 10 of the batch"; "":
+ * nothing. Returns text. */
 #define EST_LOOP_TEXT_MAX 256
 const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MAX]);
 

@@ -44,8 +44,8 @@
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
+#include "train/done_mark.h"
 #include "train/graph_files.h"
-#include "train/lock.h"
 
 #define KEEP_MAX_DEFAULT   5
 #define KEEP_HOURS_DEFAULT 10000.0

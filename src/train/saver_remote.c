@@ -116,3 +116,24 @@ est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool 
     *all = !some;
     return est_strbuf_status(out);
 }
+
+est_status est_saved_step(const char *model_dir, int64_t *out)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *step       = NULL;
+    est_status      status     = est_checkpoint_open(model_dir, &checkpoint);
+
+    if (status == EST_NOT_FOUND) {
+        *out = -1;
+        return EST_OK;
+    }
+    EST_TRY(status);
+    status = est_checkpoint_read(checkpoint, "global_step", &step);
+    if (status == EST_OK && (est_tensor_dtype(step) != EST_I64 || est_tensor_count(step) != 1)) {
+        status = est_fail(EST_DATA_LOSS, "%s: global_step is not one int64", est_checkpoint_path(checkpoint));
+    }
+    if (status == EST_OK) *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    est_checkpoint_close(checkpoint);
+    return status;
+}

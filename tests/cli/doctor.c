@@ -28,6 +28,8 @@ TEST(all_is_fine, .setup_func = clear_environment)
         "\nTMPDIR             ",
         "\nESTOC_LOG          ok     not set: info\n",
         "\nTF_CONFIG          ok     not set: a single process\n",
+        "\nstrategies         ok     default, one_device, mirrored, central_storage, parameter_server, "
+        "multi_worker_mirrored\n",
         "\ntransport tls      ok     TCP with TLS 1.3",
         "\ntransport tcp      ok     TCP without any protection",
         "\ntransport ucx      ",
@@ -170,8 +172,8 @@ TEST(as_json, .setup_func = clear_environment)
     assert_string_equal(text, EST_VERSION_TEXT);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[%d].name", 15 + n_rules));
-    assert_null(est_json_get(root, "checks[%d]", 16 + n_rules));
+    assert_non_null(est_json_get(root, "checks[%d].name", 16 + n_rules));
+    assert_null(est_json_get(root, "checks[%d]", 17 + n_rules));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");

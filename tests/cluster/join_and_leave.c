@@ -266,7 +266,7 @@ TEST(ps_lost_at_end)
         c.args[3] = "save=5";
         c.args[4] = "pause_us=30000";
         cluster_start_all(&c);
-        cluster_wait_log(&c, chief, "All others are waited for", 20);
+        cluster_wait_log(&c, chief, "Waiting for the other workers before writing the final", 20);
         cluster_signal(ps, SIGKILL);
         cluster_wait(&c, ps, 10);
         cluster_start(&c, ps);

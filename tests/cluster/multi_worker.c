@@ -238,7 +238,7 @@ TEST(stopped_while_waiting)
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
     multi_worker_kill(&c, multi_worker_worker(&c, 1));
-    cluster_wait_log(&c, multi_worker_worker(&c, 0), "Meeting the other workers", 30);
+    cluster_wait_log(&c, multi_worker_worker(&c, 0), "Rejoining the other workers", 30);
     saved = cluster_saved_step(&c);
     cluster_signal(multi_worker_worker(&c, 0), SIGTERM);
     cluster_wait_code(&c, multi_worker_worker(&c, 0), STOPPED, 20);
@@ -251,7 +251,7 @@ TEST(stopped_while_waiting)
 /* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
 TEST(paused)
 {
-    static const char meets[] = "Meeting the other workers";
+    static const char meets[] = "Rejoining the other workers";
     cluster           c       = multi_worker_make(3, "enough=200", NULL);
 
     c.args[MULTI_WORKER_SILENCE] = "silence=1";

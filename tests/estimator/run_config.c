@@ -343,11 +343,23 @@ TEST(strategies)
             EST_INVALID_ARGUMENT,
             i == 0
                 ? "RunConfig: train_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both"
+                  "the cluster in one place: to the strategy, or to all by TF_CONFIG"
                 : "RunConfig: eval_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both");
+                  "the cluster in one place: to the strategy, or to all by TF_CONFIG");
     }
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
+    resolved_clear(&r);
+    est_strategy_free(mirrored);
+    mirrored = NULL;
+    assert_int_equal(est_multi_worker_mirrored_strategy(
+                         EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
+                                                                   "\"task\": {\"type\": \"worker\", \"index\": 1}}"),
+                         &mirrored),
+                     EST_OK);
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .eval_distribute = mirrored), &r); /* its task, too */
+    assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
+    assert_int_equal(est_resolver_task(r.resolver)->index, 1);
+    assert_int_equal(est_resolver_task(r.resolver)->num_worker_replicas, 2);
     resolved_clear(&r);
     est_strategy_free(mirrored);
     assert_int_equal(est_cluster_create((est_jobs){ &job, 1 }, &cluster), EST_OK);

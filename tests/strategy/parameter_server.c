@@ -16,6 +16,15 @@
 
 /* --- options ------------------------------------------------------------------------------------------------------------- */
 
+static void expect_strategy_text(const est_strategy *s, const char *want)
+{
+    est_strbuf text = { 0 };
+
+    est_strategy_text(s, &text);
+    assert_string_equal(est_strbuf_text(&text), want);
+    est_strbuf_clear(&text);
+}
+
 TEST(options)
 {
     est_strategy   *s           = NULL;
@@ -24,14 +33,16 @@ TEST(options)
     assert_ok(est_parameter_server_strategy(NULL, &s));
     assert_string_equal(est_strategy_name(s), "parameter_server");
     assert_false(est_strategy_needs_no_chief(s));
-    assert_null(s->ps.partitioner);
+    expect_strategy_text(s, "{\"name\": \"parameter_server\", \"sync_replicas\": 0, \"max_staleness\": 0, "
+                            "\"consistent_checkpoints\": false, \"round_robin\": false, \"partitioner\": null}");
     est_strategy_free(s);
     s = NULL;
     assert_ok(est_parameter_server_strategy(
         EST_PARAMETER_SERVER(.partitioner = &partitioner, .round_robin = true, .max_staleness = 4), &s));
     partitioner.n = 7; /* it was copied */
-    assert_int_equal(s->ps.partitioner->n, 3);
-    assert_true(s->ps.round_robin && s->ps.max_staleness == 4);
+    expect_strategy_text(
+        s, "{\"name\": \"parameter_server\", \"sync_replicas\": 0, \"max_staleness\": 4, "
+           "\"consistent_checkpoints\": false, \"round_robin\": true, \"partitioner\": {\"bytes\": 0, \"n\": 3}}");
     est_strategy_free(s);
     est_strategy_free(NULL);
 }

@@ -62,7 +62,7 @@ TEST(local)
 
 /* --- multi_worker_mirrored --------------------------------------------------------------------------------------------- */
 
-static void expect_worker(const char *json, int workers, int worker, bool evaluates)
+static void expect_worker(const char *json, int workers, int worker)
 {
     est_strategy     *s       = NULL;
     est_input_context context = { .seed = 5 };
@@ -70,9 +70,11 @@ static void expect_worker(const char *json, int workers, int worker, bool evalua
     assert_ok(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 2, .cluster_json = json), &s));
     assert_string_equal(est_strategy_name(s), "multi_worker_mirrored");
     assert_true(est_strategy_needs_no_chief(s));
-    assert_int_equal(s->n_workers, workers);
-    assert_int_equal(s->worker, worker);
-    assert_int_equal(s->evaluates, evaluates);
+    assert_int_equal(s->self.size, workers);
+    assert_int_equal(s->self.rank, worker);
+    assert_int_equal(s->self.replicas, 2);
+    assert_ptr_equal(s->self.task, est_resolver_task(est_strategy_resolver(s)));
+    assert_int_equal(est_strategy_workers(s), workers);
     assert_int_equal(est_strategy_num_replicas_in_sync(s), 2 * workers);
     assert_int_equal(est_strategy_replicas(s).n, 2);
     assert_int_equal(est_strategy_replicas(s).first_global, 2 * worker);
@@ -124,18 +126,18 @@ TEST(workers)
     est_strategy     *s        = NULL;
     est_resolver     *resolver = NULL;
 
-    expect_worker(TASK("chief", 0), 3, 0, false);
-    expect_worker(TASK("worker", 1), 3, 2, false);
-    expect_worker(TASK("evaluator", 0), 1, 0, true);
+    expect_worker(TASK("chief", 0), 3, 0);
+    expect_worker(TASK("worker", 1), 3, 2);
+    expect_worker(TASK("evaluator", 0), 1, 0);
     expect_worker("{\"cluster\": {\"worker\": [\"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}", 2,
-                  1, false);
+                  1);
     expect_worker("{\"cluster\": {\"master\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": {\"type\": \"worker\", "
                   "\"index\": 0}}",
-                  2, 1, false);
+                  2, 1);
     expect_worker("{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": {\"1\": \"b:1\", \"4\": \"c:1\"}}, \"task\": "
                   "{\"type\": \"worker\", \"index\": 4}}",
-                  3, 2, false);
-    expect_worker("{}", 1, 0, false);
+                  3, 2);
+    expect_worker("{}", 1, 0);
     est_strategy_input_context(NULL, &context);
     assert_true(context.n_pipelines == 1 && context.pipeline == 0 && context.num_replicas_in_sync == 1);
 
@@ -145,11 +147,8 @@ TEST(workers)
                                   .timeout_secs = 3, .rejoin_secs = EST_FOREVER, .elastic = true),
         &s));
     est_resolver_free(resolver); /* it was copied */
-    assert_int_equal(s->worker, 1);
-    assert_string_equal(est_resolver_task(s->resolver)->type, "worker");
-    assert_true(s->workers.communication == EST_COMMUNICATION_RING && s->workers.bytes_per_pack == 1000 &&
-                s->workers.timeout_secs == 3 && s->workers.rejoin_secs == EST_FOREVER && s->workers.elastic);
-    assert_null(s->workers.resolver);
+    assert_int_equal(s->self.rank, 1);
+    assert_string_equal(s->self.task->type, "worker");
     expect_text(s,
                 "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 3, \"communication\": \"ring\", "
                 "\"bytes_per_pack\": 1000, \"timeout_secs\": 3, \"rejoin_secs\": -3, \"elastic\": true}");

@@ -293,7 +293,7 @@ TEST(spoiled)
              s.c.addresses[0], s.c.addresses[1]);
     memory_communicator_run(2, meet_spoiled, &s);
     assert_int_equal(s.status, EST_ABORTED);
-    if (strstr(s.error, "after meeting the other workers 100 times") == NULL) fail_msg("%s", s.error);
+    if (strstr(s.error, "after rejoining the other workers 100 times") == NULL) fail_msg("%s", s.error);
     crew_free(&s.c);
 }
 

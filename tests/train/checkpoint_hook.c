@@ -589,6 +589,7 @@ TEST(others, .setup_func = keep_log)
     make_trainer(&t, 12, 1);
     t.saver               = make_saver(at("others"));
     t.spec.session.remote = remote;
+    t.spec.strategy       = (est_loop_strategy){ .shared = true };
     hook                  = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3));
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &others)));
     assert_string_equal(saved_steps(at("others")), "0 3 6 8 ");

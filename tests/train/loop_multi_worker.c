@@ -4,8 +4,8 @@
  * those are called that said they need none. Which of the library's do. */
 #include "train/loop_test.h"
 
-#include "estimator/multi_worker.h"
 #include "nn/replicas_reduce.h"
+#include "strategy/multi_worker.h"
 #include "strategy/replicas_build.h"
 #include "support/memory_communicator.h"
 
@@ -19,18 +19,20 @@ typedef struct counting_hook {
 } counting_hook;
 
 typedef struct worker {
-    est_graph            *graph;
-    est_arena            *arena;
-    est_dataset          *input;
-    est_node              x, y, weight, loss, train;
-    est_loop_multi_worker multi_worker;
-    est_hook             *hooks[6];
-    int                   n_hooks;
-    int64_t               runs, step;
-    int                   rejoins;
-    int64_t               rejoin_step; /* that the others have made meanwhile; 0: none */
-    est_status            status;
-    est_error             error;
+    est_graph        *graph;
+    est_dataset      *input;
+    est_node          x, y, weight, loss, train;
+    est_communicator *communicator;
+    est_loop_strategy strategy;
+    est_tensor      **idle;
+    int               n_idle;
+    est_hook         *hooks[6];
+    int               n_hooks;
+    int64_t           runs, step;
+    int               rejoins;
+    int64_t           rejoin_step; /* that the others have made meanwhile; 0: none */
+    est_status        status;
+    est_error         error;
 } worker;
 
 static est_status count_before(est_hook *hook, est_loop *loop)
@@ -101,24 +103,23 @@ static void make_worker(worker *w, est_communicator *communicator, int rank, int
         .n = 1, .first_global = rank, .total = WORKERS, .across_workers = true, .gradients = EST_REDUCE_OP_MEAN
     };
 
-    *w = (worker){ .arena = est_arena_create() };
+    *w = (worker){ .communicator = communicator };
     assert_ok(est_graph_create(1, &w->graph));
     w->weight = est_placeholder(w->graph, "rows", EST_F32, EST_SHAPE_SCALAR);
     r.weight  = &w->weight;
     (void)est_global_step(w->graph);
     assert_ok(est_replicas_build(w->graph, r, build, w));
-    assert_ok(est_multi_worker_idle(w->graph, w->arena, &w->multi_worker));
-    w->multi_worker.communicator = communicator;
-    w->multi_worker.rejoin       = rejoin;
+    assert_ok(est_multi_worker_idle(w->graph, &w->strategy, &w->idle, &w->n_idle));
+    w->strategy.rejoin = rejoin;
+    w->strategy.user   = w;
     assert_ok(trainer_input(rows, 1, &w->input));
 }
 
 static void free_worker(worker *w)
 {
-    est_multi_worker_free_idle(&w->multi_worker);
+    for (int i = 0; i < w->n_idle; i++) est_tensor_free(w->idle[i]);
     est_dataset_free(w->input);
     est_graph_free(w->graph);
-    est_arena_free(w->arena);
 }
 
 static void run_worker(void *user, int rank)
@@ -130,21 +131,20 @@ static void run_worker(void *user, int rank)
     est_node      step    = est_after(est_read_variable(est_global_step(w->graph)), w->train);
     est_loop     *loop    = NULL;
 
-    w->status = est_loop_open(
-        &(est_loop_spec){ .graph        = w->graph,
-                          .model_dir    = est_test_root,
-                          .session      = *EST_SESSION(.threads = 1, .communicator = w->multi_worker.communicator),
-                          .input        = w->input,
-                          .feeds        = feeds,
-                          .n_feeds      = 3,
-                          .multi_worker = &w->multi_worker,
-                          .loss         = w->loss,
-                          .global_step  = step,
-                          .targets      = { &w->train, 1 },
-                          .hooks        = { w->hooks, w->n_hooks },
-                          .initialize   = initialize,
-                          .user         = w },
-        &loop);
+    w->status = est_loop_open(&(est_loop_spec){ .graph     = w->graph,
+                                                .model_dir = est_test_root,
+                                                .session  = *EST_SESSION(.threads = 1, .communicator = w->communicator),
+                                                .input    = w->input,
+                                                .feeds    = feeds,
+                                                .n_feeds  = 3,
+                                                .strategy = w->strategy,
+                                                .loss     = w->loss,
+                                                .global_step = step,
+                                                .targets     = { &w->train, 1 },
+                                                .hooks       = { w->hooks, w->n_hooks },
+                                                .initialize  = initialize,
+                                                .user        = w },
+                              &loop);
     if (w->status == EST_OK) w->status = est_loop_run(loop);
     est_error_take(w->status, &w->error);
     w->runs = loop != NULL ? est_loop_runs(loop) : 0;

@@ -2,7 +2,7 @@
  *
  * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has them, merges,
  * losses, and what it says to whoever calls them in the wrong place. */
-#include "strategy/run.h"
+#include "strategy/scope.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
 #include "support/fault_loop.h"

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strategies of one process: default, one_device, mirrored and central_storage. All CPUs of a process share one
+ * memory, so that variables have one copy; the strategies differ in how many replicas they have, and in where those
+ * are pinned. A run needs nothing beyond what strategy/run.c does by itself. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/argument.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "graph/device_name.h"
+#include "strategy/run.h"
+
+/* --- devices
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* The number of a CPU. */
+static est_status cpu_number(const char *strategy, const char *device, int *out)
+{
+    est_device_task d;
+
+    if (device == NULL || device[0] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: a device is missing; write \"/cpu:0\"", strategy);
+    }
+    EST_TRY(est_device_name_check(device));
+    d = est_device_name_task(device);
+    if (strcasecmp(d.kind, "cpu") != 0 || d.number < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: there is no device \"%s\" here; this build computes on CPUs: write \"/cpu:0\", \"/cpu:1\"",
+                        strategy, device);
+    }
+    *out = d.number;
+    return EST_OK;
+}
+
+static est_status check_devices(const char *strategy, est_strings devices)
+{
+    for (int i = 0; i < devices.n; i++) {
+        int mine, other;
+
+        EST_TRY(cpu_number(strategy, devices.data[i], &mine));
+        for (int k = 0; k < i; k++) {
+            EST_TRY(cpu_number(strategy, devices.data[k], &other));
+            if (mine != other) continue;
+            return est_fail(EST_INVALID_ARGUMENT, "%s: no duplicates are allowed among devices: \"%s\" and \"%s\"",
+                            strategy, devices.data[k], devices.data[i]);
+        }
+    }
+    return EST_OK;
+}
+
+/* How many replicas a list of devices and a number of replicas say together. */
+est_status est_count_replicas(const char *strategy, est_strings devices, int replicas, int *out)
+{
+    if (!EST_LIST_OK(devices) || (devices.n == 0 && devices.data != NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: devices.n is %d, and devices.data is %s; name at least one, or none",
+                        strategy, devices.n, devices.data != NULL ? "given" : "NULL");
+    }
+    if (replicas < 0 || replicas > EST_STRATEGY_REPLICAS_MAX || devices.n > EST_STRATEGY_REPLICAS_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas; write a number from 1 to %d", strategy,
+                        replicas != 0 ? replicas : devices.n, EST_STRATEGY_REPLICAS_MAX);
+    }
+    if (devices.n > 0 && replicas > 0 && replicas != devices.n) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: %d replicas on %d devices; a device has one, leave out replicas",
+                        strategy, replicas, devices.n);
+    }
+    EST_TRY(check_devices(strategy, devices));
+    *out = devices.n > 0 ? devices.n : replicas > 0 ? replicas : 1;
+    return EST_OK;
+}
+
+/* TensorFlow makes a replica for every GPU that it finds; here a program asks for more than one. */
+static void say_if_one(const char *strategy, int n_devices, int n)
+{
+    if (n == 1 && n_devices == 0) est_log_info("%s: 1 replica; set replicas to have more", strategy);
+}
+
+/* --- runs
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* Whether other tasks train as well. The evaluator, which some clusters list, does not. */
+static bool trains_with_others(const est_task *task)
+{
+    const est_cluster *cluster = task->cluster;
+
+    for (int i = 0; i < est_cluster_jobs(cluster); i++) {
+        const char *job = est_cluster_job(cluster, i);
+
+        if (strcmp(job, "evaluator") == 0) continue;
+        if (strcmp(job, task->type) != 0 || est_cluster_tasks(cluster, job) > 1) return true;
+    }
+    return false;
+}
+
+static est_status local_check(const est_run *run)
+{
+    const est_task *task = run->self.task;
+
+    if (run->purpose != EST_RUN_TRAIN || !trains_with_others(task)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "task %s %d of a cluster of several without \"ps\" tasks: nothing says how they train together; "
+                    "set train_distribute to an est_multi_worker_mirrored_strategy (in a job file run.strategy to "
+                    "multi_worker_mirrored), add ps tasks, or leave the others out",
+                    task->type, task->index);
+}
+
+const est_strategy_ops est_default_ops = {
+    .name  = "default",
+    .about = "one replica in this process",
+    .check = local_check,
+};
+
+const est_strategy_ops est_one_device_ops = {
+    .name  = "one_device",
+    .about = "one replica, every operation on one device",
+    .check = local_check,
+};
+
+const est_strategy_ops est_mirrored_ops = {
+    .name  = "mirrored",
+    .about = "several replicas in this process, gradients all-reduced",
+    .check = local_check,
+};
+
+const est_strategy_ops est_central_storage_ops = {
+    .name  = "central_storage",
+    .about = "several replicas in this process, variables in one place",
+    .check = local_check,
+};
+
+const est_strategy est_default_strategy = { .ops  = &est_default_ops,
+                                            .self = { .size = 1, .replicas = 1, .is_chief = true } };
+
+/* --- constructors
+ * ----------------------------------------------------------------------------------------------------- */
+
+static est_status make_local(const est_strategy_ops *ops, int replicas, est_strategy **out)
+{
+    est_strategy *s = est_zalloc(sizeof *s);
+
+    if (s == NULL) return est_no_memory();
+    est_strategy_init(s, ops, replicas);
+    *out = s;
+    return EST_OK;
+}
+
+est_status est_one_device_strategy(const char *device, est_strategy **out)
+{
+    est_strategy *s;
+    int           number;
+
+    EST_REQUIRE(out);
+    EST_TRY(cpu_number("one_device", device, &number));
+    EST_TRY(make_local(&est_one_device_ops, 1, &s));
+    (void)snprintf(s->device, sizeof s->device, "/device:CPU:%d", number);
+    *out = s;
+    return EST_OK;
+}
+
+est_status est_mirrored_strategy(const est_mirrored_options *options, est_strategy **out)
+{
+    est_mirrored_options o;
+    int                  n;
+
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
+    EST_TRY(est_count_replicas("mirrored", o.devices, o.replicas, &n));
+    EST_TRY(make_local(&est_mirrored_ops, n, out));
+    say_if_one("mirrored", o.devices.n, n);
+    return EST_OK;
+}
+
+est_status est_central_storage_strategy(const est_central_storage_options *options, est_strategy **out)
+{
+    est_central_storage_options o;
+    int                         n, number;
+
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_central_storage_options), options, &o));
+    EST_TRY(est_count_replicas("central_storage", o.compute_devices, o.replicas, &n));
+    if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
+    EST_TRY(make_local(&est_central_storage_ops, n, out));
+    say_if_one("central_storage", o.compute_devices.n, n);
+    return EST_OK;
+}
