@@ -11,9 +11,7 @@
 
 #define CLUSTER           "{\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"evaluator\": [\"d:1\"]}"
 #define TASK(type, index) "{\"cluster\": " CLUSTER ", \"task\": {\"type\": \"" type "\", \"index\": " #index "}}"
-#define DEVICES(...)                                                                                                   \
-    .devices   = (const char *const[]){ __VA_ARGS__ },                                                                 \
-    .devices.n = (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+#define DEVICES(...)      .devices = EST_STRINGS(__VA_ARGS__)
 
 static void expect_replicas(est_status status, est_strategy *const *made, const char *name, int n)
 {

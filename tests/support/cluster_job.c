@@ -358,7 +358,7 @@ int cluster_job_task(int argc, char **argv)
     slow_hook      slow      = { .hook = EST_HOOK(.after_run = take_time) };
     deadly         death     = { .hook      = EST_HOOK(.begin = deadly_begin, .before_run = deadly_before_run,
                                                        .after_run = deadly_after_run, .end = deadly_end),
-                                 .eval      = { .after_run = deadly_batch },
+                                 .eval      = EST_HOOK(.after_run = deadly_batch),
                                  .exporter  = EST_EXPORTER(.name = "slow", .export_model = export_slowly),
                                  .listener  = EST_SAVING_LISTENER(.before_save = deadly_before_save,
                                                                   .after_save  = deadly_after_save),
