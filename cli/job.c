@@ -25,9 +25,7 @@ typedef struct any_list {
     int         n;
 } any_list;
 
-static_assert(sizeof(any_list) == sizeof(est_i64s) && offsetof(any_list, n) == offsetof(est_i64s, n) &&
-                  offsetof(est_head_options, n_thresholds) ==
-                      offsetof(est_head_options, thresholds) + offsetof(any_list, n),
+static_assert(sizeof(any_list) == sizeof(est_i64s) && offsetof(any_list, n) == offsetof(est_i64s, n),
               "lists have one layout");
 
 static void put_list(void *to, const void *data, int n)
@@ -483,8 +481,7 @@ static void complete(job_spec *job)
 
         f->categorical.has_default = job_has(f->node, "default_id");
     }
-    csv->options.field_names = csv->fields.data;
-    csv->options.n_fields    = (size_t)csv->fields.n;
+    csv->options.field_names = csv->fields;
 }
 
 est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, job_spec *out)

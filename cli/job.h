@@ -21,16 +21,6 @@
 /* --- the parts of a job ------------------------------------------------------------------------------------------- */
 
 /* Lists have the layout of the library's spans, as est_i64s: an array and its length. */
-typedef struct job_texts {
-    const char *const *data; /* [n]; NULL: not given */
-    int                n;
-} job_texts;
-
-typedef struct job_numbers {
-    const double *data;
-    int           n;
-} job_numbers;
-
 /* Every struct below is a record of the schema. It begins with the node it was read from (NULL: it is not in the
  * file), which gives errors their place. The records of a mapping of names have their name next. A key that is absent
  * leaves 0, which is the default of the library; job_has tells it from a 0 in the file. */
@@ -44,7 +34,7 @@ typedef struct job_rate {
     int64_t         decay_steps;
     bool            staircase, cycle;
     est_i64s        boundaries;
-    job_numbers     values;
+    est_f64s        values;
     int64_t         warmup_steps;
     double          warmup_start;
 } job_rate;
@@ -91,7 +81,7 @@ enum { JOB_DEEP = 1, JOB_WIDE = 2, JOB_CLASSIFIER = 4, JOB_ESTIMATOR = 8 };
 typedef struct job_model {
     const job_node    *node;
     const job_word    *type;
-    job_texts          columns, dnn_columns, linear_columns;
+    est_strings        columns, dnn_columns, linear_columns;
     job_optimizer      optimizer, dnn_optimizer, linear_optimizer;
     job_head           head;
     est_canned_options options;
@@ -123,14 +113,14 @@ typedef struct job_feature {
     const job_word              *type;
     const char                  *key; /* the field of the data */
     const char                  *source;
-    job_texts                    sources;
+    est_strings                  sources;
     est_numeric_options          numeric;
     bool                         log1p;
     double                       mean, stddev, low, high;
     est_f32s                     boundaries;
     int64_t                      buckets, hash_key, dimension;
     est_categorical_options      categorical;
-    job_texts                    values;
+    est_strings                  values;
     const char                  *file, *weight;
     job_initializer              initializer;
     est_embedding_column_options embedding;
@@ -145,13 +135,13 @@ typedef struct job_features {
 typedef struct job_label {
     const job_node *node;
     const char     *name;
-    job_texts       vocabulary;
+    est_strings     vocabulary;
     const char     *strip;
 } job_label;
 
 typedef struct job_csv {
     const job_node *node;
-    job_texts       fields;
+    est_strings     fields;
     est_csv_options options;
 } job_csv;
 
@@ -160,7 +150,7 @@ typedef enum job_format { JOB_FORMAT_CSV, JOB_FORMAT_TFRECORD, JOB_FORMAT_LIBSVM
 typedef struct job_data {
     const job_node       *node;
     job_format            format;
-    job_texts             train, eval;
+    est_strings           train, eval;
     job_label             label;
     const char           *weight;
     int64_t               batch, shuffle, epochs;
@@ -221,6 +211,7 @@ typedef struct job_export {
     const job_word      *type;
     const char          *name;
     est_exporter_options options;
+    est_export_options   saved_model;
 } job_export;
 
 typedef struct job_exports {
@@ -280,9 +271,9 @@ typedef enum job_kind {
     JOB_WORD,     /* const job_word *: the word itself, which selects a constructor */
     JOB_TEXT,     /* const char * */
     JOB_CHAR,     /* char */
-    JOB_TEXTS,    /* job_texts, or a pointer and an int next to it; one text is a list of one. So are the next */
+    JOB_TEXTS,    /* est_strings, or a pointer and an int next to it; one text is a list of one. So are the next */
     JOB_INTS,     /* est_i64s */
-    JOB_NUMBERS,  /* job_numbers */
+    JOB_NUMBERS,  /* est_f64s */
     JOB_FLOATS,   /* est_f32s */
     JOB_SHAPE,    /* est_shape */
     JOB_RECORD,   /* the struct of the record, in place */
@@ -392,7 +383,7 @@ const char *job_suggestion(const char *word, const char *const *names, size_t n)
  * category, and its weight goes with it; a category without a weight is an error. */
 typedef struct job_weight {
     const char *name;
-    job_texts   fields;
+    est_strings fields;
     int        *components; /* [fields.n]: which of the runner's they are; NULL: not CSV */
 } job_weight;
 
@@ -410,17 +401,16 @@ typedef struct job_runner {
     est_head           *head;          /* NULL: the model's own */
     est_estimator      *estimator;
 
-    est_parse_spec *features; /* the features of a row to predict */
-    est_parse_spec *rows;     /* the same with label and weight; NULL: baselines, which read nothing else, and libsvm */
-    const est_feature_spec *specs; /* [n_specs]: of `rows`; of labels and weights for baselines */
-    est_csv_columns         csv;   /* the same for CSV */
-    int                     n_specs;
-    est_component          *components; /* [n_specs]: what job_input yields */
-    job_weight             *weights;    /* [n_weights] */
-    int                     n_weights;
-    const job_feature     **looked_up; /* [n_looked_up]: identity features whose ids must be among the buckets */
-    int                     n_looked_up;
-    est_map                 labels; /* the words of the label, if it has a vocabulary; the values mean nothing */
+    est_parse_spec     *features; /* the features of a row to predict */
+    est_parse_spec     *rows; /* the same with label and weight; NULL: baselines, which read nothing else, and libsvm */
+    est_feature_specs   specs;      /* of `rows`; of labels and weights for baselines */
+    est_csv_columns     csv;        /* the same for CSV */
+    est_component      *components; /* [specs.n]: what job_input yields */
+    job_weight         *weights;    /* [n_weights] */
+    int                 n_weights;
+    const job_feature **looked_up; /* [n_looked_up]: identity features whose ids must be among the buckets */
+    int                 n_looked_up;
+    est_map             labels; /* the words of the label, if it has a vocabulary; the values mean nothing */
 } job_runner;
 
 /* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line;
@@ -431,7 +421,8 @@ EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *jo
 void                      job_runner_clear(job_runner *runner);
 
 /* All columns of the features that a key of the model lists; a feature that is asked for again has the same ones. */
-EST_MUST_CHECK est_status job_make_columns(job_runner *runner, const char *key, job_texts names, est_column_list *out);
+EST_MUST_CHECK est_status job_make_columns(job_runner *runner, const char *key, est_strings names,
+                                           est_column_list *out);
 
 /* The thread's error with its place in the file before it, unless it has one: that of the key that the error names,
  * else that of the record. */

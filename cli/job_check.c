@@ -83,7 +83,7 @@ static const job_feature *find(checker *c, const job_node *at, const char *name)
 }
 
 /* The columns of a model, or of a part of it. deep: they must be dense. */
-static void check_columns(checker *c, const char *key, job_texts columns, bool deep)
+static void check_columns(checker *c, const char *key, est_strings columns, bool deep)
 {
     for (int i = 0; i < columns.n; i++) {
         const job_node    *at = at_item(c->job->model.node, key, i);
@@ -179,7 +179,7 @@ static void check_optimizer(checker *c, const job_optimizer *o)
 }
 
 /* Adam and some RMSProp update all rows of a table in every step; a dynamic table updates only those of a gradient. */
-static void check_dynamic(checker *c, job_texts columns, const job_optimizer *o)
+static void check_dynamic(checker *c, est_strings columns, const job_optimizer *o)
 {
     bool adam = o->node != NULL && strcmp(o->name->text, "Adam") == 0;
     bool rms  = o->node != NULL && strcmp(o->name->text, "RMSProp") == 0 && o->rms_prop.keras &&
@@ -216,7 +216,7 @@ static void check_model(checker *c)
 /* The fields of CSV files are known when the job lists them. */
 static void check_field(checker *c, const job_node *at, const char *name)
 {
-    job_texts fields = c->job->data.csv.fields;
+    est_strings fields = c->job->data.csv.fields;
 
     if (name == NULL || fields.data == NULL || c->job->data.format != JOB_FORMAT_CSV) return;
     for (int i = 0; i < fields.n; i++) {

@@ -86,7 +86,7 @@ static est_status make_integer_list(job_runner *r, const job_feature *f, const e
     est_status  status = EST_OK;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
-    data = est_tensor_data(values);
+    data = est_tensor_mutable_data(values);
     for (int i = 0; i < f->values.n && status == EST_OK; i++) {
         const char *text = f->values.data[i];
 
@@ -110,7 +110,7 @@ static est_status make_categorical(job_runner *r, const job_feature *f, const es
     } else if (f->categorical.dtype == EST_I64) {
         return make_integer_list(r, f, out);
     } else {
-        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &f->categorical);
+        *out = est_vocabulary_strings_column(r->columns, f->key, f->values, &f->categorical);
     }
     return EST_OK;
 }
@@ -253,7 +253,7 @@ static est_status make_feature(job_runner *r, const job_feature *f)
 }
 
 /* The name of a column comes from its field and its type; a model takes one column of each name. */
-static est_status check_name(const job_runner *r, const char *key, job_texts names, int i, const est_column *column)
+static est_status check_name(const job_runner *r, const char *key, est_strings names, int i, const est_column *column)
 {
     const job_node *list = job_map_get(r->job->model.node, key);
 
@@ -271,7 +271,7 @@ static est_status check_name(const job_runner *r, const char *key, job_texts nam
     return EST_OK;
 }
 
-est_status job_make_columns(job_runner *r, const char *key, job_texts names, est_column_list *out)
+est_status job_make_columns(job_runner *r, const char *key, est_strings names, est_column_list *out)
 {
     const est_column **list, **columns;
     int                n = 0;

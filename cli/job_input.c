@@ -16,7 +16,7 @@
 #define SHOWN_MAX 40 /* characters of a bad label in a message */
 
 /* All files of several patterns. */
-static est_dataset *open_files(job_texts patterns)
+static est_dataset *open_files(est_strings patterns)
 {
     est_dataset *d = est_dataset_files(patterns.data[0]);
 
@@ -24,7 +24,7 @@ static est_dataset *open_files(job_texts patterns)
     return d;
 }
 
-static int64_t count_files(job_texts patterns)
+static int64_t count_files(est_strings patterns)
 {
     int64_t n = 0;
 
@@ -40,7 +40,7 @@ static int64_t count_files(job_texts patterns)
 /* How rows are divided between tasks. Asynchronous workers get rows: with files of different lengths the job would
  * end when the chief has read its own. Synchronous workers wait for each other, and reading only their own files is
  * faster. */
-static est_auto_shard_policy shard_policy(const job_data *data, const est_input_context *context, job_texts files)
+static est_auto_shard_policy shard_policy(const job_data *data, const est_input_context *context, est_strings files)
 {
     if (data->autoshard != EST_AUTO_SHARD_AUTO) return data->autoshard;
     return context->num_replicas_in_sync > 1 && count_files(files) >= context->n_pipelines ? EST_AUTO_SHARD_FILE
@@ -48,7 +48,7 @@ static est_auto_shard_policy shard_policy(const job_data *data, const est_input_
 }
 
 /* This worker's part. */
-static est_status share(const job_data *data, const est_input_context *context, job_texts files, est_dataset **rows)
+static est_status share(const job_data *data, const est_input_context *context, est_strings files, est_dataset **rows)
 {
     est_auto_shard_policy policy = shard_policy(data, context, files);
     int64_t               n      = policy == EST_AUTO_SHARD_FILE ? count_files(files) : context->n_pipelines;
@@ -86,7 +86,7 @@ static est_status refuse_records(const char *pattern)
     return status;
 }
 
-static est_dataset *open_rows(const job_runner *r, job_texts patterns)
+static est_dataset *open_rows(const job_runner *r, est_strings patterns)
 {
     const est_csv_options *csv = &r->job->data.csv.options;
     est_dataset           *d   = open_files(patterns);
@@ -124,7 +124,7 @@ static bool is_missing(const est_tensor *field, int64_t i)
 /* Which component a field is; labels and weights always are one. */
 static int component_of(const job_runner *r, const char *name)
 {
-    for (int i = 0; i < r->n_specs; i++) {
+    for (int i = 0; i < r->specs.n; i++) {
         if (strcmp(r->components[i].name, name) == 0) return i;
     }
     return -1;
@@ -156,7 +156,7 @@ static est_status to_ragged(const job_runner *r, const est_field *in, int compon
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
     values = est_alloc((size_t)(n + 1) * size);
     if (values == NULL) return est_no_memory();
-    splits    = est_tensor_data(out->splits);
+    splits    = est_tensor_mutable_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
         bool missing = weight != NULL ? is_unweighed(weight, in, i) : is_missing(field, i);
@@ -201,7 +201,7 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
 {
     const job_runner *r = user;
 
-    for (int i = 0; i < r->n_specs; i++) {
+    for (int i = 0; i < r->specs.n; i++) {
         est_tensor *label = NULL;
         est_status  status;
 
@@ -303,8 +303,7 @@ static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_pars
     /* One column alone, the label of a baseline, could be an empty field; but a label is never empty. */
     if (r->csv.n == 1) lines = est_dataset_filter(lines, is_line, NULL);
     lines = est_dataset_decode_csv(lines, r->csv, &r->job->data.csv.options, r->job->data.batch, parse);
-    return est_dataset_map(lines, from_csv,
-                           EST_MAP(.user = r, .components = r->components, .n_components = r->n_specs));
+    return est_dataset_map(lines, from_csv, EST_MAP(.user = r, .components = { r->components, r->specs.n }));
 }
 
 /* --- from Examples ------------------------------------------------------------------------------------------------ */
@@ -313,7 +312,7 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 {
     const job_runner *r = user;
 
-    for (int i = 0; i < r->n_specs; i++) {
+    for (int i = 0; i < r->specs.n; i++) {
         if (is_stripped(r, &r->components[i])) {
             EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i].values));
         } else {
@@ -326,7 +325,7 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 
 static est_dataset *parse_examples(job_runner *r, est_dataset *records, const est_parse_options *parse)
 {
-    records = est_dataset_parse_examples(records, r->specs, r->n_specs, r->job->data.batch, parse);
+    records = est_dataset_parse_examples(records, r->specs, r->job->data.batch, parse);
     if (r->job->data.label.strip == NULL) return records;
     return est_dataset_map(records, strip_labels, EST_MAP(.user = r));
 }
@@ -353,7 +352,7 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
     }
     if (job_n_classes(&r->job->model) == 0) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
-    to = est_tensor_data(out[0].values);
+    to = est_tensor_mutable_data(out[0].values);
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
     return EST_OK;
 }
@@ -383,7 +382,7 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
     };
 
     lines = est_dataset_decode_libsvm(lines, r->job->data.batch, parse);
-    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = components, .n_components = 3));
+    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = { components, 3 }));
 }
 
 /* --- the whole chain ---------------------------------------------------------------------------------------------- */
@@ -393,7 +392,7 @@ est_status job_input(const est_input_context *context, void *user, est_dataset *
     job_runner       *r     = user;
     const job_data   *data  = &r->job->data;
     est_parse_options parse = data->parse;
-    job_texts         files = context->mode == EST_TRAIN ? data->train : data->eval;
+    est_strings       files = context->mode == EST_TRAIN ? data->train : data->eval;
     est_dataset      *d;
 
     parse.workers    = EST_AUTO;

@@ -36,9 +36,8 @@ static est_status make_one_head(const job_runner *r, const job_head *h, est_head
     options.v1            = r->job->model.options.v1;
     options.weight_column = data->weight;
     if (options.name == NULL) {
-        options.label              = data->label.name;
-        options.label_vocabulary   = data->label.vocabulary.data;
-        options.n_label_vocabulary = data->label.vocabulary.n;
+        options.label            = data->label.name;
+        options.label_vocabulary = data->label.vocabulary;
     }
     status = h->type->make.head(h->n, &options, out);
     if (status == EST_OK) return EST_OK;
@@ -62,7 +61,8 @@ static est_status make_head(job_runner *r)
         weights[i] = parts->data[i].loss_weight;
         status     = make_one_head(r, &parts->data[i], &heads[i]);
     }
-    if (status == EST_OK) status = est_multi_head(heads, parts->n, weights, &r->head);
+    if (status == EST_OK)
+        status = est_multi_head((est_heads){ heads, parts->n }, (est_f64s){ weights, parts->n }, &r->head);
     for (int i = 0; i < parts->n && heads != NULL; i++) est_head_free(heads[i]); /* shared with the other */
     return status;
 }
@@ -81,10 +81,9 @@ static est_status make_options(job_runner *r)
         EST_TRY(make_head(r));
         o->head = r->head;
     } else {
-        o->label              = data->label.name;
-        o->weight_column      = data->weight;
-        o->label_vocabulary   = data->label.vocabulary.data;
-        o->n_label_vocabulary = data->label.vocabulary.n;
+        o->label            = data->label.name;
+        o->weight_column    = data->weight;
+        o->label_vocabulary = data->label.vocabulary;
     }
     EST_TRY(job_make_columns(r, "columns", m->columns, &o->columns));
     EST_TRY(job_make_columns(r, "dnn_columns", m->dnn_columns, &o->dnn_columns));
@@ -157,11 +156,9 @@ static est_status make_warm_start(job_runner *r)
     if (renames == NULL || vocabs == NULL) return est_no_memory();
     for (int i = 0; i < w->renames.n; i++) renames[i] = w->renames.data[i].names;
     for (int i = 0; i < w->vocabularies.n; i++) vocabs[i] = w->vocabularies.data[i].info;
-    r->warm_start           = w->options;
-    r->warm_start.renames   = renames;
-    r->warm_start.n_renames = w->renames.n;
-    r->warm_start.vocabs    = vocabs;
-    r->warm_start.n_vocabs  = w->vocabularies.n;
+    r->warm_start         = w->options;
+    r->warm_start.renames = (est_renames){ renames, w->renames.n };
+    r->warm_start.vocabs  = (est_vocab_infos){ vocabs, w->vocabularies.n };
     if (w->options.only_vocabs && strcmp(w->options.variables, ".*") == 0) r->warm_start.variables = NULL;
     r->options.warm_start = &r->warm_start;
     return EST_OK;
@@ -232,7 +229,7 @@ const job_weight *job_weight_of(const job_runner *runner, const char *name)
     return NULL;
 }
 
-static bool has_text(job_texts texts, const char *text)
+static bool has_text(est_strings texts, const char *text)
 {
     for (int i = 0; i < texts.n; i++) {
         if (strcmp(texts.data[i], text) == 0) return true;
@@ -242,7 +239,7 @@ static bool has_text(job_texts texts, const char *text)
 
 /* Adds the fields whose absence leaves a feature without a category; NULL: a field of the data itself, as in
  * crosses. */
-static est_status add_fields(job_runner *r, const job_feature *f, const char *name, job_texts *fields)
+static est_status add_fields(job_runner *r, const job_feature *f, const char *name, est_strings *fields)
 {
     const char **more;
 
@@ -259,11 +256,11 @@ static est_status add_fields(job_runner *r, const job_feature *f, const char *na
     if (more == NULL) return est_no_memory();
     for (int i = 0; i < fields->n; i++) more[i] = fields->data[i];
     more[fields->n] = name;
-    *fields         = (job_texts){ more, fields->n + 1 };
+    *fields         = (est_strings){ more, fields->n + 1 };
     return EST_OK;
 }
 
-static bool are_same(job_texts a, job_texts b)
+static bool are_same(est_strings a, est_strings b)
 {
     for (int i = 0; i < a.n; i++) {
         if (!has_text(b, a.data[i])) return false;
@@ -275,7 +272,7 @@ static bool are_same(job_texts a, job_texts b)
 static est_status add_weight(job_runner *r, const job_feature *f)
 {
     const job_weight *known  = job_weight_of(r, f->weight);
-    job_texts         fields = { 0 };
+    est_strings       fields = { 0 };
 
     EST_TRY(add_fields(r, job_find_feature(r->job, f->source), f->source, &fields));
     if (known == NULL) {
@@ -320,8 +317,8 @@ static void add_looked_up(job_runner *r, const char *name)
 
 static est_status make_looked_up(job_runner *r)
 {
-    const job_model *m       = &r->job->model;
-    const job_texts  lists[] = { m->columns, m->dnn_columns, m->linear_columns };
+    const job_model  *m       = &r->job->model;
+    const est_strings lists[] = { m->columns, m->dnn_columns, m->linear_columns };
 
     r->looked_up = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->looked_up);
     if (r->looked_up == NULL) return est_no_memory();
@@ -336,8 +333,8 @@ static est_status find_components(job_runner *r, job_weight *weight)
     weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
     if (weight->components == NULL) return est_no_memory();
     for (int k = 0; k < weight->fields.n; k++) {
-        for (int i = 0; i < r->n_specs; i++) {
-            if (strcmp(r->specs[i].name, weight->fields.data[k]) == 0) weight->components[k] = i;
+        for (int i = 0; i < r->specs.n; i++) {
+            if (strcmp(r->specs.data[i].name, weight->fields.data[k]) == 0) weight->components[k] = i;
         }
     }
     return EST_OK;
@@ -361,7 +358,7 @@ static est_status make_csv(job_runner *r)
 
 static est_status make_labels(job_runner *r)
 {
-    job_texts words = r->job->data.label.vocabulary;
+    est_strings words = r->job->data.label.vocabulary;
 
     for (int i = 0; i < words.n; i++) EST_TRY(est_map_put(&r->labels, words.data[i], r));
     return EST_OK;
@@ -370,11 +367,9 @@ static est_status make_labels(job_runner *r)
 /* A baseline uses no feature, but needs the number of rows: a feature that is always missing gives it. */
 static est_status make_baseline_features(job_runner *r)
 {
-    const float       zero    = 0;
-    const est_column *nothing = est_numeric_column(r->columns, "row",
-                                                   EST_NUMERIC(.default_value = &zero, .n_default = 1));
+    const est_column *nothing = est_numeric_column(r->columns, "row", EST_NUMERIC(.default_value = EST_F32S(0)));
 
-    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+    return est_parse_spec_create(EST_COLUMN_LIST(nothing), &r->features);
 }
 
 /* The label, and the weight if there is one. */
@@ -390,13 +385,12 @@ static est_status make_baseline_specs(job_runner *r)
     if (specs == NULL || columns == NULL) return est_no_memory();
     specs[0] = (est_feature_spec){ .name = d->label.name, .dtype = dtype, .shape = EST_SHAPE(1) };
     if (dtype == EST_F32) specs[0].shape = EST_SHAPE(r->job->model.options.label_dimension);
-    specs[1]   = (est_feature_spec){ .name = d->weight, .dtype = EST_F32, .shape = EST_SHAPE(1) };
-    r->specs   = specs;
-    r->n_specs = d->weight != NULL ? 2 : 1;
-    for (int i = 0; i < r->n_specs; i++) {
+    specs[1] = (est_feature_spec){ .name = d->weight, .dtype = EST_F32, .shape = EST_SHAPE(1) };
+    r->specs = (est_feature_specs){ specs, d->weight != NULL ? 2 : 1 };
+    for (int i = 0; i < r->specs.n; i++) {
         columns[i] = (est_csv_column){ .name = specs[i].name, .dtype = specs[i].dtype, .required = true };
     }
-    r->csv = (est_csv_columns){ columns, r->n_specs };
+    r->csv = (est_csv_columns){ columns, r->specs.n };
     return EST_OK;
 }
 
@@ -404,10 +398,10 @@ static est_status make_baseline_specs(job_runner *r)
  * and all others ragged. */
 static est_status make_components(job_runner *r)
 {
-    r->components = est_arena_alloc(r->arena, (size_t)(r->n_specs + 1) * sizeof *r->components);
+    r->components = est_arena_alloc(r->arena, (size_t)(r->specs.n + 1) * sizeof *r->components);
     if (r->components == NULL) return est_no_memory();
-    for (int i = 0; i < r->n_specs; i++) {
-        const est_feature_spec *spec = &r->specs[i];
+    for (int i = 0; i < r->specs.n; i++) {
+        const est_feature_spec *spec = &r->specs.data[i];
         est_component          *c    = &r->components[i];
 
         *c = (est_component){ .name = spec->name, .dtype = spec->dtype, .shape = EST_SHAPE(-1) };
@@ -423,12 +417,10 @@ static est_status make_components(job_runner *r)
 /* What is learnt cannot be known before. */
 static est_status check_apart(const job_runner *r, const job_node *at, const char *what, const char *name)
 {
-    const est_feature_spec *specs;
-    int                     n;
+    est_feature_specs specs = est_parse_spec_features(r->features);
 
-    specs = est_parse_spec_features(r->features, &n);
-    for (int i = 0; i < n && name != NULL; i++) {
-        if (strcmp(specs[i].name, name) != 0) continue;
+    for (int i = 0; i < specs.n && name != NULL; i++) {
+        if (strcmp(specs.data[i].name, name) != 0) continue;
         return job_blame(
             est_fail(EST_INVALID_ARGUMENT,
                      "\"%s\" is also read for a feature of the model; remove that feature, or name another field",
@@ -475,7 +467,7 @@ static est_status make_specs(job_runner *r)
         EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
                            : est_regressor_parse_spec(&r->options, &r->rows));
     }
-    r->specs = est_parse_spec_features(r->rows, &r->n_specs);
+    r->specs = est_parse_spec_features(r->rows);
     EST_TRY(make_csv(r));
     return make_components(r);
 }

@@ -138,7 +138,7 @@ static est_status read_header(job_rows *r)
 /* Rows as those of the files, which the job has named the fields of: there is no header. */
 static est_status name_fields(job_rows *r)
 {
-    job_texts names = r->job->data.csv.fields;
+    est_strings names = r->job->data.csv.fields;
 
     r->fields = est_alloc((size_t)(names.n + 1) * sizeof *r->fields);
     if (r->fields == NULL) return est_no_memory();
@@ -198,7 +198,7 @@ static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str f
 /* Whether a row is the names of the fields. */
 static bool is_header(const job_rows *r)
 {
-    job_texts names = r->job->data.csv.fields;
+    est_strings names = r->job->data.csv.fields;
 
     for (int i = 0; i < names.n; i++) {
         if (!is_text(r->fields[i], names.data[i])) return false;
@@ -605,7 +605,7 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bo
     for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
-        bool named = csv->field_names != NULL;
+        bool named = csv->field_names.n > 0;
 
         status = named ? name_fields(rows) : read_header(rows);
         if (status != EST_OK) {

@@ -477,13 +477,14 @@ static const job_field export_fields[] = {
     { "metric", JOB_TEXT, AT(options.metric), "that is compared", "loss", .only = "best" },
     { "better", JOB_ENUM, AT(options.larger_is_better), "which value of the metric is better", "smaller",
       .only = "best", .words = directions },
-    { "as_text", JOB_BOOL, AT(options.saved_model.as_text), "saved_model.pbtxt in place of .pb", "false" },
+    { "as_text", JOB_BOOL, AT(saved_model.as_text), "saved_model.pbtxt in place of .pb", "false" },
     { NULL }
 };
 
 static const job_record export = {
     "an export", sizeof(job_export), export_fields, "type",
-    &(const job_export){ .options.struct_size = EST_STRUCT_SIZE(est_exporter_options) }
+    &(const job_export){ .options.struct_size     = EST_STRUCT_SIZE(est_exporter_options),
+                         .saved_model.struct_size = EST_STRUCT_SIZE(est_export_options) }
 };
 
 #undef RECORD

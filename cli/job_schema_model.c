@@ -13,7 +13,7 @@ SCHEDULE(exponential_decay, est_exponential_decay(r->rate, r->decay_steps, r->de
 SCHEDULE(natural_exp_decay, est_natural_exp_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase))
 SCHEDULE(inverse_time_decay, est_inverse_time_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase))
 SCHEDULE(polynomial_decay, est_polynomial_decay(r->rate, r->decay_steps, r->end, r->power, r->cycle))
-SCHEDULE(piecewise_constant, est_piecewise_constant(r->boundaries, r->values.data))
+SCHEDULE(piecewise_constant, est_piecewise_constant(r->boundaries, r->values))
 SCHEDULE(cosine_decay, est_cosine_decay(r->rate, r->decay_steps, r->alpha))
 SCHEDULE(cosine_decay_restarts, est_cosine_decay_restarts(r->rate, r->decay_steps, r->t_mul, r->m_mul, r->alpha))
 SCHEDULE(warmup, est_constant_rate(r->rate))

@@ -21,10 +21,11 @@ static est_status make_exporters(const job_call *call, est_exporter **out)
     for (int i = 0; i < call->job.exports.n; i++) {
         const job_export    *e          = &call->job.exports.data[i];
         est_exporter_options options_of = e->options;
+        est_export_options export       = e->saved_model;
 
-        options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
-                                                                     &options_of.saved_model.input.n_parse);
-        out[i]                             = e->type->make.exporter(e->name, &options_of);
+        export.input.parse     = est_parse_spec_features(call->runner.features);
+        options_of.saved_model = &export;
+        out[i]                 = e->type->make.exporter(e->name, &options_of);
         if (out[i] == NULL) return job_blame(EST_INVALID_ARGUMENT, e->node, "the export");
     }
     return EST_OK;
