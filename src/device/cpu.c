@@ -12,15 +12,10 @@ static void copy(void *to, const void *from, size_t bytes)
 }
 
 const est_device est_device_cpu = {
-    .name        = "CPU",
-    .description = "the cores of this machine, through one pool of threads",
-    .alloc       = est_alloc_aligned,
-    .zalloc      = est_zalloc_aligned,
-    .free        = est_free_aligned,
-    .reserve     = est_reserve,
-    .release     = est_unreserve,
-    .copy_in     = copy,
-    .copy_out    = copy,
+    .alloc   = est_alloc_aligned,
+    .zalloc  = est_zalloc_aligned,
+    .free    = est_free_aligned,
+    .reserve = est_reserve,
+    .release = est_unreserve,
+    .copy_in = copy,
 };
-
-const est_device *const est_devices[] = { &est_device_cpu, NULL };

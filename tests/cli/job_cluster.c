@@ -98,7 +98,7 @@ TEST(multi_worker)
     run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
                DIR("multi_worker"), MULTI_WORKER, "--json");
     tool_expect_part(lines_of(run.err, "chief:0"), "\"sync_replicas\": 2, ", "the chief's log");
-    expect_evaluated(&run, "chief:0", "together/export/final");
+    expect_evaluated(&run, "chief:0", "multi_worker/export/final");
     tool_run_free(&run);
     run   = TOOL(0, "evaluate", path, DIR("multi_worker"), "--json", "--quiet");
     found = tool_json(run.out);
