@@ -129,10 +129,9 @@ foreach(source IN LISTS est_test_sources)
         target_include_directories(${test} PRIVATE "${est_misuse_dir}")
     endif()
     if(folder STREQUAL "e2e")
-        set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
         add_dependencies(${test} ${est_examples} estoc_cli bench_synth)
     endif()
-    if(source STREQUAL "cluster/chaos.c")
+    if(source MATCHES "^(cluster/chaos|e2e/fashion_mnist)\\.c$")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes that compute: not beside another test
     endif()
     if(folder STREQUAL "cluster")
