@@ -41,7 +41,7 @@ static bool is_waiting(const job *j)
     return strcmp(j->model, WAITING) == 0;
 }
 
-/* --- model and input ------------------------------------------------------------------------------------------------- */
+/* --- model and input ---------------------------------------------------------------------------------------------- */
 
 static est_status waiting_model(est_model *model)
 {
@@ -86,7 +86,7 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     return est_dataset_finish(d, out);
 }
 
-/* --- around the steps ------------------------------------------------------------------------------------------------ */
+/* --- around the steps --------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
     est_hook hook;

@@ -71,7 +71,7 @@ static const shape shapes[] = {
     { 512, 512, 1, "NN" },
 };
 
-/* --- the others ------------------------------------------------------------------------------------------------- */
+/* --- the others --------------------------------------------------------------------------------------------------- */
 
 typedef void (*cblas_sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
                                int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -103,7 +103,7 @@ static void find_others(void)
     if (omp_set_num_threads == NULL) dnnl_sgemm = NULL;
 }
 
-/* --- the contestants -------------------------------------------------------------------------------------------- */
+/* --- the contestants ---------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     est_pool *pool;
@@ -164,7 +164,7 @@ static void run_dnnl(void *arg)
                g->ldc);
 }
 
-/* --- the most the machine can do -------------------------------------------------------------------------------- */
+/* --- the most the machine can do ---------------------------------------------------------------------------------- */
 
 #define PEAK_STEPS 100000
 
@@ -222,7 +222,7 @@ static void print_peak(void)
 static void print_peak(void) {}
 #endif
 
-/* --- the table -------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static float *random_matrix(int64_t count)
 {

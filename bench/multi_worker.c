@@ -64,7 +64,7 @@ static est_status input_fn(const est_input_context *context, void *user, est_dat
     return bench_model_input(j->model, out);
 }
 
-/* --- around the steps ------------------------------------------------------------------------------------------------ */
+/* --- around the steps --------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
     est_hook hook;

@@ -43,7 +43,7 @@ static int64_t bytes_of(int size)
     return 1024LL << (2 * size);
 }
 
-/* --- a session over a ps ------------------------------------------------------------------------------------------------ */
+/* --- a session over a ps ------------------------------------------------------------------------------------------ */
 
 static void run_step(contestant *c, bool push, int size)
 {
@@ -82,7 +82,7 @@ static void open_session(contestant *c, est_remote *remote)
     c->run = run_step;
 }
 
-/* --- a bare socket ----------------------------------------------------------------------------------------------------- */
+/* --- a bare socket ------------------------------------------------------------------------------------------------ */
 
 static void give_up(const char *what)
 {
@@ -161,7 +161,7 @@ static void open_buffers(contestant *c)
     memset(c->there, 2, (size_t)BYTES_MAX);
 }
 
-/* --- answering ------------------------------------------------------------------------------------------------------------ */
+/* --- answering ---------------------------------------------------------------------------------------------------- */
 
 static void answer(contestant *c, bool push, int size, double seconds)
 {

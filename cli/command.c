@@ -21,7 +21,7 @@
 #define OPTIONS_MAX 40
 #define TEXT_MAX    8192 /* of a message; longer ones are cut */
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static void say(const tool_command *command, const char *fmt, va_list args)
 {
@@ -97,7 +97,7 @@ tool_exit tool_check_file(const tool_command *command, const char *path)
     return TOOL_FAILED;
 }
 
-/* --- suggestions ------------------------------------------------------------------------------------------------ */
+/* --- suggestions -------------------------------------------------------------------------------------------------- */
 
 void tool_nearest_first(const char *word, const char **names, size_t n, size_t n_first)
 {
@@ -135,7 +135,7 @@ int tool_choice(const char *word, const char *const *names, int n)
     return -1;
 }
 
-/* --- options ---------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* The tables that getopt_long wants. */
 static void make_tables(const tool_option *options, struct option *longs, char *shorts)
@@ -279,7 +279,7 @@ tool_exit tool_read_common(const tool_command *command, int argc, char **argv, i
     return tool_usage(command, "it takes %s, and %d are given", what, argc - optind);
 }
 
-/* --- help ------------------------------------------------------------------------------------------------------- */
+/* --- help --------------------------------------------------------------------------------------------------------- */
 
 static void print_option(const tool_option *option)
 {

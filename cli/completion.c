@@ -36,7 +36,7 @@ static void append_command_names(est_strbuf *out)
     est_strbuf_append(out, "help");
 }
 
-/* --- bash ------------------------------------------------------------------------------------------------------- */
+/* --- bash --------------------------------------------------------------------------------------------------------- */
 
 /* A branch of the case over "<command> <option before the word>": what the value of the option may be. */
 static void bash_value(est_strbuf *out, const tool_command *command, const tool_option *option)
@@ -119,7 +119,7 @@ static void bash_script(est_strbuf *out)
                            "complete -o default -F _estoc estoc\n");
 }
 
-/* --- zsh -------------------------------------------------------------------------------------------------------- */
+/* --- zsh ---------------------------------------------------------------------------------------------------------- */
 
 /* A text within single quotes and square brackets: other brackets for square ones, blanks for line breaks. */
 static void zsh_text(est_strbuf *out, const char *text)
@@ -205,7 +205,7 @@ static void zsh_script(est_strbuf *out)
                            "_estoc \"$@\"\n");
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 static est_status print_script(int shell, bool json)
 {

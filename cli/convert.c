@@ -54,7 +54,7 @@ static const tool_option options[] = {
 };
 /* clang-format on */
 
-/* --- what the readers call -------------------------------------------------------------------------------------- */
+/* --- what the readers call ---------------------------------------------------------------------------------------- */
 
 void convert_row(convert_job *job)
 {
@@ -82,7 +82,7 @@ est_status convert_bad_row(convert_job *job, est_status status)
     return est_fail_context(status, "more than %" PRId64 " bad rows, the last", job->skip_bad);
 }
 
-/* --- outputs ---------------------------------------------------------------------------------------------------- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 static est_status open_outputs(convert_job *job)
 {
@@ -118,7 +118,7 @@ static void close_outputs(convert_job *job)
     tool_files_close(&job->files);
 }
 
-/* --- the report ------------------------------------------------------------------------------------------------- */
+/* --- the report --------------------------------------------------------------------------------------------------- */
 
 static est_status report_json(const convert_job *job, est_strbuf *line)
 {
@@ -152,7 +152,7 @@ static est_status report(const convert_job *job)
     return status;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 static est_status convert(convert_job *job, int from)
 {

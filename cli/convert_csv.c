@@ -60,7 +60,7 @@ static bool is_na(const csv *c, est_str field)
     return c->job->na != NULL && same_text(field, c->job->na);
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* Splits a row into c->fields, good until the next row. */
 static est_status split(csv *c, est_str row, size_t *n)
@@ -81,7 +81,7 @@ static est_status split(csv *c, est_str row, size_t *n)
     }
 }
 
-/* --- columns ---------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
 static est_status add_column(csv *c, est_str name, column_type type)
 {
@@ -225,7 +225,7 @@ static est_status match_header(csv *c, const est_str *names, size_t n)
     return EST_OK;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static est_status read_header(csv *c)
 {
@@ -289,7 +289,7 @@ static est_status visit_files(csv *c, visit_fn visit, bool count)
     return EST_OK;
 }
 
-/* --- first pass: types ------------------------------------------------------------------------------------------ */
+/* --- first pass: types -------------------------------------------------------------------------------------------- */
 
 /* Whether a value is beyond the range of int64; if so, it is noted when it is the first. */
 static bool is_beyond_i64(const csv *c, column *at, est_str field, est_number_result result)
@@ -360,7 +360,7 @@ static est_status find_types(csv *c)
     return EST_OK;
 }
 
-/* --- second pass: Examples -------------------------------------------------------------------------------------- */
+/* --- second pass: Examples ---------------------------------------------------------------------------------------- */
 
 /* Puts a field into the Example. */
 static est_status set_field(csv *c, const column *at, est_str field)

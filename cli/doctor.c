@@ -72,7 +72,7 @@ static void add(report *r, const char *name, check_state state, const char *fmt,
     }
 }
 
-/* --- the build -------------------------------------------------------------------------------------------------- */
+/* --- the build ---------------------------------------------------------------------------------------------------- */
 
 static void check_version(report *r)
 {
@@ -146,7 +146,7 @@ static void check_other_parts(report *r)
     add(r, "CUDA", NOTE, "not in this build; for NVIDIA GPUs");
 }
 
-/* --- the machine ------------------------------------------------------------------------------------------------ */
+/* --- the machine -------------------------------------------------------------------------------------------------- */
 
 /* The first line of a small file; "" when it cannot be read. */
 static const char *first_line(const char *path, char line[LINE_MAX_BYTES])
@@ -266,7 +266,7 @@ static void check_temporary_folder(report *r)
     add(r, "TMPDIR", left < LITTLE_SPACE ? NOTE : FINE, "%s, %.1f GiB free", top, left / 0x1p30);
 }
 
-/* --- the environment -------------------------------------------------------------------------------------------- */
+/* --- the environment ---------------------------------------------------------------------------------------------- */
 
 static void check_log(report *r)
 {
@@ -346,7 +346,7 @@ static void check_tf_config(report *r)
     est_resolver_free(resolver);
 }
 
-/* --- a short training -------------------------------------------------------------------------------------------- */
+/* --- a short training --------------------------------------------------------------------------------------------- */
 
 static void check_training(report *r)
 {
@@ -362,7 +362,7 @@ static void check_training(report *r)
     }
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 static est_status examine(report *r)
 {

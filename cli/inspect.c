@@ -84,7 +84,7 @@ static const tool_option *misfit(unsigned given, int kind)
     return NULL;
 }
 
-/* --- directories ------------------------------------------------------------------------------------------------ */
+/* --- directories -------------------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -176,7 +176,7 @@ static bool has_name(const char *dir, bool (*wanted)(const char *name))
     return found;
 }
 
-/* --- what is it? ------------------------------------------------------------------------------------------------ */
+/* --- what is it? -------------------------------------------------------------------------------------------------- */
 
 static bool is_saved_model_name(const char *name)
 {
@@ -315,7 +315,7 @@ static tool_exit find_kind(inspect_options *o, unsigned given, est_strbuf *newes
     return TOOL_FAILED;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 /* Sets *given to the ids seen (a bit each) and *as to the kind asked for. */
 static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigned *given, int *as)

@@ -37,7 +37,7 @@ typedef struct view {
     bool                   has_full_names;
 } view;
 
-/* --- statistics ------------------------------------------------------------------------------------------------- */
+/* --- statistics --------------------------------------------------------------------------------------------------- */
 
 static int load_chunk(const est_tensor *tensor, int64_t at, double chunk[CHUNK])
 {
@@ -339,7 +339,7 @@ est_status inspect_checkpoint_prefix(const inspect_options *options, const char 
     return status;
 }
 
-/* --- a model directory ------------------------------------------------------------------------------------------ */
+/* --- a model directory -------------------------------------------------------------------------------------------- */
 
 /* A path of the state file as seen from here. */
 static void append_resolved(est_strbuf *out, const char *dir, const char *path)

@@ -18,7 +18,7 @@
 #define ATTRS_MAX  100
 #define INPUTS_MAX 80
 
-/* --- attributes ------------------------------------------------------------------------------------------------- */
+/* --- attributes --------------------------------------------------------------------------------------------------- */
 
 static void put_tensor(est_strbuf *out, est_str message, bool as_json)
 {
@@ -89,7 +89,7 @@ static void put_value(est_strbuf *out, const est_def_value *value, bool as_json)
     est_strbuf_append(out, n < value->n ? ",...]" : "]");
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------ */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static void json_node(est_strbuf *out, const est_graph_def_node *node)
 {
@@ -160,7 +160,7 @@ static est_status json_nodes(const est_graph_def *graph, est_strbuf *line)
     return tool_write(line);
 }
 
-/* --- functions -------------------------------------------------------------------------------------------------- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 static est_status show_functions(const inspect_options *options, const est_graph_def *graph, est_strbuf *line)
 {
@@ -193,7 +193,7 @@ static est_status show_functions(const inspect_options *options, const est_graph
     return tool_write(line);
 }
 
-/* --- ops -------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct op_count {
     const char *op; /* borrowed from the arena of the count */
@@ -316,7 +316,7 @@ static est_status show_ops(const inspect_options *options, const est_graph_def *
     return status;
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
 est_status inspect_show_nodes(const inspect_options *options, const est_graph_def *graph)
 {

@@ -18,7 +18,7 @@ static void put_text(est_strbuf *out, const char *text)
     tool_append_printable(out, (est_str){ text, strlen(text) }, 0);
 }
 
-/* --- as text ---------------------------------------------------------------------------------------------------- */
+/* --- as text ------------------------------------------------------------------------------------------------------ */
 
 /* (-1, 4), as Python writes shapes. */
 static void put_shape(est_strbuf *out, const est_tensor_info *info)
@@ -124,7 +124,7 @@ static void put_meta(est_strbuf *out, const est_meta_graph_def *meta)
     put_rest(out, meta);
 }
 
-/* --- as JSON ---------------------------------------------------------------------------------------------------- */
+/* --- as JSON ------------------------------------------------------------------------------------------------------ */
 
 static void json_member(est_strbuf *out, const char *before, const char *text)
 {
@@ -201,7 +201,7 @@ static void json_meta(est_strbuf *out, const est_meta_graph_def *meta)
     json_rest(out, meta);
 }
 
-/* --- MetaGraphDef ----------------------------------------------------------------------------------------------- */
+/* --- MetaGraphDef ------------------------------------------------------------------------------------------------- */
 
 static est_status write_text(est_status (*print)(est_str, est_strbuf *), est_str message)
 {
@@ -241,7 +241,7 @@ est_status inspect_meta_graph(const inspect_options *options)
     return inspect_message(options, options->path, show_meta_graph);
 }
 
-/* --- SavedModel ------------------------------------------------------------------------------------------------- */
+/* --- SavedModel --------------------------------------------------------------------------------------------------- */
 
 /* One meta graph; its nodes are counted, and listed by op with --ops. */
 static est_status show_member(const inspect_options *options, const est_meta_graph_def *meta, est_strbuf *line)

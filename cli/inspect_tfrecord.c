@@ -35,7 +35,7 @@ typedef struct printer {
     est_status             status; /* of memory: not what a record looks like */
 } printer;
 
-/* --- reading a record ------------------------------------------------------------------------------------------- */
+/* --- reading a record --------------------------------------------------------------------------------------------- */
 
 static bool add_entry(printer *p, entries *to, est_str name, est_str value)
 {
@@ -129,7 +129,7 @@ static bool read_record(printer *p, est_str record, bool *is_sequence)
     return n_unknown == 0 || p->context.n + p->lists.n > 0;
 }
 
-/* --- printing --------------------------------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------------------------------------- */
 
 /* Whether --feature asks for it. */
 static bool is_wanted(const inspect_options *options, est_str name)
@@ -256,7 +256,7 @@ static est_status print_record(printer *p, est_str record)
     return tool_write(&p->line);
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
 static est_status print_records(est_tfrecord_reader *reader, printer *p)
 {

@@ -61,7 +61,7 @@ static const tool_option options[] = {
 const char *const launch_variable_names[LAUNCH_VARIABLES] = { "TF_CONFIG", "ESTOC_JOB", "ESTOC_PROTOCOL",
                                                               "ESTOC_CERTS" };
 
-/* --- what was asked for ------------------------------------------------------------------------------------------ */
+/* --- what was asked for ------------------------------------------------------------------------------------------- */
 
 static bool read_number(const char *option, const char *value, int64_t max, int64_t *out)
 {
@@ -147,7 +147,7 @@ static tool_exit check_program(const char *name)
     return TOOL_NO_FILE;
 }
 
-/* --- tasks ------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 static void add_tasks(launch *l, const char *type, int64_t n)
 {
@@ -231,7 +231,7 @@ static void free_tasks(launch *l)
     est_free(l->certificates);
 }
 
-/* --- variables --------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 static void break_line(est_strbuf *out, bool is_pretty, int depth)
 {
@@ -286,7 +286,7 @@ void launch_append_variable(const launch_task *task, int variable, bool is_prett
     }
 }
 
-/* --- dry run ----------------------------------------------------------------------------------------------------- */
+/* --- dry run ------------------------------------------------------------------------------------------------------ */
 
 /* A word as a shell reads it back. */
 static void append_quoted(est_strbuf *out, const char *text)
@@ -378,7 +378,7 @@ static est_status show_tasks(launch *l)
     return status;
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------- */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 static est_status open_logs(launch *l)
 {

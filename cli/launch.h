@@ -18,7 +18,7 @@
 #define LAUNCH_LAST_LINES 10
 #define LAUNCH_ALWAYS     INT64_MAX /* restarts without end */
 
-/* --- what tasks write -------------------------------------------------------------------------------------------- */
+/* --- what tasks write --------------------------------------------------------------------------------------------- */
 
 /* Where the lines of a task go. A zeroed struct has written nothing. */
 typedef struct launch_output {
@@ -46,7 +46,7 @@ void launch_output_end(launch_output *output);
 void launch_output_append_last(const launch_output *output, est_strbuf *out);
 void launch_output_close(launch_output *output);
 
-/* --- tasks ------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 typedef struct launch launch;
 
@@ -109,7 +109,7 @@ void launch_append_end(const launch_task *task, est_strbuf *out);
 /* Starts the tasks and stays until all have ended. EST_OK also when tasks failed: launch.failed is the first then. */
 EST_MUST_CHECK est_status launch_run(launch *l);
 
-/* --- the keeper -------------------------------------------------------------------------------------------------- */
+/* --- the keeper --------------------------------------------------------------------------------------------------- */
 
 /* A process that outlives the launcher, however that ends: it kills what is left of the tasks and removes `folder`
  * (NULL: none). It learns of a process group from a line with its number in the file *fd, and that it is over from

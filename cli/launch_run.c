@@ -28,7 +28,7 @@ static const char enter[] = "echo $$ >&3 && exec \"$@\" 3>&-";
 static void spawn(launch_task *task);
 static void stop(launch *l, int signal_number);
 
-/* --- the end of a task ------------------------------------------------------------------------------------------- */
+/* --- the end of a task -------------------------------------------------------------------------------------------- */
 
 static bool has_failed(const launch_task *task)
 {
@@ -147,7 +147,7 @@ static void on_exit(uv_process_t *process, int64_t exit_code, int exit_signal)
     close_once((uv_handle_t *)process);
 }
 
-/* --- the start of a task ----------------------------------------------------------------------------------------- */
+/* --- the start of a task ------------------------------------------------------------------------------------------ */
 
 static void lend_chunk(uv_handle_t *handle, size_t size, uv_buf_t *out)
 {
@@ -308,7 +308,7 @@ static void spawn(launch_task *task)
     for (int i = 0; i < 2; i++) close_once((uv_handle_t *)&task->pipes[i]);
 }
 
-/* --- the end of all ---------------------------------------------------------------------------------------------- */
+/* --- the end of all ----------------------------------------------------------------------------------------------- */
 
 static void signal_all(const launch *l, int signal_number)
 {

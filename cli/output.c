@@ -51,7 +51,7 @@ est_status tool_flush(void)
     return report_output();
 }
 
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static void append_number(est_strbuf *out, double value, bool is_f32, bool as_json)
 {
@@ -118,7 +118,7 @@ void tool_append_element(est_strbuf *out, const est_tensor *tensor, int64_t i, b
     }
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 bool tool_is_utf8(est_str bytes)
 {
@@ -221,7 +221,7 @@ const char *tool_dtype_name(int dtype)
     return est_dtype_name((est_dtype)dtype);
 }
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 /* Columns that the text takes on a terminal: one a character. */
 static size_t text_width(const char *text)

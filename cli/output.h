@@ -18,7 +18,7 @@ EST_MUST_CHECK est_status tool_write(est_strbuf *text);
 /* Flushes the buffer and reports failed writes since the start. */
 EST_MUST_CHECK est_status tool_flush(void);
 
-/* --- values as text --------------------------------------------------------------------------------------------- */
+/* --- values as text ----------------------------------------------------------------------------------------------- */
 
 /* The shortest decimal that reads back as the same number, always with a point or an exponent. NaN and infinities are
  * nan, inf, -inf; in JSON the strings "NaN", "Infinity", "-Infinity". */
@@ -50,7 +50,7 @@ bool tool_is_utf8(est_str bytes);
 /* The name of TensorFlow's DataType number, "float16" as well as those that tensors here can have. */
 const char *tool_dtype_name(int dtype);
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 #define TOOL_COLUMNS_MAX 12
 

@@ -32,7 +32,7 @@ static void note_failure(tail_standing *s, est_status status)
     s->is_damaged = true;
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------ */
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
 /* The number after the last "-" of a prefix; -1: none. */
 static int64_t step_of_name(const char *prefix)
@@ -114,7 +114,7 @@ static est_status look_at_kept(tail_standing *s, const char *dir)
     return EST_OK;
 }
 
-/* --- the rest --------------------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 static est_status find_end(tail_standing *s, const char *dir)
 {
@@ -230,7 +230,7 @@ static est_status find_exports(tail_standing *s, const char *dir)
     return status;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 /* Each part on its own: one that cannot be read does not hide the others. */
 static void find_standing(tail_standing *s, const char *dir)

@@ -7,7 +7,7 @@
 #include "output.h"
 #include "tail.h"
 
-/* --- text ------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void append_age(est_strbuf *out, double seconds)
 {
@@ -133,7 +133,7 @@ est_status tail_print_text(const tail_standing *s, const char *dir, double now)
     return status;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void json_time(est_strbuf *out, const char *name, double seconds, double now)
 {

@@ -31,7 +31,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
 /* "?" is what the files have for unknown. It stays a category of its own, for requests to the exported model too: were it
  * taken for missing, crosses would see "" in a row of CSV, but nothing in an Example. */
@@ -124,7 +124,7 @@ static model_columns build_model_columns(est_columns *c)
     };
 }
 
-/* --- data ------------------------------------------------------------------------------------------------------------- */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 /* The first line of adult.test is a comment. */
 static est_status is_row(void *user, const est_field *line, bool *keep)
@@ -189,7 +189,7 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
     return est_dataset_finish(d, out);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 #define INCOME .label = "income", .label_vocabulary = { income_names, COUNT(income_names) }
 
@@ -226,7 +226,7 @@ static est_column_list feature_columns(const char *type, const model_columns *co
     return (est_column_list){ columns->all, COUNT(columns->all) };
 }
 
-/* --- the exact area under the curve ----------------------------------------------------------------------------------- */
+/* --- the exact area under the curve ------------------------------------------------------------------------------- */
 
 /* Predicts the test file and reads its labels at the same time, batch by batch. The metric "auc" is nearly that, as it
  * looks at 200 thresholds only. */
@@ -269,7 +269,7 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     return status;
 }
 
-/* --- run -------------------------------------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
 static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)

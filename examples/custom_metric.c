@@ -20,7 +20,7 @@
 #define EVAL_ROWS       10000 /* the ones after those */
 #define FEATURES        3
 
-/* --- data ------------------------------------------------------------------------------------------------------- */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 /* Numbers in [0, 1) that look random and are always the same for a row. */
 static double uniform(uint64_t *state)
@@ -68,7 +68,7 @@ static est_status read_dataset(const est_input_context *ctx, void *user, est_dat
     return est_dataset_finish(d, out);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 static est_status regressor(est_model *m, est_mode mode, const void *params)
 {
@@ -127,7 +127,7 @@ static est_status my_r2(est_model *m, void *user)
     return est_model_status(m);
 }
 
-/* --- run -------------------------------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
 static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)

@@ -19,7 +19,7 @@
 #define BUCKETS    10000 /* many more: words that share one are the same to the model */
 #define WRONG      0.05  /* of the labels */
 
-/* --- data ------------------------------------------------------------------------------------------------------- */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 /* Numbers in [0, 1) that look random and are always the same for a row. */
 static double uniform(uint64_t *state)
@@ -78,7 +78,7 @@ static est_status eval_input_fn(const est_input_context *ctx, void *user, est_da
     return est_dataset_finish(batches(est_dataset_range(TRAIN_ROWS, TRAIN_ROWS + EVAL_ROWS, 1)), out);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 /* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
 static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)

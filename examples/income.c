@@ -29,7 +29,7 @@ typedef struct settings {
     int64_t n_jobs;
 } settings;
 
-/* --- people ----------------------------------------------------------------------------------------------------- */
+/* --- people ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -86,7 +86,7 @@ static est_status find_data(const char *dir, settings *s)
     return est_vocabulary_count(s->jobs, &s->n_jobs); /* how many rows an embedding of jobs needs */
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------ */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 static est_status income_input(const est_input_context *ctx, void *user, est_dataset **out)
 {
@@ -107,7 +107,7 @@ static est_status income_input(const est_input_context *ctx, void *user, est_dat
     return est_dataset_finish(d, out);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 /* A column of numbers as [batch, 1], moved to about -1 .. 1. */
 static est_node scaled(est_model *m, const char *name, double middle, double width)
@@ -141,7 +141,7 @@ static est_status income_model(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-/* --- run -------------------------------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------------------------------- */
 
 static bool more_accurate(void *user, const est_metrics *best, const est_metrics *current)
 {

@@ -23,7 +23,7 @@
 #define EVAL_ROWS  20000 /* the ones after those */
 #define MEAN       3.0
 
-/* --- data ------------------------------------------------------------------------------------------------------- */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 /* 64 bits that look random and are always the same for a number. */
 static uint64_t mix(uint64_t x)
@@ -102,7 +102,7 @@ static double error_of_the_mean(void)
     return sqrt(squares / EVAL_ROWS - mean * mean);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 typedef struct columns {
     const est_column *user, *movie;
@@ -138,7 +138,7 @@ static est_status ratings(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-/* --- run -------------------------------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------------------------------- */
 
 static est_status train_and_evaluate(const columns *c, const char *model_dir, int64_t steps)
 {

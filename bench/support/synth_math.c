@@ -64,7 +64,7 @@ uint32_t synth_logistic(int32_t z)
     return z >= 0 ? p : SYNTH_P_ONE - p;
 }
 
-/* --- Zipf's distribution ---------------------------------------------------------------------------------------- */
+/* --- Zipf's distribution ------------------------------------------------------------------------------------------ */
 
 /* What each rank is worth, n boxes in all. */
 static void share_out(uint64_t *shares, uint32_t n, uint64_t exponent)

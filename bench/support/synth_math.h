@@ -32,7 +32,7 @@ uint64_t synth_exp2_minus(uint64_t x);
 /* 1 / (1 + e^-z) for z in Q16, as a number of SYNTH_P_ONE from 1 to SYNTH_P_ONE - 1. */
 uint32_t synth_logistic(int32_t z);
 
-/* --- Zipf's distribution ---------------------------------------------------------------------------------------- */
+/* --- Zipf's distribution ------------------------------------------------------------------------------------------ */
 
 /* One of n boxes of equal probability, which hold at most two ranks (Walker's alias method). */
 typedef struct synth_box {

@@ -86,7 +86,7 @@ static uint32_t below(uint64_t *state, uint32_t n)
     return (uint32_t)((next(state) >> 32) * n >> 32);
 }
 
-/* --- parameters ------------------------------------------------------------------------------------------------- */
+/* --- parameters --------------------------------------------------------------------------------------------------- */
 
 static void plant_numeric(synth_model *m)
 {
@@ -139,7 +139,7 @@ static void plant_pairs(synth_model *m)
     }
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* Draws a numeric value; returns what it adds to the logit. */
 static inline int32_t draw_numeric(const synth_model *m, const numeric_column *at, uint64_t random, int32_t *value)
@@ -211,7 +211,7 @@ void synth_model_draw(const synth_model *m, uint64_t number, synth_row *out)
     out->label       = next(&state) >> (64 - SYNTH_P_BITS) < out->probability;
 }
 
-/* --- the constant ----------------------------------------------------------------------------------------------- */
+/* --- the constant ------------------------------------------------------------------------------------------------- */
 
 static uint64_t sum_of_probabilities(const int32_t *logits, int32_t constant)
 {

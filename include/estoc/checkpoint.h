@@ -67,7 +67,7 @@ EST_API EST_MUST_CHECK est_status est_checkpoint_verify(const est_checkpoint *ch
  * the file `checkpoint` names, if its index exists, else EST_NOT_FOUND. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_MAX]);
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_checkpoint_write_options {
     size_t struct_size; /* filled by EST_CHECKPOINT_WRITE */

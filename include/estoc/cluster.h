@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* --- ClusterSpec ------------------------------------------------------------------------------------------------ */
+/* --- ClusterSpec -------------------------------------------------------------------------------------------------- */
 
 /* The addresses ("host:port") of the tasks of every job ("chief", "worker", "ps", "evaluator", or any other name). */
 typedef struct est_cluster est_cluster;
@@ -55,7 +55,7 @@ EST_API int         est_cluster_tasks(const est_cluster *cluster, const char *jo
 /* The address of a task; NULL: none. Borrowed until the cluster is freed. */
 EST_API const char *est_cluster_address(const est_cluster *cluster, const char *job, int index);
 
-/* --- which task this process is ---------------------------------------------------------------------------------- */
+/* --- which task this process is ----------------------------------------------------------------------------------- */
 
 typedef struct est_task {
     const est_cluster *cluster; /* empty for a single process, and for an evaluator */

@@ -92,7 +92,7 @@ EST_API int                  est_dataset_find(const est_dataset *dataset, const 
 /* Whether the dataset is infinite: a stage repeats it forever, and no later stage limits it. */
 EST_API bool est_dataset_endless(const est_dataset *dataset);
 
-/* --- iterating -------------------------------------------------------------------------------------------------- */
+/* --- iterating ---------------------------------------------------------------------------------------------------- */
 
 /* A new iterator before the first element. It shares the dataset. */
 EST_API EST_MUST_CHECK est_status est_iterator_create(const est_dataset *dataset, est_iterator **out);
@@ -126,7 +126,7 @@ EST_API est_iterator_stats est_iterator_get_stats(const est_iterator *iterator);
 /* Stops the threads and frees the iterator. NULL is fine. */
 EST_API void est_iterator_free(est_iterator *iterator);
 
-/* --- sources ---------------------------------------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------------------------------------ */
 
 /* Row i of every tensor is element i: est_dataset_slices(EST_NAMED_TENSORS({ "image", images }, { "digit", digits })).
  * The tensors are shared and have the same number of rows. */
@@ -157,7 +157,7 @@ typedef struct est_generator {
 /* The elements of the generator; list and struct are copied. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_generator(est_components components, const est_generator *generator);
 
-/* --- from paths to rows ----------------------------------------------------------------------------------------- */
+/* --- from paths to rows ------------------------------------------------------------------------------------------- */
 
 /* How several files (or datasets) are read at a time: `cycle` of them are open, `block` elements are taken from each in
  * turn; when one ends, the next is opened. */
@@ -206,7 +206,7 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_interleave(est_dataset *dataset,
 /* An IDX file (MNIST's format), compressed or not, as one tensor; for est_dataset_slices. */
 EST_API EST_MUST_CHECK est_status est_idx_read(const char *path, est_tensor **out);
 
-/* --- from rows to batches ---------------------------------------------------------------------------------------- */
+/* --- from rows to batches ----------------------------------------------------------------------------------------- */
 
 /* Options of stages that decode batches of rows. */
 typedef struct est_parse_options {

@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 typedef struct est_example est_example;
 
@@ -86,7 +86,7 @@ EST_API EST_MUST_CHECK est_status est_sequence_example_serialize(est_sequence_ex
 EST_API void                      est_sequence_example_reset(est_sequence_example *sequence);
 EST_API void                      est_sequence_example_free(est_sequence_example *sequence);
 
-/* --- parsing ---------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 /* How the values of one feature over a batch of n examples become tensors. "Values" stands for one step where a list of
  * a SequenceExample is parsed: there a row is made of steps, and `shape` is that of a step. */

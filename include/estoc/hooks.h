@@ -141,7 +141,7 @@ typedef struct est_saving_listeners {
 
 #define EST_SAVING_LISTENERS(...) EST_SPAN(est_saving_listeners, est_saving_listener *const, __VA_ARGS__)
 
-/* --- standard hooks ------------------------------------------------------------------------------------------------ */
+/* --- standard hooks ----------------------------------------------------------------------------------------------- */
 
 /* Each is made on the heap and freed with est_hook_free. When memory is out or an argument is wrong the result is NULL and
  * est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list is a good

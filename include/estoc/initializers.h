@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* --- initializers ----------------------------------------------------------------------------------------------- */
+/* --- initializers ------------------------------------------------------------------------------------------------- */
 
 /* Which inputs a random initializer divides its variance by, and what it draws from. */
 typedef enum est_fan { EST_FAN_IN = 0, EST_FAN_OUT, EST_FAN_AVG } est_fan;
@@ -59,7 +59,7 @@ EST_API est_initializer est_init_lecun_normal(uint64_t seed);
 /* The initial value of a variable of that shape as a node. */
 EST_API est_node est_initial_value(est_initializer initializer, est_graph *graph, est_dtype dtype, est_shape shape);
 
-/* --- regularizers ----------------------------------------------------------------------------------------------- */
+/* --- regularizers ------------------------------------------------------------------------------------------------- */
 
 typedef struct est_regularizer est_regularizer;
 struct est_regularizer {

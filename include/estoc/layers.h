@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* --- variables of a model ---------------------------------------------------------------------------------------- */
+/* --- variables of a model ----------------------------------------------------------------------------------------- */
 
 typedef struct est_weight_options {
     size_t          struct_size; /* filled by EST_WEIGHT */
@@ -44,7 +44,7 @@ EST_API est_node est_regularization_loss(est_graph *graph);
 /* The variable that counts training steps, int64 "global_step", created on first use. */
 EST_API est_node est_global_step(est_graph *graph);
 
-/* --- dense and convolution --------------------------------------------------------------------------------------- */
+/* --- dense and convolution ---------------------------------------------------------------------------------------- */
 
 typedef est_node (*est_activation)(est_node x);
 

@@ -16,7 +16,7 @@ extern "C" {
 
 #define EST_ALL_AXES ((est_i64s){ 0 })
 
-/* --- sources and plumbing -------------------------------------------------------------------------------------- */
+/* --- sources and plumbing ----------------------------------------------------------------------------------------- */
 
 /* A constant; the tensor is shared. */
 EST_API est_node est_const(est_graph *graph, est_tensor *value);
@@ -42,7 +42,7 @@ EST_API est_node est_check_numerics(est_node x, const char *message);
 /* x, or an error with `message`, the first element that is not in [low, high] and its place. NaN is not. */
 EST_API est_node est_check_range(est_node x, double low, double high, const char *message);
 
-/* --- shapes and pieces ----------------------------------------------------------------------------------------- */
+/* --- shapes and pieces -------------------------------------------------------------------------------------------- */
 
 /* The same elements under another shape; one entry may be -1. */
 EST_API est_node est_reshape(est_node x, est_i64s shape);
@@ -100,7 +100,7 @@ EST_API est_node est_top_k(est_node x, int64_t k, est_node *indices);
 /* Whether targets[i] is among the k largest of predictions[i, :]. */
 EST_API est_node est_in_top_k(est_node predictions, est_node targets, int64_t k);
 
-/* --- elementwise ------------------------------------------------------------------------------------------------ */
+/* --- elementwise -------------------------------------------------------------------------------------------------- */
 
 /* Of one tensor. */
 EST_API est_node est_neg(est_node x);    /* -x */
@@ -171,7 +171,7 @@ EST_API est_node est_global_norm(const est_gradient *xs, int n);
 /* sum(x * x) / 2. */
 EST_API est_node est_l2_loss(est_node x);
 
-/* --- reductions ------------------------------------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------- */
 
 /* Over the named axes, which are dropped or, with keep_dims, kept as 1. Largest and smallest pass NaN on; the last two
  * are of booleans. */
@@ -189,7 +189,7 @@ EST_API est_node est_mean(est_node x);
 EST_API est_node est_argmax(est_node x, int axis);
 EST_API est_node est_argmin(est_node x, int axis);
 
-/* --- linear algebra, convolution, normalisation ----------------------------------------------------------------- */
+/* --- linear algebra, convolution, normalisation ------------------------------------------------------------------- */
 
 /* a [m,k] (or its transpose) times b [k,n] (or its transpose). */
 EST_API est_node est_matmul(est_node a, est_node b);
@@ -222,7 +222,7 @@ EST_API est_node est_softmax_xent(est_node logits, est_node labels);
 EST_API est_node est_sparse_softmax_xent(est_node logits, est_node labels);
 EST_API est_node est_sigmoid_xent(est_node logits, est_node labels);
 
-/* --- random ----------------------------------------------------------------------------------------------------- */
+/* --- random ------------------------------------------------------------------------------------------------------- */
 
 /* seed 0: one is drawn from the graph's. shape: an int32 or int64 vector node. */
 EST_API est_node est_random_uniform(est_node shape, est_dtype dtype, uint64_t seed); /* [0, 1) */
@@ -232,7 +232,7 @@ EST_API est_node est_random_uniform_int(est_node shape, est_node low, est_node h
 /* Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). */
 EST_API est_node est_dropout(est_node x, double rate, uint64_t seed);
 
-/* --- lookup tables ---------------------------------------------------------------------------------------------- */
+/* --- lookup tables ------------------------------------------------------------------------------------------------ */
 
 /* Options of a vocabulary; a zeroed struct is valid. */
 typedef struct est_table_options {
@@ -263,7 +263,7 @@ EST_API est_node est_lookup(est_node table, est_node keys);
  * Every call creates its own table. */
 EST_API est_node est_lookup_entry(est_node table, est_node ids, const char *unknown);
 
-/* --- variables -------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 /* The handle of a variable. The shape must be fully known. A name that is taken gets _1 and so on; to share a
  * variable pass its handle. */
@@ -283,7 +283,7 @@ EST_API est_node est_scatter_update(est_node variable, est_node indices, est_nod
 /* Sums rows with equal indices: the meaning stays, every index is left once. */
 EST_API est_gradient est_dedup(est_gradient slices);
 
-/* --- categories and ragged rows ---------------------------------------------------------------------------------- */
+/* --- categories and ragged rows ----------------------------------------------------------------------------------- */
 
 /* Fingerprint64 of the bytes, modulo n_buckets; int64. */
 EST_API est_node est_string_to_hash_bucket(est_node strings, int64_t n_buckets);
@@ -338,7 +338,7 @@ typedef enum est_combiner {
 EST_API est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,
                                    double max_norm);
 
-/* --- serialized examples ---------------------------------------------------------------------------------------- */
+/* --- serialized examples ------------------------------------------------------------------------------------------ */
 
 /* One feature of a batch of n examples: fixed ones [n, shape...]; padded ones [n, longest, shape...] and lengths [n];
  * ragged ones values and splits [n + 1]. Unused members are EST_NO_NODE. */

@@ -34,7 +34,7 @@ typedef enum est_compression {
     EST_COMPRESSION_GZIP    = 3
 } est_compression;
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_tfrecord_read_options {
     size_t          struct_size;      /* filled by EST_TFRECORD_READ */
@@ -72,7 +72,7 @@ EST_API EST_MUST_CHECK est_status est_tfrecord_seek(est_tfrecord_reader *reader,
 /* Closes the file and frees the reader. NULL is fine. */
 EST_API void est_tfrecord_close(est_tfrecord_reader *reader);
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_tfrecord_write_options {
     size_t          struct_size;  /* filled by EST_TFRECORD_WRITE */

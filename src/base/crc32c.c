@@ -18,7 +18,7 @@
 
 #define POLYNOMIAL 0x82F63B78u
 
-/* --- polynomials ------------------------------------------------------------------------------------------------ */
+/* --- polynomials -------------------------------------------------------------------------------------------------- */
 
 /* a * x */
 static uint32_t times_x(uint32_t a)
@@ -49,7 +49,7 @@ uint32_t est_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b)
     return crc_a ^ crc_b;
 }
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t       table[8][256]; /* table[k][b]: byte b followed by k zero bytes */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
@@ -95,7 +95,7 @@ uint32_t est_crc32c_extend_portable(uint32_t crc, const void *bytes, size_t size
     return ~crc;
 }
 
-/* --- instructions ----------------------------------------------------------------------------------------------- */
+/* --- instructions ------------------------------------------------------------------------------------------------- */
 
 #ifdef __x86_64__
 #define HARDWARE __attribute__((target("sse4.2,pclmul")))

@@ -14,7 +14,7 @@
 
 #define SLOTS_MIN 16
 
-/* --- names to pointers ------------------------------------------------------------------------------------------ */
+/* --- names to pointers -------------------------------------------------------------------------------------------- */
 
 /* How many entries a table of this many slots may point at. */
 static uint32_t entries_max(uint32_t n_slots)
@@ -159,7 +159,7 @@ void est_map_clear(est_map *map)
     *map = (est_map){ 0 };
 }
 
-/* --- integers to integers --------------------------------------------------------------------------------------- */
+/* --- integers to integers ----------------------------------------------------------------------------------------- */
 
 /* Row numbers often follow each other or share a factor; two multiplications spread both. */
 static uint64_t i64_hash(int64_t key)

@@ -10,7 +10,7 @@
 
 #include "estoc/status.h"
 
-/* --- names to pointers ------------------------------------------------------------------------------------------ */
+/* --- names to pointers -------------------------------------------------------------------------------------------- */
 
 typedef struct est_map_entry {
     char    *key; /* NULL: removed */
@@ -46,7 +46,7 @@ bool est_map_next(const est_map *map, uint32_t *at, const char **key, void **val
 /* Frees the memory, not the values; the map is empty again. */
 void est_map_clear(est_map *map);
 
-/* --- integers to integers --------------------------------------------------------------------------------------- */
+/* --- integers to integers ----------------------------------------------------------------------------------------- */
 
 typedef struct est_i64_slot {
     int64_t  key;

@@ -283,7 +283,7 @@ void est_random_fill_int_i64(const est_random *random, int64_t first, int64_t n,
     fill(random, first, n, &(distribution){ 2, sizeof *out, convert_int_i64, &range }, (char *)out);
 }
 
-/* --- truncated normal ----------------------------------------------------------------------------------------- */
+/* --- truncated normal --------------------------------------------------------------------------------------------- */
 
 #define TRUNCATED_BLOCKS_F32 256 /* reserved for each group of 4 */
 #define TRUNCATED_BLOCKS_F64 128 /* reserved for each group of 2 */

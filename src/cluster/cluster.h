@@ -52,7 +52,7 @@ void est_json_text(const est_json *value, size_t max, est_strbuf *out);
 EST_MUST_CHECK est_status est_json_wrong(const char *what, const char *field, const est_json *value,
                                          const char *advice);
 
-/* --- resolvers ------------------------------------------------------------------------------------------------- */
+/* --- resolvers ---------------------------------------------------------------------------------------------------- */
 
 /* The findings of a resolver. All strings are copied. */
 typedef struct est_task_given {

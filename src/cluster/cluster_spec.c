@@ -20,7 +20,7 @@ struct est_cluster {
     int        n_jobs;
 };
 
-/* --- addresses -------------------------------------------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
 
 /* Not <ctype.h>: that follows the locale. */
 static bool is_letter(char c)
@@ -100,7 +100,7 @@ static est_status check_address(est_cluster_source source, const est_job *job, i
     return status;
 }
 
-/* --- making ----------------------------------------------------------------------------------------------------- */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 /* A name that can stand in a device name, "/job:<name>/task:0". */
 static est_status check_name(est_cluster_source source, const char *name)
@@ -264,7 +264,7 @@ void est_cluster_free(est_cluster *cluster)
     est_free(cluster);
 }
 
-/* --- from JSON -------------------------------------------------------------------------------------------------- */
+/* --- from JSON ---------------------------------------------------------------------------------------------------- */
 
 /* The key of a sparse job, "0" or "12"; -1 when it is no index. */
 static int sparse_index(const char *key)
@@ -402,7 +402,7 @@ est_status est_cluster_parse(const char *json, const char *what, est_cluster **o
     return status;
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 int est_cluster_jobs(const est_cluster *cluster)
 {
@@ -436,7 +436,7 @@ const char *est_cluster_address(const est_cluster *cluster, const char *job, int
     return found != NULL && index >= 0 && index < found->addresses.n ? found->addresses.data[index] : NULL;
 }
 
-/* --- as text ---------------------------------------------------------------------------------------------------- */
+/* --- as text ------------------------------------------------------------------------------------------------------ */
 
 static void job_text(const est_job *job, est_strbuf *out)
 {
@@ -465,7 +465,7 @@ void est_cluster_text(const est_cluster *cluster, est_strbuf *out)
     est_strbuf_append(out, "}");
 }
 
-/* --- differences ------------------------------------------------------------------------------------------------ */
+/* --- differences -------------------------------------------------------------------------------------------------- */
 
 static bool has_gaps(const est_job *job)
 {

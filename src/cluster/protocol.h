@@ -74,7 +74,7 @@ enum {
     EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
 };
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* A message under construction; its memory is reused for the next. A zeroed struct is empty. */
 typedef struct est_packing {
@@ -95,7 +95,7 @@ void est_pack_view(est_packing *packing, const est_view *view);
 /* The message, borrowed from the packing. EST_RESOURCE_EXHAUSTED: packing ran out of memory. */
 EST_MUST_CHECK est_status est_packing_payload(const est_packing *packing, est_payload *out);
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The tensors of a message, pointing into it. A zeroed struct is empty; its memory is reused. */
 typedef struct est_unpacked {

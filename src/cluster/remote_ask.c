@@ -17,7 +17,7 @@
 
 #define SLICE_SECS 0.5 /* between two looks at signals while waiting */
 
-/* --- waiting ---------------------------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
 
 /* A wait with a limit, which also ends with the job. */
 typedef struct waiting waiting;
@@ -131,7 +131,7 @@ static est_status keep_waiting(void *user, const char *detail)
     return status;
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 /* The link notices a lost task. A connected task that does not answer is logged after silence_secs, like a lost one. */
 est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, const char *then,
@@ -298,7 +298,7 @@ est_status est_remote_task_ask_patiently(const est_tasks *r, const est_remote_ta
     return status;
 }
 
-/* --- links ------------------------------------------------------------------------------------------------------ */
+/* --- links -------------------------------------------------------------------------------------------------------- */
 
 est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs)
 {

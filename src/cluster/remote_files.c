@@ -16,7 +16,7 @@ double est_tasks_save_secs(const est_tasks *r)
     return fmin(r->options.answer_secs, EST_STOP_SAVE_SECS);
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------ */
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
 /* Sends one task its entries; *ask is NULL when it has none. */
 static est_status ask_task(const est_tasks *r, int task, est_method method, const est_remote_files *files,

@@ -83,7 +83,7 @@ static inline est_tasks *est_tasks_of(const est_remote *remote)
     return r;
 }
 
-/* --- remote_ask.c ----------------------------------------------------------------------------------------------- */
+/* --- remote_ask.c ------------------------------------------------------------------------------------------------- */
 
 /* Asks and waits; tell discards the answer. */
 EST_MUST_CHECK est_status est_remote_task_ask(const est_remote_task *p, est_method method, const est_packing *packing,
@@ -111,14 +111,14 @@ EST_MUST_CHECK est_status est_remote_task_ask_patiently(const est_tasks *r, cons
 /* Makes a link to the task, if there is none, within the limit. */
 EST_MUST_CHECK est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs);
 
-/* --- remote_tasks.c ---------------------------------------------------------------------------------------------------- */
+/* --- remote_tasks.c ----------------------------------------------------------------------------------------------- */
 
 /* Asks the task for its variables. */
 EST_MUST_CHECK est_status est_remote_task_list_variables(est_remote_task *p);
 void                      est_tasks_pack_terms(const est_tasks *r, est_packing *out); /* as field BYTES */
 int                       est_tasks_located(const est_remote *remote, const char *variable);
 
-/* --- members of est_remote_ops, and what they ask of each other ------------------------------------------------- */
+/* --- members of est_remote_ops, and what they ask of each other --------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_remote_segment_enter(est_remote *remote, const est_segment *cut,
                                                    est_remote_segment **out);

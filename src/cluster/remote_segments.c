@@ -19,7 +19,7 @@
 
 #define REPEATS_MAX 5 /* of one run, after a broken link or a timeout */
 
-/* --- segments --------------------------------------------------------------------------------------------------- */
+/* --- segments ----------------------------------------------------------------------------------------------------- */
 
 static est_status enter_at(est_remote_segment *segment, const est_segment *cut)
 {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* --- synchronous steps ------------------------------------------------------------------------------------------ */
+/* --- synchronous steps -------------------------------------------------------------------------------------------- */
 
 /* asks[]: one per task. */
 static est_status ask_commit(const est_tasks *r, int task, const est_packing *packing, est_ask **asks)
@@ -153,7 +153,7 @@ static est_status join_step(est_tasks *r, bool *finished)
     return EST_OK;
 }
 
-/* --- training --------------------------------------------------------------------------------------------------- */
+/* --- training ----------------------------------------------------------------------------------------------------- */
 
 est_status est_tasks_clock(est_tasks *r, est_remote_task **out)
 {

@@ -213,7 +213,7 @@ static est_status connect_all(est_remote *remote)
     return EST_OK;
 }
 
-/* --- names and places ------------------------------------------------------------------------------------------- */
+/* --- names and places --------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const est_remote *remote, int task)
 {
@@ -264,7 +264,7 @@ static int place(est_remote *remote, uint64_t bytes, const bool *taken)
     return best;
 }
 
-/* --- variables -------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 static est_status initialized(est_remote *remote, est_var *const *vars, int n, bool *flags)
 {
@@ -335,7 +335,7 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
     est_tasks_of(remote)->over_user = user;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static const est_remote_ops cluster_ops = {
     .connect     = connect_all,

@@ -26,7 +26,7 @@ struct est_resolver {
     const char  *described; /* "": nothing is logged */
 };
 
-/* --- the parts of the rules ------------------------------------------------------------------------------------- */
+/* --- the parts of the rules --------------------------------------------------------------------------------------- */
 
 typedef struct decision {
     est_resolver         *resolver;
@@ -170,7 +170,7 @@ static int global_id(const decision *d)
     return id;
 }
 
-/* --- the three kinds of task ------------------------------------------------------------------------------------ */
+/* --- the three kinds of task -------------------------------------------------------------------------------------- */
 
 static est_status keep(est_resolver *resolver, const char *text, const char **out)
 {
@@ -289,7 +289,7 @@ static est_status resolve(decision *d)
     return EST_OK;
 }
 
-/* --- resolvers -------------------------------------------------------------------------------------------------- */
+/* --- resolvers ---------------------------------------------------------------------------------------------------- */
 
 est_status est_resolver_make(est_cluster *cluster, const est_task_given *given, const est_task_rules *rules,
                              est_resolver **out)

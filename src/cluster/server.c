@@ -33,7 +33,7 @@
 #define WRITE_SECS           INT64_C(300) /* for disks after a signal: one that hangs must not keep the process */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
-/* --- parked requests -------------------------------------------------------------------------------------------- */
+/* --- parked requests ---------------------------------------------------------------------------------------------- */
 
 static void answer_turn(const est_server *s, est_request *request, est_gate_answer answer)
 {
@@ -219,7 +219,7 @@ const char *est_server_chief(const est_server *s, const char **address)
     return names[i][1];
 }
 
-/* --- the executor ----------------------------------------------------------------------------------------------- */
+/* --- the executor ------------------------------------------------------------------------------------------------- */
 
 /* The first request of a client that fetches its answers; requests of one client stay in order. NULL: none. */
 static est_queued *take_job(est_server *s)
@@ -272,7 +272,7 @@ static void *execute(void *arg)
     return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static const char *or_environment(const char *given, const char *variable, const char *fallback)
 {
@@ -591,7 +591,7 @@ void est_server_free(est_server *s)
     if (last) est_server_free_rest(s);
 }
 
-/* --- the end of the job ----------------------------------------------------------------------------------------- */
+/* --- the end of the job ------------------------------------------------------------------------------------------- */
 
 /* Tasks count, and external clients that have asked for more than the status: they drive the cluster. */
 static bool is_present(const est_client *client)

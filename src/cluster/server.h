@@ -42,7 +42,7 @@
 #define EST_ENDED   "it ended: "           /* it failed; the error follows */
 #define EST_SPARE   "there is one already" /* the second link between two tasks */
 
-/* --- for the layers above --------------------------------------------------------------------------------------- */
+/* --- for the layers above ----------------------------------------------------------------------------------------- */
 
 #define EST_METHOD_EXTENSION 64 /* methods from here on are for extensions */
 
@@ -75,7 +75,7 @@ est_net *est_server_net(est_server *server);
 /* "chief:0", as it is called in this cluster, and its address (NULL: not wanted; *address NULL: none). Borrowed. */
 const char *est_server_chief(const est_server *server, const char **address);
 
-/* --- inside ----------------------------------------------------------------------------------------------------- */
+/* --- inside ------------------------------------------------------------------------------------------------------- */
 
 typedef struct est_step_id {
     uint64_t timeline;
@@ -185,7 +185,7 @@ void est_server_wake(est_server *server);
  * they do when they make a new session. Under `lock`. */
 EST_MUST_CHECK est_status est_server_set_terms(est_server *server, est_str terms);
 
-/* --- requests (service.c) --------------------------------------------------------------------------------------- */
+/* --- requests (service.c) ----------------------------------------------------------------------------------------- */
 
 /* A request for the executor. */
 typedef struct est_queued {

@@ -31,7 +31,7 @@
 
 #define INLINE_BYTES (1 << 20) /* the network thread runs segments with smaller inputs than this */
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 void est_service_answer(est_request *request, const est_packing *packing)
 {
@@ -57,7 +57,7 @@ void est_service_finish(est_request *request, est_status status, est_packing *pa
     if (packing != NULL) est_packing_clear(packing);
 }
 
-/* --- variables -------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 static void list_variables(est_server *s, est_packing *out)
 {
@@ -125,7 +125,7 @@ static est_status write_variable(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* --- synchronous steps (cluster/sync_replicas.h) ---------------------------------------------------------------- */
+/* --- synchronous steps (cluster/sync_replicas.h) ------------------------------------------------------------------ */
 
 /* SY3: the committer found that the step cannot be made. */
 static void drop_step(est_server *s, est_request *request, est_step_id step, uint64_t failure)
@@ -168,7 +168,7 @@ static est_status commit_step(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* --- one request ------------------------------------------------------------------------------------------------ */
+/* --- one request -------------------------------------------------------------------------------------------------- */
 
 static void execute_packed(est_server *s, est_request *request, int method)
 {
@@ -204,7 +204,7 @@ void est_service_execute(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->host_lock);
 }
 
-/* --- in the network thread -------------------------------------------------------------------------------------- */
+/* --- in the network thread ---------------------------------------------------------------------------------------- */
 
 /* Whether a run is shorter than waking the executor for it would be. Takes host_lock when it is. */
 static bool take_inline(est_server *s, est_request *request)

@@ -59,7 +59,7 @@ static est_status open_files(est_server *server, const est_request *request, fil
     return est_checkpoint_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 
-/* --- saving ----------------------------------------------------------------------------------------------------- */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 /* Frees the rest of the server if it was freed while this snapshot was written. */
 static void end_writing(est_writing *w)
@@ -167,7 +167,7 @@ bool est_service_may_pause(const est_server *server)
     return false;
 }
 
-/* --- the others ------------------------------------------------------------------------------------------------- */
+/* --- the others --------------------------------------------------------------------------------------------------- */
 
 static est_status read_files(est_server *server, const files *f, bool verify_only)
 {

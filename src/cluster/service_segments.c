@@ -110,7 +110,7 @@ static est_status run_segment(est_server *s, est_request *request, int segment)
     return EST_OK;
 }
 
-/* --- runs that change variables: once --------------------------------------------------------------------------- */
+/* --- runs that change variables: once ----------------------------------------------------------------------------- */
 
 /* Keeps the answer in case the link breaks before it arrives. */
 static est_status remember(est_answered *run, const est_packing *answer)

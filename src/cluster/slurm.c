@@ -72,7 +72,7 @@ static void *grow(void *data, int n, int *max, size_t size)
     return more;
 }
 
-/* --- the node list ---------------------------------------------------------------------------------------------- */
+/* --- the node list ------------------------------------------------------------------------------------------------ */
 
 static const char nodelist[] = "SLURM_STEP_NODELIST";
 
@@ -163,7 +163,7 @@ static est_status take_hosts(slurm_step *step)
     return EST_OK;
 }
 
-/* --- tasks of the hosts ----------------------------------------------------------------------------------------- */
+/* --- tasks of the hosts ------------------------------------------------------------------------------------------- */
 
 static const char per_node[] = "SLURM_STEP_TASKS_PER_NODE";
 
@@ -244,7 +244,7 @@ static est_status take_step(slurm_step *step)
                     step->n_tasks);
 }
 
-/* --- the cluster ------------------------------------------------------------------------------------------------ */
+/* --- the cluster -------------------------------------------------------------------------------------------------- */
 
 /* The addresses of all tasks, [n_tasks], by rank. */
 static est_status list_addresses(const slurm_step *step, int port_base, const char ***out)

@@ -42,7 +42,7 @@ static est_json *incarnation_of(const est_task_id *who)
     return json_sprintf("%016" PRIx64, who->incarnation); /* a number of JSON cannot hold it */
 }
 
-/* --- numbers per second ----------------------------------------------------------------------------------------- */
+/* --- numbers per second ------------------------------------------------------------------------------------------- */
 
 static est_sample client_now(const est_client *client, int64_t now)
 {
@@ -91,7 +91,7 @@ static est_json *traffic(const est_sample *before, const est_sample *now)
                      "bytes_out_per_sec", rate(before->bytes_out, now->bytes_out, ns));
 }
 
-/* --- variables -------------------------------------------------------------------------------------------------- */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 /* Under host_lock and `lock`. */
 static void look_at_variables(est_server *s)
@@ -133,7 +133,7 @@ static est_json *variables_of(const est_server *s)
                      secs_since(s->seen.at_ns != 0 ? s->seen.at_ns : s->start_ns));
 }
 
-/* --- the process ------------------------------------------------------------------------------------------------ */
+/* --- the process -------------------------------------------------------------------------------------------------- */
 
 /* Resident memory; 0: not known. */
 static json_int_t memory_bytes(void)
@@ -179,7 +179,7 @@ static est_json *process_of(const est_server *s)
                      memory_bytes(), "cluster", cluster_of(s));
 }
 
-/* --- others ----------------------------------------------------------------------------------------------------- */
+/* --- others ------------------------------------------------------------------------------------------------------- */
 
 static est_json *client_of(const est_client *client, const est_sample *now)
 {
@@ -237,7 +237,7 @@ static est_json *turns_of(const est_server *s)
     return list;
 }
 
-/* --- waits ------------------------------------------------------------------------------------------------------ */
+/* --- waits -------------------------------------------------------------------------------------------------------- */
 
 /* Appends to "worker:0, worker:2", truncated when there are many. */
 static void add_name(char names[TEXT_BYTES_MAX], const char *name)
@@ -389,7 +389,7 @@ static est_json *waits_of(const est_server *s)
     return NULL;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int n_queued(const est_server *s)
 {

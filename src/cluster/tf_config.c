@@ -24,7 +24,7 @@ static const char *const job_names[] = { "chief", "worker", "ps", "evaluator", "
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* --- misspellings ----------------------------------------------------------------------------------------------- */
+/* --- misspellings ------------------------------------------------------------------------------------------------- */
 
 /* The known name that `name` probably means: at most one letter in three is wrong. NULL: none, or `name` is known. */
 static const char *nearest(const char *name, const char *const *known, size_t n)
@@ -82,7 +82,7 @@ static void warn_of_jobs(const char *what, const est_cluster *cluster)
     }
 }
 
-/* --- fields ----------------------------------------------------------------------------------------------------- */
+/* --- fields ------------------------------------------------------------------------------------------------------- */
 
 /* A string that may be missing or null: *out stays NULL then. */
 static est_status take_string(const char *what, const est_json *root, const char *field, const char **out)
@@ -173,7 +173,7 @@ static est_status take_fields(const char *what, json_t *root, est_strbuf *index,
     return take_task(what, root, index, given);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static est_status resolve_object(json_t *root, const char *what, const char *described, const est_task_rules *rules,
                                  est_resolver **out)

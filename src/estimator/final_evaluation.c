@@ -31,7 +31,7 @@ bool est_evaluates_across_workers(const est_estimator *estimator)
     return est_strategy_workers(estimator->config.eval_distribute) > 1 && !lists_evaluator(estimator);
 }
 
-/* --- the lock -------------------------------------------------------------------------------------------------------- */
+/* --- the lock ----------------------------------------------------------------------------------------------------- */
 
 bool est_has_evaluator(const est_estimator *estimator, const est_eval_spec *eval)
 {
@@ -89,7 +89,7 @@ static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* --- the evaluation -------------------------------------------------------------------------------------------------- */
+/* --- the evaluation ----------------------------------------------------------------------------------------------- */
 
 /* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
 static est_status evaluate_last(est_evaluator *e)
@@ -140,7 +140,7 @@ static est_status finish(void *user, bool done)
     return EST_OK;
 }
 
-/* --- the training ---------------------------------------------------------------------------------------------------- */
+/* --- the training ------------------------------------------------------------------------------------------------- */
 
 /* Says, before the training, when the model will be evaluated. */
 static void announce_finish(const est_evaluator *e)

@@ -26,7 +26,7 @@
 #define PEER_SILENCE_SECS             10
 #define MAX_WORKER_DELAY_SECS         60
 
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 /* Fills in a number of steps: the default for 0. */
 static est_status fill_steps(const char *field, int64_t usual, int64_t *value)
@@ -103,7 +103,7 @@ static est_status fill_numbers(est_run_config *c)
     return EST_OK;
 }
 
-/* --- the cluster ------------------------------------------------------------------------------------------------ */
+/* --- the cluster -------------------------------------------------------------------------------------------------- */
 
 static est_status check_protocol(const char *protocol)
 {
@@ -204,7 +204,7 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
     return check_cluster(c, "eval_distribute", c->eval_distribute, &self);
 }
 
-/* --- the model directory ---------------------------------------------------------------------------------------- */
+/* --- the model directory ------------------------------------------------------------------------------------------ */
 
 /* Takes one more place that may name the directory; those that do must agree. */
 static est_status take_model_dir(const char *name, const char *dir, const char **from, const char **model_dir)
@@ -264,7 +264,7 @@ static est_status find_model_dir(est_run_config *c, const char *beside, const es
     return keep(arena, &c->model_dir);
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 /* It is the same for all tasks, so one of them says it to everybody. */
 static void log_config(const est_run_config *c, const est_task *task)
@@ -307,7 +307,7 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
     return EST_OK;
 }
 
-/* --- as text ---------------------------------------------------------------------------------------------------- */
+/* --- as text ------------------------------------------------------------------------------------------------------ */
 
 static void put_string(est_strbuf *out, const char *name, const char *value)
 {

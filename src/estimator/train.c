@@ -31,8 +31,7 @@
 
 #define LOCK_SECS 10.0 /* that a process which led meanwhile has to give the directory back */
 
-/* --- seeds
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- seeds -------------------------------------------------------------------------------------------------------- */
 
 /* Tasks of a job draw different numbers: the same dropout and the same shuffled input would be a waste. */
 static uint64_t own_seed(const est_training *t)
@@ -51,8 +50,7 @@ static uint64_t graph_seed(const est_training *t)
     return est_strategy_replicas(t->run.strategy).across_workers ? t->run.seed : own_seed(t);
 }
 
-/* --- the end mark
- * ----------------------------------------------------------------------------------------------------- */
+/* --- the end mark ------------------------------------------------------------------------------------------------- */
 
 static est_status find_done(est_training *t)
 {
@@ -120,8 +118,7 @@ static est_status finish(est_training *t)
     return est_done_mark_write(t->estimator->model_dir, &t->mark);
 }
 
-/* --- hooks
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
 
 /* Adds a hook made here, which is freed after the loop; NULL means that making it failed. */
 static est_status add_own(est_training *t, est_hook *hook)
@@ -249,8 +246,7 @@ static est_status collect_hooks(est_training *t)
     return EST_OK;
 }
 
-/* --- the whole
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static est_status add_loss_summary(est_training *t)
 {

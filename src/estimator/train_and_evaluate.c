@@ -42,7 +42,7 @@
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
 #define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
-/* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
+/* --- evaluating and exporting one checkpoint ---------------------------------------------------------------------- */
 
 /* *last_ns: when this was last said. */
 static void warn_rarely(int64_t *last_ns, const char *text)
@@ -248,7 +248,7 @@ est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
     return export_all(e, final);
 }
 
-/* --- local and master: evaluate after saves ------------------------------------------------------------------------------------------- */
+/* --- local and master: evaluate after saves ----------------------------------------------------------------------- */
 
 typedef struct local_listener {
     est_saving_listener listener;
@@ -386,7 +386,7 @@ static est_status run_evaluating(est_evaluator *e)
     return status;
 }
 
-/* --- the evaluator task ---------------------------------------------------------------------------------------------------------- */
+/* --- the evaluator task ------------------------------------------------------------------------------------------- */
 
 /* A trainer that ends well leaves its mark before it lets go of the directory. One that died may be started again, so that
  * waiting is right; but someone has to do it. */

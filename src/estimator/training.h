@@ -29,15 +29,13 @@ typedef struct est_training {
     est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
 } est_training;
 
-/* --- train_restore.c
- * ---------------------------------------------------------------------------------------------------- */
+/* --- train_restore.c ---------------------------------------------------------------------------------------------- */
 
 /* The restore of est_run_owner and the extras of est_loop_spec; `user` is the training. */
 EST_MUST_CHECK est_status est_training_restore(void *user, est_loop *loop, const est_reached *had);
 EST_MUST_CHECK est_status est_training_extras(void *user, est_loop *loop, est_extra *extras, int n_max, int *n);
 
-/* --- train_and_evaluate.c
- * ---------------------------------------------------------------------------------------------- */
+/* --- train_and_evaluate.c ----------------------------------------------------------------------------------------- */
 
 /* Which process evaluates a training: a program on its own, and a master, which clusters had before there were chiefs
  * and evaluators; all workers after the training, where eval_distribute says so and the cluster lists no evaluator. */

@@ -29,7 +29,7 @@
 #define EST_BUNDLE_SLICE(...) est_bundle_slice_of(EST_I64S(__VA_ARGS__))
 est_bundle_slice est_bundle_slice_of(est_i64s pairs);
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_bundle_writer est_bundle_writer;
 
@@ -64,7 +64,7 @@ void est_bundle_writer_free(est_bundle_writer *writer);
  * name is as it was. */
 EST_MUST_CHECK est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix);
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_bundle est_bundle;
 

@@ -19,7 +19,7 @@
 #include "format/tensor_proto.h"
 #include "format/wire_defaults.h"
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 void est_bundle_header_put(est_wire_writer *w, const est_bundle_header *header)
 {
@@ -66,7 +66,7 @@ void est_bundle_entry_put(est_wire_writer *w, const est_bundle_entry *entry)
     for (int i = 0; i < entry->n_slices; i++) put_slice(w, 7, &entry->slices[i]);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status parse_version(est_wire_reader *r, est_bundle_header *out)
 {
@@ -212,7 +212,7 @@ est_status est_bundle_entry_parse(est_str bytes, est_arena *arena, est_bundle_en
     return EST_OK;
 }
 
-/* --- keys of slices --------------------------------------------------------------------------------------------- */
+/* --- keys of slices ----------------------------------------------------------------------------------------------- */
 
 /* A count of bytes, then the number in that many, highest first. */
 static void put_number(est_strbuf *out, uint64_t v)
@@ -269,7 +269,7 @@ void est_bundle_slice_key(est_strbuf *out, const char *name, const est_bundle_sl
     }
 }
 
-/* --- geometry of slices ----------------------------------------------------------------------------------------- */
+/* --- geometry of slices ------------------------------------------------------------------------------------------- */
 
 est_status est_bundle_slice_resolve(const est_bundle_slice *slice, const est_shape *full, est_bundle_slice *out)
 {

@@ -15,7 +15,7 @@ static est_status need_arena(est_bundle_index *index)
     return index->arena != NULL ? EST_OK : est_no_memory();
 }
 
-/* --- entries ---------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 est_bundle_entry *est_bundle_index_find(const est_bundle_index *index, est_str key)
 {
@@ -116,7 +116,7 @@ void est_bundle_index_clear(est_bundle_index *index)
     memset(index, 0, sizeof *index);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status check_header(const est_bundle_header *header, const char *path)
 {
@@ -229,7 +229,7 @@ est_status est_bundle_index_load(est_bundle_index *index, const char *path)
     return status;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static int compare_keys(const void *a, const void *b)
 {

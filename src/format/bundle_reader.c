@@ -35,7 +35,7 @@ struct est_bundle {
     est_pool                *pool; /* NULL: one thread */
 };
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static est_status list_named(est_bundle *bundle)
 {
@@ -125,7 +125,7 @@ est_bundle_slice est_bundle_slice_of(est_i64s pairs)
     return slice;
 }
 
-/* --- one piece, front to back ----------------------------------------------------------------------------------- */
+/* --- one piece, front to back ------------------------------------------------------------------------------------- */
 
 typedef struct piece {
     const est_bundle_entry *entry;
@@ -249,7 +249,7 @@ static est_status piece_finish(piece *p)
     return EST_OK;
 }
 
-/* --- a large piece, in blocks ----------------------------------------------------------------------------------- */
+/* --- a large piece, in blocks ------------------------------------------------------------------------------------- */
 
 typedef struct block {
     uint32_t crc;
@@ -310,7 +310,7 @@ static est_status piece_read_whole(piece *p, char *to)
     return status;
 }
 
-/* --- strings ---------------------------------------------------------------------------------------------------- */
+/* --- strings ------------------------------------------------------------------------------------------------------ */
 
 /* Decodes the lengths at the front of `bytes`, checks their CRC and leaves `bytes` at the strings. */
 static est_status take_lengths(const piece *p, est_str *bytes, est_str *strings, int64_t n, uint32_t *crc)
@@ -367,7 +367,7 @@ static est_status read_all(piece *p, char **out)
     return EST_OK;
 }
 
-/* --- from a piece to the result --------------------------------------------------------------------------------- */
+/* --- from a piece to the result ----------------------------------------------------------------------------------- */
 
 /* The requested part of a piece, as runs: elements that are contiguous in both. */
 typedef struct overlap {
@@ -480,7 +480,7 @@ static est_status read_strings(piece *p, const overlap *o, int64_t count, est_te
     return status;
 }
 
-/* --- what has to be read ---------------------------------------------------------------------------------------- */
+/* --- what has to be read ------------------------------------------------------------------------------------------ */
 
 /* A stored piece that overlaps the requested region. */
 typedef struct plan_part {
@@ -639,7 +639,7 @@ static est_status plan_make(const est_bundle *bundle, const char *name, const es
     return plan_piece(bundle, plan, entry, &all);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status read_part(const est_bundle *bundle, const plan_part *part, const est_bundle_slice *want,
                             est_tensor *into)
@@ -719,7 +719,7 @@ est_status est_bundle_read_into(const est_bundle *bundle, const char *name, cons
     return status;
 }
 
-/* --- checking --------------------------------------------------------------------------------------------------- */
+/* --- checking ----------------------------------------------------------------------------------------------------- */
 
 /* Calls visit(bundle, piece) for every stored piece of a tensor. */
 static est_status for_each_piece(const est_bundle *bundle, const est_bundle_entry *entry,

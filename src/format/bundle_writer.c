@@ -44,7 +44,7 @@ struct est_bundle_writer {
     int64_t          wanted; /* total bytes; -1: unknown in advance */
 };
 
-/* --- paths ------------------------------------------------------------------------------------------------------ */
+/* --- paths -------------------------------------------------------------------------------------------------------- */
 
 est_status est_bundle_data_path(const char *prefix, int32_t shard, int32_t n_shards, char **out)
 {
@@ -62,7 +62,7 @@ est_status est_bundle_index_path(const char *prefix, char **out)
     return est_strbuf_take(&path, out);
 }
 
-/* --- the data file ---------------------------------------------------------------------------------------------- */
+/* --- the data file ------------------------------------------------------------------------------------------------ */
 
 /* Without this the disk would rest until the sync at the end. Only a hint: errors come with the sync. */
 static void start_writeback(est_bundle_writer *writer)
@@ -109,7 +109,7 @@ static est_status pad_to_alignment(est_bundle_writer *writer)
     return EST_OK;
 }
 
-/* --- one tensor ------------------------------------------------------------------------------------------------- */
+/* --- one tensor --------------------------------------------------------------------------------------------------- */
 
 static bool covers_all(const est_bundle_slice *resolved, const est_shape *full)
 {
@@ -248,7 +248,7 @@ est_status est_bundle_end(est_bundle_writer *writer)
     return enter(writer);
 }
 
-/* --- whole tensors ---------------------------------------------------------------------------------------------- */
+/* --- whole tensors ------------------------------------------------------------------------------------------------ */
 
 uint32_t est_bundle_crc_length(uint32_t crc, uint64_t length)
 {
@@ -318,7 +318,7 @@ est_status est_bundle_add_slice(est_bundle_writer *writer, const char *name, con
     return add(writer, name, full, slice, tensor);
 }
 
-/* --- the writer ------------------------------------------------------------------------------------------------- */
+/* --- the writer --------------------------------------------------------------------------------------------------- */
 
 static est_status open_data(est_bundle_writer *writer)
 {

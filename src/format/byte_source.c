@@ -66,7 +66,7 @@ static est_status read_some(est_byte_source *s, uint8_t *to, size_t n, size_t *g
     return EST_OK;
 }
 
-/* --- compressed contents ---------------------------------------------------------------------------------------- */
+/* --- compressed contents ------------------------------------------------------------------------------------------ */
 
 /* Makes the inflater ready for the first byte of a stream, keeping the input it has. */
 static est_status inflater_start(est_byte_source *s)
@@ -135,7 +135,7 @@ static est_status fill(est_byte_source *s, uint8_t *to, size_t n, size_t *got)
     return s->packed != NULL ? inflate_some(s, to, n, got) : read_some(s, to, n, got);
 }
 
-/* --- the view --------------------------------------------------------------------------------------------------- */
+/* --- the view ----------------------------------------------------------------------------------------------------- */
 
 /* Copies the last bytes before the view into before[], so that a mark still has them after they are dropped. */
 static void keep_before(est_byte_source *s)
@@ -277,7 +277,7 @@ est_status est_byte_source_seek(est_byte_source *source, uint64_t offset)
     return skip_to(s, offset);
 }
 
-/* --- marks ------------------------------------------------------------------------------------------------------ */
+/* --- marks -------------------------------------------------------------------------------------------------------- */
 
 est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source)
 {
@@ -312,7 +312,7 @@ est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_sou
     return EST_OK;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 /* Whether these are the first bytes (or all) of a zlib stream. */
 static bool inflates(uint8_t *bytes, size_t size, bool all)

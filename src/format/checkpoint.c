@@ -19,7 +19,7 @@ struct est_checkpoint {
     int                      n;
 };
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static est_status load_objects(est_checkpoint *checkpoint)
 {
@@ -163,7 +163,7 @@ est_status est_checkpoint_open(const char *path, est_checkpoint **out)
     return est_checkpoint_try_all(path, NULL, open_usable, out);
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 const char *est_checkpoint_path(const est_checkpoint *checkpoint)
 {
@@ -240,7 +240,7 @@ const char *est_checkpoint_similar(const est_checkpoint *checkpoint, const char 
     return found;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 est_status est_checkpoint_read(const est_checkpoint *checkpoint, const char *name, est_tensor **out)
 {
@@ -266,7 +266,7 @@ est_status est_checkpoint_verify(const est_checkpoint *checkpoint)
     return EST_OK;
 }
 
-/* --- the latest ------------------------------------------------------------------------------------------------- */
+/* --- the latest --------------------------------------------------------------------------------------------------- */
 
 static est_status check_latest(const char *dir, const char *prefix, char out[EST_CHECKPOINT_PATH_MAX])
 {

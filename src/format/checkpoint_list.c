@@ -15,7 +15,7 @@
 
 #define INDEX_SUFFIX ".index"
 
-/* --- paths ------------------------------------------------------------------------------------------------------ */
+/* --- paths -------------------------------------------------------------------------------------------------------- */
 
 est_status est_checkpoint_join(const char *dir, const char *path, char **out)
 {
@@ -86,7 +86,7 @@ est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out)
     return est_fail(EST_NOT_FOUND, "no checkpoint %s: there is no %s.index and no such directory", path, path);
 }
 
-/* --- listing ---------------------------------------------------------------------------------------------------- */
+/* --- listing ------------------------------------------------------------------------------------------------------ */
 
 /* Adds dir/path unless it is listed. */
 static est_status add(est_checkpoint_list *list, const char *dir, const char *path)
@@ -256,7 +256,7 @@ void est_checkpoint_list_clear(est_checkpoint_list *list)
     memset(list, 0, sizeof *list);
 }
 
-/* --- trying ----------------------------------------------------------------------------------------------------- */
+/* --- trying ------------------------------------------------------------------------------------------------------- */
 
 #define ROUNDS_MAX 8 /* a directory that changes under every attempt is taken as it is then */
 

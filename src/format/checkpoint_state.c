@@ -19,7 +19,7 @@
 
 #define DEPTH_MAX 32 /* messages within messages, in fields that are skipped */
 
-/* --- the struct ------------------------------------------------------------------------------------------------- */
+/* --- the struct --------------------------------------------------------------------------------------------------- */
 
 static est_status keep(est_checkpoint_state *state, const char *text, const char **out)
 {
@@ -62,7 +62,7 @@ void est_checkpoint_state_clear(est_checkpoint_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Escapes as Python's protobuf does: bytes that are not printable ASCII in octal. */
 static void print_string(est_strbuf *out, const char *field, const char *text)
@@ -118,7 +118,7 @@ est_status est_checkpoint_state_write(const est_checkpoint_state *state, const c
     return status;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct text_reader {
     const char           *path;

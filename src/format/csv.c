@@ -61,7 +61,7 @@ typedef struct call {
     est_arena             *scratch; /* fields that had doubled quotes, until the columns own them; NULL until needed */
 } call;
 
-/* --- errors ----------------------------------------------------------------------------------------------------- */
+/* --- errors ------------------------------------------------------------------------------------------------------- */
 
 /* A text as errors show it: cut, and without bytes that would garble the line. */
 static const char *show(est_str text, char buf[TEXT_MAX])
@@ -102,7 +102,7 @@ static const char *why_not(est_dtype dtype, est_number_result result)
                : "is not a number; if the text means a missing value, set na_value (data.csv.na in a job file)";
 }
 
-/* --- fields ----------------------------------------------------------------------------------------------------- */
+/* --- fields ------------------------------------------------------------------------------------------------------- */
 
 static est_number_result parse_number(est_dtype dtype, est_str text, void *to)
 {
@@ -173,7 +173,7 @@ static inline est_status put_field(const call *c, size_t row, size_t field, est_
     return fail_field(c, row, field, text, why_not(t->column->dtype, result));
 }
 
-/* --- rows with care --------------------------------------------------------------------------------------------- */
+/* --- rows with care ----------------------------------------------------------------------------------------------- */
 
 /* What is read field by field. */
 typedef struct field_reader {
@@ -296,7 +296,7 @@ static est_status decode_carefully(call *c, size_t row, est_str text)
     return field == c->d->n_fields ? EST_OK : fail_count(c, row, field, text);
 }
 
-/* --- rows in a hurry -------------------------------------------------------------------------------------------- */
+/* --- rows in a hurry ---------------------------------------------------------------------------------------------- */
 
 typedef struct marks {
     uint64_t delimiters;
@@ -411,7 +411,7 @@ static est_status decode_row(call *c, size_t row, est_str text)
     return put_plain(c, row, field, from, text.data + text.size);
 }
 
-/* --- batches ---------------------------------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------------------------------ */
 
 static est_status decode_rows(call *c, const est_str *rows, size_t n, size_t *bad_row)
 {
@@ -487,7 +487,7 @@ est_status est_csv_decode(const est_csv_decoder *decoder, const est_str *rows, s
     return status;
 }
 
-/* --- the decoder ------------------------------------------------------------------------------------------------ */
+/* --- the decoder -------------------------------------------------------------------------------------------------- */
 
 static size_t find_column(const est_csv_decoder *d, est_str name)
 {
@@ -738,7 +738,7 @@ void est_csv_decoder_free(est_csv_decoder *decoder)
     est_free(decoder);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 void est_csv_append_field(est_strbuf *buf, est_str field, char delimiter)
 {

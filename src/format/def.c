@@ -16,7 +16,7 @@
 
 #define LIST_FUNC 9 /* the field of functions in a ListValue; the others have the numbers of AttrValue */
 
-/* --- pieces in an arena ----------------------------------------------------------------------------------------- */
+/* --- pieces in an arena ------------------------------------------------------------------------------------------- */
 
 est_status est_def_copy_bytes(est_arena *arena, est_str bytes, est_str *out)
 {
@@ -210,7 +210,7 @@ est_status est_def_map_put(est_arena *arena, void *items, int *n, size_t item_si
     return EST_OK;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* A varint without a tag, for packed lists. */
 static void put_varint(est_wire_writer *w, uint64_t value)
@@ -316,7 +316,7 @@ void est_def_attrs_put(est_wire_writer *w, uint32_t number, const est_def_attrs 
     }
 }
 
-/* --- attributes ------------------------------------------------------------------------------------------------- */
+/* --- attributes --------------------------------------------------------------------------------------------------- */
 
 const char *est_def_kind_name(est_def_kind kind)
 {
@@ -406,7 +406,7 @@ est_status est_def_attrs_set(est_arena *arena, est_def_attrs *attrs, const char 
     return attrs_insert(arena, attrs, name_copy, &copy);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status read_attr(est_arena *arena, est_wire_reader *r, const est_wire_field *field, est_def_attrs *attrs,
                             int depth);

@@ -18,7 +18,7 @@
 #define EST_DEF_DEPTH_MAX 32    /* of functions as attributes of functions */
 #define EST_DEF_MAP_MAX   16384 /* keys of one map; more is damage, and would be slow to sort */
 
-/* --- pieces in an arena ----------------------------------------------------------------------------------------- */
+/* --- pieces in an arena ------------------------------------------------------------------------------------------- */
 
 /* Copies a text that is a name: an error when it has a 0 byte inside. */
 EST_MUST_CHECK est_status est_def_copy_text(est_arena *arena, est_str text, const char **out);
@@ -66,7 +66,7 @@ EST_MUST_CHECK est_status est_def_map_put(est_arena *arena, void *items, int *n,
 /* The item of `key`; NULL when there is none. */
 void *est_def_map_find(const void *items, int n, size_t item_size, const char *key);
 
-/* --- AttrValue -------------------------------------------------------------------------------------------------- */
+/* --- AttrValue ---------------------------------------------------------------------------------------------------- */
 
 typedef enum est_def_kind { /* its field number in AttrValue */
                             EST_DEF_NONE        = 0,

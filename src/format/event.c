@@ -28,7 +28,7 @@ struct est_event_reader {
     bool                  is_cut; /* the end was within an event */
 };
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 void est_event_put(est_wire_writer *w, const est_event *event)
 {
@@ -96,7 +96,7 @@ est_status est_event_file_path(const char *dir, int64_t seconds, const char *hos
     return est_strbuf_take(&path, out);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void writer_free(est_event_writer *writer)
 {
@@ -163,7 +163,7 @@ est_status est_event_writer_close(est_event_writer *writer)
     return status;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 est_status est_event_reader_open(const char *path, est_event_reader **out)
 {

@@ -55,7 +55,7 @@ EST_MUST_CHECK est_status est_session_log_parse(est_str message, est_session_log
 EST_MUST_CHECK est_status est_event_file_path(const char *dir, int64_t seconds, const char *host, const char *suffix,
                                               char **out);
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_event_writer est_event_writer;
 
@@ -71,7 +71,7 @@ EST_MUST_CHECK est_status est_event_flush(est_event_writer *writer);
 /* Flushes, closes the file and frees the writer, whatever is returned. NULL is fine. */
 EST_MUST_CHECK est_status est_event_writer_close(est_event_writer *writer);
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_event_reader est_event_reader;
 

@@ -29,7 +29,7 @@ struct est_events {
     bool               in_summary;
 };
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static int is_event_file(const struct dirent *entry)
 {
@@ -94,7 +94,7 @@ void est_events_close(est_events *events)
     est_free(events);
 }
 
-/* --- entries ---------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 static bool is_plugin(const est_summary_value *value, const char *name)
 {
@@ -238,7 +238,7 @@ bool est_events_is_cut(const est_events *events, uint64_t *record, uint64_t *off
     return est_event_reader_is_cut(events->reader);
 }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* Drops the empty buckets at both ends: *first to *end are left. */
 static void trim(const est_histogram_view *h, size_t *first, size_t *end)

@@ -9,7 +9,7 @@
 
 #define AHEAD_BYTES 1024 /* of the next example; the processor finds the rest of a longer one by itself */
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 struct est_example {
     est_feature_set features;
@@ -76,7 +76,7 @@ void est_example_free(est_example *example)
     est_free(example);
 }
 
-/* --- parsing ---------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 struct est_example_parser {
     est_feature_group features;

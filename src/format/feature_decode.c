@@ -25,7 +25,7 @@ const char *est_feature_kind_name(est_feature_kind kind)
     return names[kind];
 }
 
-/* --- the usual form --------------------------------------------------------------------------------------------- */
+/* --- the usual form ----------------------------------------------------------------------------------------------- */
 
 /* Strips a tag and a length that cover all of *at .. end. */
 static inline bool strip(const uint8_t **at, const uint8_t *end, uint8_t tag)
@@ -96,7 +96,7 @@ static inline bool fast_decode(est_str feature, est_feature_kind want, void *to,
     return fast_bytes(p, end, to, room, n);
 }
 
-/* --- every legal form ------------------------------------------------------------------------------------------- */
+/* --- every legal form --------------------------------------------------------------------------------------------- */
 
 /* Appends the numbers of one field of a FloatList or Int64List. */
 static void append_numbers(est_wire_reader *list, const est_wire_field *field, est_feature_kind kind, void *to,

@@ -18,7 +18,7 @@ static bool is_fixed(const est_feature_output *o)
     return o->rows == EST_ROWS_FIXED && !o->is_list;
 }
 
-/* --- the spec --------------------------------------------------------------------------------------------------- */
+/* --- the spec ----------------------------------------------------------------------------------------------------- */
 
 /* A default of as many elements as needed: the given ones, or the one given repeated. */
 static est_status copy_default(est_feature_output *o, const est_tensor *value, size_t count)
@@ -112,7 +112,7 @@ void est_feature_output_clear(est_feature_output *o)
     *o = (est_feature_output){ 0 };
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* Room for `bytes` in all; what is there stays. */
 static est_status reserve(est_feature_buffer *buffer, size_t bytes)
@@ -284,7 +284,7 @@ est_status est_feature_output_row(est_feature_output *o, size_t row, const est_s
     return EST_OK;
 }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* Copies borrowed strings into the tensor one by one. */
 static est_status own_long_strings(est_tensor *tensor)

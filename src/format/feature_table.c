@@ -14,7 +14,7 @@ static const uint8_t TAG_ENTRY = EST_FEATURES_FEATURE << 3 | EST_WIRE_BYTES;
 static const uint8_t TAG_KEY   = EST_ENTRY_KEY << 3 | EST_WIRE_BYTES;
 static const uint8_t TAG_VALUE = EST_ENTRY_VALUE << 3 | EST_WIRE_BYTES;
 
-/* --- the names -------------------------------------------------------------------------------------------------- */
+/* --- the names ---------------------------------------------------------------------------------------------------- */
 
 static inline uint64_t load(const char *p)
 {
@@ -94,7 +94,7 @@ void est_feature_table_begin(est_feature_table *table)
     table->last = 0;
 }
 
-/* --- the entries ------------------------------------------------------------------------------------------------ */
+/* --- the entries -------------------------------------------------------------------------------------------------- */
 
 /* Gives the entry's value to the name it belongs to, if that is wanted. */
 static inline void take_entry(est_feature_table *table, est_str key, est_str value)

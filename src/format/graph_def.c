@@ -30,7 +30,7 @@ void est_graph_def_move(const est_graph_def *from, est_graph_def *to)
     to->lost.graph = to;
 }
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 static est_status push_node(est_graph_def *graph, est_graph_def_node **out)
 {
@@ -181,7 +181,7 @@ void est_graph_def_set_shape_list(est_graph_def_node *node, const char *attr, co
     set_list(node, attr, items, n);
 }
 
-/* --- looking at nodes ------------------------------------------------------------------------------------------- */
+/* --- looking at nodes --------------------------------------------------------------------------------------------- */
 
 est_graph_def_node *est_graph_def_find(const est_graph_def *graph, const char *name)
 {
@@ -218,7 +218,7 @@ est_status est_graph_def_get_tensor(const est_graph_def_node *node, const char *
     return est_fail_context(status, "node '%s' (%s): attribute '%s'", node->name, node->op, attr);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void put_node(est_wire_writer *w, uint32_t number, const est_graph_def_node *node)
 {
@@ -249,7 +249,7 @@ est_status est_graph_def_put(est_wire_writer *w, const est_graph_def *graph)
     return est_wire_writer_status(w);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status parse_node_field(est_wire_reader *r, const est_wire_field *field, est_graph_def_node *node)
 {
@@ -344,7 +344,7 @@ est_status est_graph_def_parse_bytes(est_str message, est_arena *arena, est_grap
     return est_graph_def_parse(&r, arena, out);
 }
 
-/* --- functions -------------------------------------------------------------------------------------------------- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 void est_function_cursor_init(est_function_cursor *cursor, est_str library)
 {

@@ -55,7 +55,7 @@ void est_graph_def_init(est_graph_def *graph, est_arena *arena);
 /* Moves a graph to another struct; `from` must not be used any more. */
 void est_graph_def_move(const est_graph_def *from, est_graph_def *to);
 
-/* --- building: everything given is copied ----------------------------------------------------------------------- */
+/* --- building: everything given is copied ------------------------------------------------------------------------- */
 
 /* Never NULL. The node does not move until the arena is freed. */
 est_graph_def_node *est_graph_def_add_node(est_graph_def *graph, const char *name, const char *op);
@@ -78,7 +78,7 @@ void est_graph_def_set_s_list(est_graph_def_node *node, const char *attr, const 
 void est_graph_def_set_type_list(est_graph_def_node *node, const char *attr, const est_dtype *values, int n);
 void est_graph_def_set_shape_list(est_graph_def_node *node, const char *attr, const est_shape *values, int n);
 
-/* --- looking at nodes ------------------------------------------------------------------------------------------- */
+/* --- looking at nodes --------------------------------------------------------------------------------------------- */
 
 /* The node of that name, found by walking; NULL when there is none. */
 est_graph_def_node *est_graph_def_find(const est_graph_def *graph, const char *name);
@@ -91,7 +91,7 @@ EST_MUST_CHECK est_status est_graph_def_get(const est_graph_def_node *node, cons
 /* A tensor attribute as a new tensor, freed by the caller. */
 EST_MUST_CHECK est_status est_graph_def_get_tensor(const est_graph_def_node *node, const char *attr, est_tensor **out);
 
-/* --- bytes ------------------------------------------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 /* Appends the fields of the message: the same graph gives the same bytes, attributes sorted by name. Fails when
  * building or writing has. */
@@ -101,7 +101,7 @@ EST_MUST_CHECK est_status est_graph_def_put(est_wire_writer *w, const est_graph_
 EST_MUST_CHECK est_status est_graph_def_parse(est_wire_reader *r, est_arena *arena, est_graph_def *out);
 EST_MUST_CHECK est_status est_graph_def_parse_bytes(est_str message, est_arena *arena, est_graph_def *out);
 
-/* --- functions -------------------------------------------------------------------------------------------------- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 /* Walks the functions of a library. */
 typedef struct est_function_cursor {

@@ -55,7 +55,7 @@ static void indent(const printer *p)
     for (int i = 0; i < p->depth; i++) est_strbuf_append_bytes(p->out, "  ", 2);
 }
 
-/* --- scalars ---------------------------------------------------------------------------------------------------- */
+/* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 static bool is_plain(unsigned char c)
 {
@@ -129,7 +129,7 @@ static void print_number(const printer *p, field_kind kind, uint64_t bits)
     }
 }
 
-/* --- fields ----------------------------------------------------------------------------------------------------- */
+/* --- fields ------------------------------------------------------------------------------------------------------- */
 
 static est_status print_message(printer *p, est_wire_reader *r, message_id id);
 
@@ -213,7 +213,7 @@ static est_status print_all(printer *p, const est_wire_reader *message, const te
     return est_wire_finish(&r);
 }
 
-/* --- maps ------------------------------------------------------------------------------------------------------- */
+/* --- maps --------------------------------------------------------------------------------------------------------- */
 
 typedef struct map_entry {
     est_wire_reader reader; /* of the entry */
@@ -327,7 +327,7 @@ static est_status print_map(printer *p, const est_wire_reader *message, const te
     return status;
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static est_status print_message(printer *p, est_wire_reader *r, message_id id)
 {

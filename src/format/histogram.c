@@ -115,7 +115,7 @@ est_status est_histogram_add_tensor(est_histogram *histogram, const est_tensor *
     }
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void put_nonzero(est_wire_writer *w, uint32_t number, double value)
 {
@@ -156,7 +156,7 @@ void est_summary_put_histogram(est_wire_writer *w, const char *tag, const est_hi
     est_wire_end(w, value);
 }
 
-/* --- rows of equal width ---------------------------------------------------------------------------------------- */
+/* --- rows of equal width ------------------------------------------------------------------------------------------ */
 
 /* Least and greatest of the finite values; false when there is none. */
 static bool range_of(const double *values, size_t n, double *min, double *max)
@@ -189,7 +189,7 @@ void est_histogram_rows(const double *values, size_t n, double (*row)[3], int n_
     }
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status append_doubles(est_wire_reader *r, const est_wire_field *field, double **values, size_t *n)
 {

@@ -84,7 +84,7 @@ static size_t count_pairs(est_str line)
     return n - is_qid(next_word(&r));
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------ */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 static est_status parse_pair(batch_writer *w, const line_reader *r, est_str word)
 {
@@ -143,7 +143,7 @@ static est_status parse_line(batch_writer *w, est_str line, size_t number)
     return EST_OK;
 }
 
-/* --- batches ---------------------------------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------------------------------ */
 
 static est_status make_tensors(const est_str *lines, size_t n, bool keep_qid, est_libsvm_batch *batch)
 {

@@ -30,7 +30,7 @@ void est_meta_graph_def_init(est_meta_graph_def *meta, est_arena *arena)
     est_graph_def_init(&meta->graph, arena);
 }
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* NULL counts as "". */
 static est_status copy_text(est_arena *arena, const char *text, const char **out)
@@ -181,7 +181,7 @@ est_status est_meta_graph_def_add_float(est_meta_graph_def *meta, const char *co
     return EST_OK;
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 const est_signature_def *est_meta_graph_def_signature(const est_meta_graph_def *meta, const char *key)
 {
@@ -198,7 +198,7 @@ const est_tensor_info *est_tensor_infos_find(const est_tensor_infos *infos, cons
     return est_def_map_find(infos->items, infos->n, sizeof *infos->items, key);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void put_meta_info(est_wire_writer *w, const est_meta_graph_def *meta)
 {

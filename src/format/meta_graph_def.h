@@ -13,7 +13,7 @@
 
 #include "format/graph_def.h"
 
-/* --- tensors of signatures -------------------------------------------------------------------------------------- */
+/* --- tensors of signatures ---------------------------------------------------------------------------------------- */
 
 typedef enum est_tensor_info_kind { /* its field number in TensorInfo */
                                     EST_TENSOR_INFO_NONE      = 0,
@@ -52,7 +52,7 @@ typedef struct est_signature_def {
     int                    n_defaults;
 } est_signature_def;
 
-/* --- the other parts -------------------------------------------------------------------------------------------- */
+/* --- the other parts ---------------------------------------------------------------------------------------------- */
 
 typedef enum est_collection_kind { /* its field number in CollectionDef */
                                    EST_COLLECTION_NONE   = 0,
@@ -120,7 +120,7 @@ typedef struct est_meta_graph_def {
 /* An empty one with an empty graph. It must stay where it is. There is nothing to clear but the arena. */
 void est_meta_graph_def_init(est_meta_graph_def *meta, est_arena *arena);
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_meta_graph_def_add_tag(est_meta_graph_def *meta, const char *tag);
 EST_MUST_CHECK est_status est_meta_graph_def_set_saver(est_meta_graph_def *meta, const est_saver_def *saver);
@@ -144,7 +144,7 @@ EST_MUST_CHECK est_status est_meta_graph_def_add_bytes(est_meta_graph_def *meta,
 EST_MUST_CHECK est_status est_meta_graph_def_add_int(est_meta_graph_def *meta, const char *collection, int64_t value);
 EST_MUST_CHECK est_status est_meta_graph_def_add_float(est_meta_graph_def *meta, const char *collection, float value);
 
-/* --- looking ---------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 /* NULL when there is none of that key; borrowed until one is added. */
 const est_signature_def  *est_meta_graph_def_signature(const est_meta_graph_def *meta, const char *key);
@@ -160,7 +160,7 @@ EST_MUST_CHECK est_status est_meta_graph_def_asset_node(const est_meta_graph_def
  * are added when there are no others. */
 EST_MUST_CHECK est_status est_meta_graph_def_place_assets(est_meta_graph_def *meta, const char *dir);
 
-/* --- bytes ------------------------------------------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 /* Appends the fields of the message; the same contents give the same bytes. */
 EST_MUST_CHECK est_status est_meta_graph_def_put(est_wire_writer *w, const est_meta_graph_def *meta);

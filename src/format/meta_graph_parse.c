@@ -6,7 +6,7 @@
 #include "format/meta_graph_def.h"
 #include "format/tensor_proto.h"
 
-/* --- signatures ------------------------------------------------------------------------------------------------- */
+/* --- signatures --------------------------------------------------------------------------------------------------- */
 
 static est_status parse_sparse(est_wire_reader *r, est_arena *arena, est_tensor_info *info)
 {
@@ -126,7 +126,7 @@ static est_status read_signature(est_wire_reader *r, const est_wire_field *field
     return status == EST_OK ? EST_OK : est_fail_context(status, "signature '%s'", key);
 }
 
-/* --- collections ------------------------------------------------------------------------------------------------ */
+/* --- collections -------------------------------------------------------------------------------------------------- */
 
 /* One occurrence of the values of a collection, whose kind is set. */
 static est_status read_values(est_wire_reader *r, const est_wire_field *field, est_arena *arena,
@@ -197,7 +197,7 @@ static est_status read_collection(est_wire_reader *r, const est_wire_field *fiel
     return status == EST_OK ? EST_OK : est_fail_context(status, "collection '%s'", key);
 }
 
-/* --- the other parts -------------------------------------------------------------------------------------------- */
+/* --- the other parts ---------------------------------------------------------------------------------------------- */
 
 static est_status read_alias(est_wire_reader *r, const est_wire_field *field, est_meta_graph_def *meta)
 {
@@ -337,7 +337,7 @@ est_status est_meta_graph_def_parse_bytes(est_str message, est_arena *arena, est
     return est_meta_graph_def_parse(&r, arena, out);
 }
 
-/* --- assets ----------------------------------------------------------------------------------------------------- */
+/* --- assets ------------------------------------------------------------------------------------------------------- */
 
 /* An Any: 1 type_url | 2 value */
 static est_status parse_any_asset(est_wire_reader *r, est_meta_graph_def *meta)

@@ -80,7 +80,7 @@ static void trim(const char **text, size_t *size)
     while (*size > 0 && is_blank((*text)[*size - 1])) --*size;
 }
 
-/* --- eight characters at a time --------------------------------------------------------------------------------- */
+/* --- eight characters at a time ----------------------------------------------------------------------------------- */
 
 /* Up to eight characters, the first one in the lowest byte; what is above the last one is zero. */
 static inline uint64_t load_word(const char *text, size_t size)
@@ -117,7 +117,7 @@ static inline bool word_number(uint64_t word, size_t size, uint32_t *out)
     return true;
 }
 
-/* --- integers --------------------------------------------------------------------------------------------------- */
+/* --- integers ----------------------------------------------------------------------------------------------------- */
 
 est_number_result est_number_i64(const char *text, size_t size, int64_t *out)
 {
@@ -160,7 +160,7 @@ est_number_result est_number_i32(const char *text, size_t size, int32_t *out)
     return EST_NUMBER_OK;
 }
 
-/* --- decimal numbers -------------------------------------------------------------------------------------------- */
+/* --- decimal numbers ---------------------------------------------------------------------------------------------- */
 
 /* A number taken apart: w times ten to the power of `exponent`. */
 typedef struct decimal {
@@ -433,7 +433,7 @@ est_number_result est_number_f32(const char *text, size_t size, float *out)
     return EST_NUMBER_OK;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Writes what is meant by digits[0].digits[1]digits[2]... times ten to the power of `exponent`. */
 static void write_decimal(const char *digits, int n, int exponent, char text[EST_NUMBER_TEXT_MAX])

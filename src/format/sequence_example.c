@@ -7,7 +7,7 @@
 #include "estoc/example.h"
 #include "format/feature_group.h"
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 struct est_sequence_example {
     est_example    *context;
@@ -97,7 +97,7 @@ void est_sequence_example_free(est_sequence_example *sequence)
     est_free(sequence);
 }
 
-/* --- parsing ---------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 struct est_sequence_parser {
     est_feature_group context;

@@ -24,7 +24,7 @@
 
 static const unsigned char magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
 
-/* --- bytes ------------------------------------------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 static void put_varint(est_strbuf *out, uint64_t v)
 {
@@ -96,7 +96,7 @@ static void assign(est_strbuf *to, est_str from)
     est_strbuf_append_bytes(to, from.data, from.size);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void block_reset(est_sstable_block *block)
 {
@@ -274,7 +274,7 @@ est_status est_sstable_builder_finish(est_sstable_builder *builder, est_str *byt
     return status;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_status damaged(const est_sstable_cursor *cursor, const char *at, const char *what)
 {

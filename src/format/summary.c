@@ -20,7 +20,7 @@
 
 enum { CLASS_SCALAR = 1, CLASS_TENSOR = 2, CLASS_BLOBS = 3 }; /* how TensorBoard stores a value */
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Begins a value; what belongs to it is put until est_wire_end. */
 static size_t begin_value(est_wire_writer *w, const char *tag)
@@ -128,7 +128,7 @@ void est_summary_put_histogram_v2(est_wire_writer *w, const char *tag, const dou
     est_free(row);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The first of a list of numbers, packed or not, when `out` has none yet. */
 static void take_first(est_wire_reader *r, const est_wire_field *field, est_wire_type type, double *out)

@@ -13,7 +13,7 @@
 
 #include "format/wire.h"
 
-/* --- histograms ------------------------------------------------------------------------------------------------- */
+/* --- histograms --------------------------------------------------------------------------------------------------- */
 
 #define EST_HISTOGRAM_BUCKETS 1551
 
@@ -39,7 +39,7 @@ EST_MUST_CHECK est_status est_histogram_add_tensor(est_histogram *histogram, con
  * When all are the same, every row is that point and the last has the count. */
 void est_histogram_rows(const double *values, size_t n, double (*row)[3], int n_rows);
 
-/* --- writing values --------------------------------------------------------------------------------------------- */
+/* --- writing values ----------------------------------------------------------------------------------------------- */
 
 /* v1 */
 void est_summary_put_scalar(est_wire_writer *w, const char *tag, float value);
@@ -58,7 +58,7 @@ void est_summary_put_histogram_v2(est_wire_writer *w, const char *tag, const dou
 /* Text, shown as Markdown; it exists in this form only. */
 void est_summary_put_text(est_wire_writer *w, const char *tag, est_str text);
 
-/* --- reading values --------------------------------------------------------------------------------------------- */
+/* --- reading values ----------------------------------------------------------------------------------------------- */
 
 typedef enum est_summary_kind {
     EST_SUMMARY_NONE,   /* only metadata, or something unknown */

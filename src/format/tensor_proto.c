@@ -33,7 +33,7 @@ static const value_list value_lists[] = {
     { EST_BOOL, 11, EST_WIRE_VARINT }, /* bool_val */
 };
 
-/* --- names ------------------------------------------------------------------------------------------------------ */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 #define DTYPES_MAX 31
 #define REF_OFFSET 100
@@ -66,7 +66,7 @@ const char *est_dtype_proto_name(int32_t number)
     return NULL;
 }
 
-/* --- shapes ----------------------------------------------------------------------------------------------------- */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 void est_shape_proto_put(est_wire_writer *w, const est_shape *shape)
 {
@@ -116,7 +116,7 @@ est_status est_shape_proto_parse(est_wire_reader *r, est_shape *out)
     return EST_OK;
 }
 
-/* --- writing tensors -------------------------------------------------------------------------------------------- */
+/* --- writing tensors ---------------------------------------------------------------------------------------------- */
 
 void est_tensor_proto_put(est_wire_writer *w, const est_tensor *tensor)
 {
@@ -138,7 +138,7 @@ void est_tensor_proto_put(est_wire_writer *w, const est_tensor *tensor)
     }
 }
 
-/* --- reading tensors -------------------------------------------------------------------------------------------- */
+/* --- reading tensors ---------------------------------------------------------------------------------------------- */
 
 est_status est_tensor_proto_parse_header(est_str message, est_tensor_proto_header *out)
 {

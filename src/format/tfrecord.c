@@ -27,7 +27,7 @@ struct est_tfrecord_reader {
     est_fail(status, "%s: record %" PRIu64 " at byte %" PRIu64 fmt, est_byte_source_path((r)->source), (r)->record,    \
              est_byte_source_tell((r)->source), __VA_ARGS__)
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 /* The length of a plain file's first record may look like the magic number of a compressed file. */
 static bool is_plain(const uint8_t *bytes, size_t size)
@@ -74,7 +74,7 @@ void est_tfrecord_close(est_tfrecord_reader *reader)
     est_free(reader);
 }
 
-/* --- records ---------------------------------------------------------------------------------------------------- */
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
 static est_status need_bytes(est_tfrecord_reader *r, size_t n, est_str *view)
 {

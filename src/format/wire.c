@@ -12,7 +12,7 @@
 
 #define FIELD_NUMBER_MAX 0x1fffffffu
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 void est_wire_reader_init(est_wire_reader *r, const char *message, const void *bytes, size_t size)
 {
@@ -275,7 +275,7 @@ bool est_wire_list_next(est_wire_list *list, uint64_t *value)
     return false;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Room for n more bytes at the end; NULL (and a kept failure) when there is none. Does not count them yet. */
 static uint8_t *room(est_wire_writer *w, size_t n)

@@ -46,7 +46,7 @@ typedef enum est_wire_type {
     EST_WIRE_FIXED32   = 5
 } est_wire_type;
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_wire_reader {
     const uint8_t *at;
@@ -158,7 +158,7 @@ static inline bool est_wire_varint(const uint8_t **at, const uint8_t *end, uint6
 /* Encodes a varint at p, where EST_WIRE_VARINT_MAX bytes are enough; returns its end. */
 uint8_t *est_wire_store_varint(uint8_t *p, uint64_t value);
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* A zeroed struct is an empty message. */
 typedef struct est_wire_writer {

@@ -31,7 +31,7 @@ typedef struct import {
     est_node            *in;    /* scratch: the inputs of one node */
 } import;
 
-/* --- edges ------------------------------------------------------------------------------------------------------ */
+/* --- edges -------------------------------------------------------------------------------------------------------- */
 
 static est_status node_fail(const est_graph_def_node *node, est_status status)
 {
@@ -96,7 +96,7 @@ static est_status parse_inputs(const import *m, int i)
     return EST_OK;
 }
 
-/* --- attributes ------------------------------------------------------------------------------------------------- */
+/* --- attributes --------------------------------------------------------------------------------------------------- */
 
 static est_status convert_type(int32_t type, est_dtype *out)
 {
@@ -237,7 +237,7 @@ static est_status convert_attrs(const import *m, const est_graph_def_node *node,
     return EST_OK;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------ */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static est_status build_edges(const import *m, const est_op *op, int i, est_attrs attrs)
 {
@@ -345,7 +345,7 @@ static est_status build_all(import *m)
     return EST_OK;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static est_status allocate(import *m)
 {

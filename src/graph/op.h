@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "graph/graph.h"
 
-/* --- shape inference ------------------------------------------------------------------------------------------- */
+/* --- shape inference ---------------------------------------------------------------------------------------------- */
 
 /* The context of a shape function. It runs when the node is built, with unknown dimensions as -1, and again when a step
  * is laid out, with every dimension known. It fills out[], whose rank starts as unknown, and may fill out_value[]. It
@@ -64,7 +64,7 @@ int64_t    est_infer_dim(const est_shape *s, int axis); /* -1 when unknown; nega
 bool       est_infer_shape_from_value(const est_infer *c, int input, est_shape *out); /* input's contents as a shape;
                                                                 unknown entries become -1; false: nothing known */
 
-/* --- gradients ------------------------------------------------------------------------------------------------- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 /* The context of a gradient function. dout[i].graph is NULL when output i has no gradient (dout[0] of a one-output op
  * is always set). It sets din[i] for every input that has a gradient and leaves the others unset. */
@@ -77,7 +77,7 @@ typedef struct est_grad {
     est_gradient       *din;
 } est_grad;
 
-/* --- kernels --------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 /* A tensor as a kernel sees it: memory belongs to the plan, the feed or the variable. */
 typedef struct est_view {
@@ -135,7 +135,7 @@ typedef struct est_kernel {
 
 #define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
 
-/* --- updates --------------------------------------------------------------------------------------------------- */
+/* --- updates ------------------------------------------------------------------------------------------------------ */
 
 /* What an op that writes variables takes beside them, by the number of the input; 0, which is a variable, stands for
  * none. Every other input is a scalar that all workers agree on, as a learning rate. Passes that split an update over
@@ -147,7 +147,7 @@ typedef struct est_update_inputs {
 } est_update_inputs;
 #define EST_UPDATE(...) (&(const est_update_inputs){ __VA_ARGS__ })
 
-/* --- the descriptor -------------------------------------------------------------------------------------------- */
+/* --- the descriptor ----------------------------------------------------------------------------------------------- */
 
 struct est_op {
     const char *name; /* TensorFlow's; our own fused ops start with "Est" */

@@ -41,7 +41,7 @@ static double flops(const est_conv_geometry *g)
     return 2.0 * (double)(g->n * g->oh * g->ow) * (double)(g->kh * g->kw * g->c * g->k);
 }
 
-/* --- bands and padding ------------------------------------------------------------------------------------------ */
+/* --- bands and padding -------------------------------------------------------------------------------------------- */
 
 typedef struct layout {
     int64_t cols, rows;      /* input columns a row of windows spans; input rows a full band spans */
@@ -120,7 +120,7 @@ static void fill_table(const est_conv_geometry *g, const layout *l, int64_t *tab
     }
 }
 
-/* --- forward ---------------------------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 
 typedef struct forward {
     const est_conv_geometry *g;
@@ -330,7 +330,7 @@ bool est_conv_direct_suits_filter(const est_conv_geometry *g)
     return est_conv_direct_suits(g) && g->c <= GRAD_CHANNELS_MAX;
 }
 
-/* --- gradient of the filter ------------------------------------------------------------------------------------- */
+/* --- gradient of the filter --------------------------------------------------------------------------------------- */
 
 typedef struct filter_grad {
     const est_conv_geometry *g;

@@ -112,7 +112,7 @@ static void multiply_all(const job *j, est_pool *pool, est_gemm m, void *scratch
     multiply(pool, j->dtype, &m);
 }
 
-/* --- images to windows and back --------------------------------------------------------------------------------- */
+/* --- images to windows and back ----------------------------------------------------------------------------------- */
 
 /* Writes the windows of pixels [first, first + n) of an image, a row each. */
 static void write_windows(const job *j, const char *image, int64_t first, int64_t n, char *matrix)
@@ -186,7 +186,7 @@ static void multiply_block(const job *j, char *matrix, est_gemm m)
     multiply(NULL, j->dtype, &m);
 }
 
-/* --- forward ---------------------------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 
 static void forward_block(void *arg, int64_t task, int thread)
 {
@@ -229,7 +229,7 @@ void est_conv_im2col(est_pool *pool, const est_conv_geometry *g, est_dtype dtype
     if (g->k > 0) est_pool_for(j.flops < SHARED_FLOPS ? NULL : pool, g->n * j.blocks, forward_block, &j);
 }
 
-/* --- gradient of the input -------------------------------------------------------------------------------------- */
+/* --- gradient of the input ---------------------------------------------------------------------------------------- */
 
 /* Windows overlap, so an image is the smallest piece that one thread can own. */
 static void input_image(void *arg, int64_t image, int thread)
@@ -276,7 +276,7 @@ void est_conv_im2col_input(est_pool *pool, const est_conv_geometry *g, est_dtype
     est_pool_for(j.flops < SHARED_FLOPS ? NULL : pool, g->n, input_image, &j);
 }
 
-/* --- gradient of the filter ------------------------------------------------------------------------------------- */
+/* --- gradient of the filter --------------------------------------------------------------------------------------- */
 
 static size_t filter_bytes(const job *j)
 {

@@ -91,7 +91,7 @@ static int64_t round_up(int64_t a, int64_t b)
     return div_up(a, b) * b;
 }
 
-/* --- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan ----------------------------------------------------------------------------------------------------- */
 
 /* Tiles of equal size as far as possible, in multiples of `grain` and of at most tile_max. */
 static void operand_tiles(operand *o, int64_t tile_max, int64_t grain)
@@ -187,7 +187,7 @@ static size_t scratch_bytes(plan *p, const est_pool *pool)
     return (size_t)(shared_floats(p) + est_pool_threads(pool) * p->private_floats) * sizeof(float);
 }
 
-/* --- tiles ------------------------------------------------------------------------------------------------------ */
+/* --- tiles -------------------------------------------------------------------------------------------------------- */
 
 static int64_t tile_length(const operand *o, int64_t tile)
 {
@@ -234,7 +234,7 @@ static tiles find_tiles(const plan *p, const operand *o, int64_t first, int64_t 
     return t;
 }
 
-/* --- blocks of C ------------------------------------------------------------------------------------------------ */
+/* --- blocks of C -------------------------------------------------------------------------------------------------- */
 
 /* Tiles [row, row_end) x [col, col_end) of a matrix like C, for p in [k, k_end). */
 typedef struct block {
@@ -311,7 +311,7 @@ static void multiply(const plan *p, block b, int thread)
     }
 }
 
-/* --- tasks ------------------------------------------------------------------------------------------------------ */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 static void side_task(void *arg, int64_t task, int thread)
 {
@@ -391,7 +391,7 @@ static void run_k_tasks(plan *p, est_pool *pool)
     if (g->done != NULL) g->done(g->done_arg, 0, g->m, 0, g->n);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static const est_gemm_isa *best_isa(void)
 {

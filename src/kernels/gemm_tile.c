@@ -23,7 +23,7 @@
 
 #include <immintrin.h>
 
-/* --- AVX-512: up to 8 x 48 -------------------------------------------------------------------------------------- */
+/* --- AVX-512: up to 8 x 48 ---------------------------------------------------------------------------------------- */
 
 #define AVX512 __attribute__((target("avx512f,avx2,fma")))
 
@@ -67,7 +67,7 @@ INLINE AVX512 void tile_avx512(est_layout layout, int vectors, int rows, const e
     }
 }
 
-/* --- AVX2: up to 6 x 16 ----------------------------------------------------------------------------------------- */
+/* --- AVX2: up to 6 x 16 ------------------------------------------------------------------------------------------- */
 
 #define AVX2 __attribute__((target("avx2,fma")))
 
@@ -121,7 +121,7 @@ INLINE AVX2 void tile_avx2(est_layout layout, int vectors, int rows, bool full, 
     }
 }
 
-/* --- packing, for both ------------------------------------------------------------------------------------------ */
+/* --- packing, for both -------------------------------------------------------------------------------------------- */
 
 INLINE AVX2 void transpose_8x8(__m256 r[8])
 {
@@ -187,7 +187,7 @@ AVX2 static void pack_avx2(est_layout layout, const float *x, int64_t stride, in
     }
 }
 
-/* --- their functions -------------------------------------------------------------------------------------------- */
+/* --- their functions ---------------------------------------------------------------------------------------------- */
 
 #define AVX512_FN(layout, vectors, rows)                                                                               \
     AVX512 static void avx512_##layout##_##vectors##_##rows(const est_gemm_tile *t)                                    \
@@ -276,7 +276,7 @@ static const est_gemm_isa isa_avx2 = {
 
 #endif
 
-/* --- plain C: up to 4 x 16 -------------------------------------------------------------------------------------- */
+/* --- plain C: up to 4 x 16 ---------------------------------------------------------------------------------------- */
 
 #define PLAIN_ROWS 4
 #define PLAIN_COLS 16

@@ -39,7 +39,7 @@ void est_lookup_table_clear(est_lookup_table *table)
     table->filled = false;
 }
 
-/* --- looking up ------------------------------------------------------------------------------------------------- */
+/* --- looking up --------------------------------------------------------------------------------------------------- */
 
 /* Every bit of the key moves every bit of the hash. */
 static uint64_t hash_int(int64_t key)
@@ -134,7 +134,7 @@ void est_lookup_table_find(const est_lookup_table *table, const void *keys, int6
     }
 }
 
-/* --- filling ---------------------------------------------------------------------------------------------------- */
+/* --- filling ------------------------------------------------------------------------------------------------------ */
 
 /* Whether entry i of one column is entry k of another of the same dtype. */
 static bool same_in(const est_lookup_column *a, int64_t i, const est_lookup_column *b, int64_t k)

@@ -8,7 +8,7 @@
 
 #include "kernels/parallel.h"
 
-/* --- reducers ---------------------------------------------------------------------------------------------------- */
+/* --- reducers ----------------------------------------------------------------------------------------------------- */
 
 #define PLUS(a, b)               ((a) + (b))
 #define TIMES(a, b)              ((a) * (b))
@@ -285,7 +285,7 @@ const est_reducer *est_reducer_find(est_reduce_kind kind, est_dtype dtype)
     }
 }
 
-/* --- the walk ---------------------------------------------------------------------------------------------------- */
+/* --- the walk ----------------------------------------------------------------------------------------------------- */
 
 #define TOTAL_BYTES    8     /* of one column, at most */
 #define PART_ELEMENTS  32768 /* a long reduction is cut into parts of about this many */

@@ -23,7 +23,7 @@ typedef uint32_t __attribute__((vector_size(32), aligned(4), may_alias)) vec8x32
 typedef uint64_t __attribute__((vector_size(32))) vec4x64;
 typedef uint64_t __attribute__((vector_size(32), aligned(8), may_alias)) vec4x64_at;
 
-/* --- rows of bytes --------------------------------------------------------------------------------------------- */
+/* --- rows of bytes ------------------------------------------------------------------------------------------------ */
 
 /* A copy the compiler opens up: whole vectors and one last vector that may overlap the one before. */
 static inline void copy_inline(char *dst, const char *src, size_t n)
@@ -71,7 +71,7 @@ void est_copy_rows(void *dst, int64_t dst_step, const void *src, int64_t src_ste
     }
 }
 
-/* --- planes ---------------------------------------------------------------------------------------------------- */
+/* --- planes ------------------------------------------------------------------------------------------------------- */
 
 typedef struct plane plane;
 
@@ -117,7 +117,7 @@ MOVE_ELEMENTS(bits32)
 MOVE_ELEMENTS(bits64)
 MOVE_ELEMENTS(bits128)
 
-/* --- transposes ------------------------------------------------------------------------------------------------ */
+/* --- transposes --------------------------------------------------------------------------------------------------- */
 
 /* 8 source columns of 8 rows become 8 target rows: three rounds of pairwise interleaving. */
 static inline void transpose_8x8(char *dst, int64_t to_row, const char *src, int64_t from_col)
@@ -194,7 +194,7 @@ static void transpose_other(const plane *p, char *dst, const char *src, int64_t 
     }
 }
 
-/* --- the loop over planes -------------------------------------------------------------------------------------- */
+/* --- the loop over planes ----------------------------------------------------------------------------------------- */
 
 /* Leaves at least one axis. False: there is nothing to copy. */
 static bool reduce(const est_strided *in, est_strided *out)
@@ -351,7 +351,7 @@ void est_strided_fill(est_pool *pool, size_t element, void *dst, const void *val
     est_strided_copy(pool, element, &layout, dst, value);
 }
 
-/* --- strips ---------------------------------------------------------------------------------------------------- */
+/* --- strips ------------------------------------------------------------------------------------------------------- */
 
 typedef struct strips_job {
     const est_strips *strips;

@@ -13,7 +13,7 @@
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
 #define SLOTS_FIRST 16
 
-/* --- asks under way: the lock is held --------------------------------------------------------------------------- */
+/* --- asks under way: the lock is held ----------------------------------------------------------------------------- */
 
 static est_status take_slot(est_link *link, est_ask *ask)
 {
@@ -108,7 +108,7 @@ void est_asks_expire(est_link *link, int64_t now_ns)
     }
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 /* Without the lock: freeing the link may need it. */
 static void free_ask(est_ask *ask)
@@ -282,7 +282,7 @@ void est_asks_answered(est_link *link, const est_frame *frame, est_message *mess
     est_asks_call(link);
 }
 
-/* --- being asked ------------------------------------------------------------------------------------------------ */
+/* --- being asked -------------------------------------------------------------------------------------------------- */
 
 void est_asks_serve(est_link *link, const est_frame *frame, est_message *message)
 {

@@ -179,7 +179,7 @@ est_status est_frame_read_table(const est_frame *frame, uint64_t *table)
     return EST_OK;
 }
 
-/* --- heads of our own frames ------------------------------------------------------------------------------------ */
+/* --- heads of our own frames -------------------------------------------------------------------------------------- */
 
 /* A name padded with zeros. */
 static void put_text(uint8_t *to, const char *text, size_t max)

@@ -63,7 +63,7 @@ EST_MUST_CHECK est_status est_frame_decode(const uint8_t *in, size_t size, est_f
  * body. */
 EST_MUST_CHECK est_status est_frame_read_table(const est_frame *frame, uint64_t *table);
 
-/* --- heads of our own frames ------------------------------------------------------------------------------------ */
+/* --- heads of our own frames -------------------------------------------------------------------------------------- */
 
 typedef struct est_hello {
     est_task_id self;

@@ -89,7 +89,7 @@ const char *est_link_name(const est_link *link)
     return link->peer.task[0] != '\0' ? link->peer.task : link->wanted[0] != '\0' ? link->wanted : link->address;
 }
 
-/* --- sending: the lock is held ---------------------------------------------------------------------------------- */
+/* --- sending: the lock is held ------------------------------------------------------------------------------------ */
 
 est_status est_link_send(est_link *link, est_frame_kind kind, uint64_t id, uint16_t method, est_payload payload,
                          void *owner)
@@ -120,7 +120,7 @@ void est_link_send_text(est_link *link, est_frame_kind kind, uint64_t id, est_st
     }
 }
 
-/* --- hello ------------------------------------------------------------------------------------------------------ */
+/* --- hello -------------------------------------------------------------------------------------------------------- */
 
 static est_status send_hello(est_link *link)
 {
@@ -339,7 +339,7 @@ static void on_hello_frame(est_link *link, const est_frame *frame, est_message *
     est_link_lose(link, status, est_error_message());
 }
 
-/* --- frames that come ------------------------------------------------------------------------------------------- */
+/* --- frames that come --------------------------------------------------------------------------------------------- */
 
 est_status est_link_room(est_link *link, const est_frame *frame, est_message **out)
 {
@@ -439,7 +439,7 @@ void est_link_heard(est_link *link, size_t bytes)
     pthread_mutex_unlock(&link->lock);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------------------------------ */
 
 void est_link_broken(est_link *link, est_status status, const char *why)
 {
@@ -525,7 +525,7 @@ void est_link_close(est_link *link, const char *why)
     pthread_mutex_unlock(&link->lock);
 }
 
-/* --- in the network thread, now and then ------------------------------------------------------------------------ */
+/* --- in the network thread, now and then -------------------------------------------------------------------------- */
 
 void est_link_look(est_link *link)
 {
@@ -599,7 +599,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
     est_link_lose(link, EST_UNAVAILABLE, why);
 }
 
-/* --- what callers see ------------------------------------------------------------------------------------------- */
+/* --- what callers see --------------------------------------------------------------------------------------------- */
 
 const est_task_id *est_link_peer(const est_link *link)
 {

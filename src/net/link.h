@@ -141,12 +141,12 @@ struct est_net {
     char       cancel_why[EST_WHY_MAX];
 };
 
-/* --- net.c ------------------------------------------------------------------------------------------------------ */
+/* --- net.c -------------------------------------------------------------------------------------------------------- */
 
 /* Makes the network thread look at the link soon. The link's lock is held. */
 void est_net_flag(est_net *net, est_link *link);
 
-/* --- link.c: in the network thread ------------------------------------------------------------------------------ */
+/* --- link.c: in the network thread -------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_link_create(est_net *net, const char *address, const char *wanted, est_link **out);
 
@@ -177,7 +177,7 @@ const char *est_link_name(const est_link *link);
 /* Applies the fault that a test injected. */
 void est_link_inject(est_link *link);
 
-/* --- ask.c ------------------------------------------------------------------------------------------------------ */
+/* --- ask.c -------------------------------------------------------------------------------------------------------- */
 
 /* The lock is held for these; asks with a `done` go onto link->to_call. */
 void est_asks_fail_all(est_link *link, est_status status, const char *why, bool waited_only);

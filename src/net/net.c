@@ -27,7 +27,7 @@
 #define FLOOD_MIN      32 /* connections that were never admitted: a flood, which takes memory */
 #define TRIM_NS        (10 * EST_NS_PER_SEC)
 
-/* --- the network thread ----------------------------------------------------------------------------------------- */
+/* --- the network thread ------------------------------------------------------------------------------------------- */
 
 void est_net_flag(est_net *net, est_link *link)
 {
@@ -230,7 +230,7 @@ void est_net_warn(est_net *net, const char *address, const char *why)
                  why);
 }
 
-/* --- create and free -------------------------------------------------------------------------------------------- */
+/* --- create and free ---------------------------------------------------------------------------------------------- */
 
 static est_status init_locks(est_net *net)
 {
@@ -353,7 +353,7 @@ void est_net_free(est_net *net)
     est_free(net);
 }
 
-/* --- listening -------------------------------------------------------------------------------------------------- */
+/* --- listening ---------------------------------------------------------------------------------------------------- */
 
 static est_status listen_call(est_net *net, void *arg)
 {
@@ -389,7 +389,7 @@ int est_net_port(const est_net *net)
     return port;
 }
 
-/* --- connecting ------------------------------------------------------------------------------------------------- */
+/* --- connecting --------------------------------------------------------------------------------------------------- */
 
 typedef struct attempt {
     est_link                 *link;
@@ -620,7 +620,7 @@ est_link *est_net_find(const est_net *net, const est_task_id *peer)
     return link;
 }
 
-/* --- cancelling ------------------------------------------------------------------------------------------------- */
+/* --- cancelling --------------------------------------------------------------------------------------------------- */
 
 static est_status cancel_call(est_net *net, void *arg)
 {

@@ -147,7 +147,7 @@ typedef struct est_link_counters {
 } est_link_counters;
 est_link_counters est_link_count(const est_link *link);
 
-/* --- requests that we make -------------------------------------------------------------------------------------- */
+/* --- requests that we make ---------------------------------------------------------------------------------------- */
 
 /* Sends a request. The head is copied; parts are borrowed until the ask is done (est_ask_wait, or `done` was called).
  * `method` is a number of the layer above, `what` a short text for errors ("pull of step 7"), copied. `done`, when not
@@ -172,7 +172,7 @@ double est_ask_limit_secs(const est_ask *ask); /* its deadline_secs; INFINITY: n
  * may execute the request all the same. */
 void est_ask_give_up(est_ask *ask, const char *why);
 
-/* --- requests that are made of us ------------------------------------------------------------------------------- */
+/* --- requests that are made of us --------------------------------------------------------------------------------- */
 
 uint16_t     est_request_method(const est_request *request);
 est_link    *est_request_link(const est_request *request);    /* borrowed */

@@ -66,7 +66,7 @@ struct est_wire {
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* --- sending: under the lock ------------------------------------------------------------------------------------ */
+/* --- sending: under the lock -------------------------------------------------------------------------------------- */
 
 static ssize_t transmit_raw(est_wire *wire, struct iovec *iov, int n)
 {
@@ -179,7 +179,7 @@ static void stream_inject(est_wire *wire, est_injection what, uint64_t n)
     wire->cut_after = n;
 }
 
-/* --- in the network thread -------------------------------------------------------------------------------------- */
+/* --- in the network thread ---------------------------------------------------------------------------------------- */
 
 /* Watches the socket for the events that matter now. */
 static void watch(est_wire *wire)
@@ -484,7 +484,7 @@ static bool stream_finish(est_wire *wire)
     return done;
 }
 
-/* --- wires come and go ------------------------------------------------------------------------------------------ */
+/* --- wires come and go -------------------------------------------------------------------------------------------- */
 
 static void free_wire(est_wire *wire)
 {

@@ -45,7 +45,7 @@ struct est_tls {
     uint8_t         *record; /* RECORD_BYTES: small pieces are put together to records; NULL: none were yet */
 };
 
-/* --- the BIO ---------------------------------------------------------------------------------------------------- */
+/* --- the BIO ------------------------------------------------------------------------------------------------------ */
 
 static int bio_write(BIO *bio, const char *bytes, size_t size, size_t *written)
 {
@@ -77,7 +77,7 @@ static int bio_create(BIO *bio)
     return 1;
 }
 
-/* --- the context ------------------------------------------------------------------------------------------------ */
+/* --- the context -------------------------------------------------------------------------------------------------- */
 
 /* The reason that OpenSSL gave last, and forgets. */
 static const char *openssl_reason(void)
@@ -207,7 +207,7 @@ void est_tls_context_free(est_tls_context *context)
     est_free(context);
 }
 
-/* --- sessions --------------------------------------------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 est_status est_tls_create(est_tls_context *context, int fd, bool server, est_tls **out)
 {

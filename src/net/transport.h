@@ -87,7 +87,7 @@ extern const est_transport *const est_transports[]; /* all; NULL ends them */
 /* By name. EST_INVALID_ARGUMENT: unknown; the error lists the transports. */
 EST_MUST_CHECK est_status est_transport_find(const char *name, const est_transport **out);
 
-/* --- what a transport calls: in the network thread, without the lock -------------------------------------------- */
+/* --- what a transport calls: in the network thread, without the lock ---------------------------------------------- */
 
 /* A peer has connected. `scarce`: descriptors are running out, so it is accepted only in place of another. NULL: it
  * is refused, and closed. */

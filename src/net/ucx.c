@@ -29,7 +29,7 @@
 #define PROGRESS_MAX 64                   /* calls before arrivals are handled */
 #define TURNS_MAX    16                   /* before other work of the loop */
 
-/* --- wires come ------------------------------------------------------------------------------------------------- */
+/* --- wires come --------------------------------------------------------------------------------------------------- */
 
 static void reject(est_carrier *carrier, ucp_conn_request_h request)
 {
@@ -192,7 +192,7 @@ static est_wire *next_ready(est_carrier *carrier)
     return wire;
 }
 
-/* --- the loop --------------------------------------------------------------------------------------------------- */
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 /* Handles all events; false: there were none. */
 static bool see_to_all(est_carrier *carrier)
@@ -261,7 +261,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
     (void)poll, (void)status, (void)events; /* on_prepare follows */
 }
 
-/* --- listening -------------------------------------------------------------------------------------------------- */
+/* --- listening ---------------------------------------------------------------------------------------------------- */
 
 /* UCX takes no IPv4 connections at an IPv6 socket, and has no two listeners at one port. So all interfaces are all of
  * IPv4, unless they were asked for as [::]. */
@@ -316,7 +316,7 @@ static void ucx_unlisten(est_carrier *carrier)
     pthread_mutex_unlock(&carrier->lock);
 }
 
-/* --- open and close --------------------------------------------------------------------------------------------- */
+/* --- open and close ----------------------------------------------------------------------------------------------- */
 
 static est_status fail_ucx(est_carrier *carrier, const char *what, ucs_status_t status)
 {

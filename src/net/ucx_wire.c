@@ -18,7 +18,7 @@
 
 #define TAKE_NS EST_NS_PER_SEC /* for a peer to fetch parts that the sender wants back */
 
-/* --- under the carrier's lock ----------------------------------------------------------------------------------- */
+/* --- under the carrier's lock ------------------------------------------------------------------------------------- */
 
 void est_ucx_make_ready(est_wire *wire)
 {
@@ -171,7 +171,7 @@ static void drop(arrival *a)
     est_block_free(carrier->blocks, a);
 }
 
-/* --- sending: under the link's lock ----------------------------------------------------------------------------- */
+/* --- sending: under the link's lock ------------------------------------------------------------------------------- */
 
 /* The pieces behind the front: the parts, and what fills up the room between them. */
 static size_t list_pieces(const est_payload *payload, uint8_t *copy, ucp_dt_iov_t *iov)
@@ -328,7 +328,7 @@ void est_ucx_inject(est_wire *wire, est_injection what, uint64_t n)
     wire->cut_after = n;
 }
 
-/* --- in the network thread -------------------------------------------------------------------------------------- */
+/* --- in the network thread ---------------------------------------------------------------------------------------- */
 
 static void locked_make_ready(est_wire *wire)
 {

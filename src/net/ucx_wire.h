@@ -92,7 +92,7 @@ struct connection {
     ucp_conn_request_h request;
 };
 
-/* --- under the carrier's lock ----------------------------------------------------------------------------------- */
+/* --- under the carrier's lock ------------------------------------------------------------------------------------- */
 
 /* Notes an event of the wire. */
 void est_ucx_make_ready(est_wire *wire);
@@ -103,7 +103,7 @@ void         est_ucx_on_error(void *user, ucp_ep_h ep, ucs_status_t status);
 ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes, void *data, size_t size,
                               const ucp_am_recv_param_t *param);
 
-/* --- in the network thread -------------------------------------------------------------------------------------- */
+/* --- in the network thread ---------------------------------------------------------------------------------------- */
 
 /* Handles the events of a wire. Frames that came before it broke are still delivered. */
 void est_ucx_see_to(est_wire *wire);
@@ -111,7 +111,7 @@ void est_ucx_see_to(est_wire *wire);
 /* Frees ended wires that UCX has done with. */
 void est_ucx_reap(est_carrier *carrier);
 
-/* --- as in est_transport ---------------------------------------------------------------------------------------- */
+/* --- as in est_transport ------------------------------------------------------------------------------------------ */
 
 est_status est_ucx_send(est_wire *wire, est_outgoing *out, bool *wake);
 void       est_ucx_forget(est_wire *wire, const void *owner, bool *wake);

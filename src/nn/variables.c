@@ -134,7 +134,7 @@ est_node est_global_step(est_graph *graph)
     return step;
 }
 
-/* --- small helpers ----------------------------------------------------------------------------------------------- */
+/* --- small helpers ------------------------------------------------------------------------------------------------ */
 
 est_node est_nn_align_weights(est_node weights, est_node values)
 {

@@ -42,7 +42,7 @@ static void avg_pool_grad_backward(est_grad *g)
     g->din[1].values = est_pooling_build(&est_op_avg_pool, g->node, EST_NODES(g->dout[0]));
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 typedef struct avg_pool {
     est_conv_geometry g;

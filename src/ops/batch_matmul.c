@@ -65,7 +65,7 @@ static void batch_matmul_grad(est_grad *g)
     g->din[1].values = undo_broadcast(dy, y, d);
 }
 
-/* --- kernel ------------------------------------------------------------------------------------------------------ */
+/* --- kernel ------------------------------------------------------------------------------------------------------- */
 
 /* How the products of a call are handed out. */
 typedef enum split {

@@ -8,7 +8,7 @@
 #include "kernels/vmath.h"
 #include "ops/ops.h"
 
-/* --- shapes and known values ------------------------------------------------------------------------------------- */
+/* --- shapes and known values -------------------------------------------------------------------------------------- */
 
 typedef int64_t (*fold_fn)(int64_t a, int64_t b);
 
@@ -41,7 +41,7 @@ static est_status infer_folding(est_infer *c, fold_fn fold)
         return infer_folding(c, name##_fold);                                                                          \
     }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 typedef struct binary_kernels {
     est_broadcast_fn f32, f64, i32, i64;
@@ -186,7 +186,7 @@ static void set_gradients(est_grad *g, est_node da, est_node db)
     g->din[1].values = towards(db, g->in[1], g->in[0]);
 }
 
-/* --- sums and products ------------------------------------------------------------------------------------------- */
+/* --- sums and products -------------------------------------------------------------------------------------------- */
 
 static void add_grad(est_grad *g)
 {
@@ -242,7 +242,7 @@ DESCRIPTOR(squared_difference, "SquaredDifference", NUMBERS, est_infer_broadcast
            squared_difference_cpu)
 BUILDER(squared_difference)
 
-/* --- division ---------------------------------------------------------------------------------------------------- */
+/* --- division ----------------------------------------------------------------------------------------------------- */
 
 /* d(x / y) = dx / y - (x / y) dy / y, with the quotient that is there already. */
 static void div_grad(est_grad *g)
@@ -330,7 +330,7 @@ RUN(floor_mod, refuse_zero_divisor, FLOAT_KERNELS(floor_mod), INT_KERNELS(floor_
 DESCRIPTOR(floor_mod, "FloorMod", NUMBERS, floor_mod_infer, floor_mod_grad, floor_mod_cpu)
 BUILDER(floor_mod)
 
-/* --- the larger, the smaller, and powers ------------------------------------------------------------------------- */
+/* --- the larger, the smaller, and powers -------------------------------------------------------------------------- */
 
 /* All of dy goes to the argument that was taken; of equals, to the first. */
 static void choice_grad(est_grad *g, est_node first_taken)
@@ -394,7 +394,7 @@ RUN(pow, refuse_negative_exponent, FLOAT_KERNELS(pow), INT_KERNELS(pow), .ns = 1
 DESCRIPTOR(pow, "Pow", NUMBERS, est_infer_broadcast, pow_grad, pow_cpu)
 BUILDER(pow)
 
-/* --- with a number ----------------------------------------------------------------------------------------------- */
+/* --- with a number ------------------------------------------------------------------------------------------------ */
 
 est_node est_scale(est_node x, double factor)
 {

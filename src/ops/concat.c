@@ -180,7 +180,7 @@ est_node est_concat_flows(const est_grad *g, est_node axis)
     return result;
 }
 
-/* --- the gradient ---------------------------------------------------------------------------------------------- */
+/* --- the gradient ------------------------------------------------------------------------------------------------- */
 
 static est_status concat_grad_infer(est_infer *c)
 {

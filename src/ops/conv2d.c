@@ -16,7 +16,7 @@
     "strides: ints; use_cudnn_on_gpu: bool = true; padding: string; explicit_paddings: ints = []; "                    \
     "data_format: string = \"NHWC\"; dilations: ints = [1, 1, 1, 1]; T: {float32, float64}"
 
-/* --- shapes ------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 /* Checks image against filter and works out the output; x and filter must have rank 4 or be unknown. */
 est_status est_conv_infer(const est_node_def *node, const est_shape *x, const est_shape *filter, int filter_in,
@@ -90,7 +90,7 @@ static est_status conv2d_filter_infer(est_infer *c)
     return est_conv_infer_dy(&c->in[2], g.n, g.oh, g.ow, g.k);
 }
 
-/* --- gradients --------------------------------------------------------------------------------------------------- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 /* The attributes of another convolution op that go on to this one. */
 est_node est_conv_build(const est_op *op, const est_node_def *like, est_nodes in)
@@ -127,7 +127,7 @@ static void conv2d_filter_grad(est_grad *g)
     g->din[2].values = est_conv_build(&est_op_conv2d, g->node, EST_NODES(x, ddw));
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static est_conv_geometry call_geometry(const est_call *c, const est_view *x, const est_view *filter)
 {
@@ -283,7 +283,7 @@ static est_status filter_im2col(est_call *c)
     return EST_OK;
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------------------- */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 const est_op est_op_conv2d = {
     .name      = "Conv2D",

@@ -16,7 +16,7 @@
 #define TAP_NS     0.15 /* one channel of one tap */
 #define SLICES_MAX 16   /* partial filter gradients */
 
-/* --- shapes and gradients ---------------------------------------------------------------------------------------- */
+/* --- shapes and gradients ----------------------------------------------------------------------------------------- */
 
 /* k of the geometry becomes the number of output channels. */
 static est_status depthwise_geometry(const est_node_def *node, const est_shape *x, const est_shape *filter,
@@ -82,7 +82,7 @@ static void depthwise_filter_grad(est_grad *g)
     g->din[2].values = est_conv_build(&est_op_depthwise_conv2d, g->node, EST_NODES(x, ddw));
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 typedef struct depthwise {
     est_conv_geometry g;

@@ -43,7 +43,7 @@ static inline double softplus(double x)
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
-/* --- pieces the gradients of the table are made of --------------------------------------------------------------- */
+/* --- pieces the gradients of the table are made of ---------------------------------------------------------------- */
 
 #define NONE                EST_NO_NODE
 #define grad_of(name, a, b) est_build2(&est_op_##name##_grad, a, b, EST_NO_ATTRS)
@@ -62,7 +62,7 @@ static est_node where_negative(est_node x, est_node value)
     return est_select(est_less(x, zero), value, zero);
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 /* The loops of one function, by dtype. */
 typedef struct loops {
@@ -147,7 +147,7 @@ static est_status run_loops(est_call *c, const loops *l)
         return run_loops(c, &name##_loops);                                                                            \
     }
 
-/* --- one argument ------------------------------------------------------------------------------------------------ */
+/* --- one argument ------------------------------------------------------------------------------------------------- */
 
 #define UNARY(op_name, tf_name, in_name, out_name, types, cost, forward, gradient)                                     \
     static void op_name##_backward(est_grad *g)                                                                        \
@@ -225,7 +225,7 @@ est_node est_logical_not(est_node x)
     return est_build1(&est_op_logical_not, x, EST_NO_ATTRS);
 }
 
-/* --- backward kernels -------------------------------------------------------------------------------------------- */
+/* --- backward kernels --------------------------------------------------------------------------------------------- */
 
 /* Both arguments have one shape, which is also the result's. */
 static est_status gradient_infer(est_infer *c)

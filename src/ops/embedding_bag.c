@@ -92,7 +92,7 @@ static est_status slice_grad_infer(est_infer *c)
     return infer_grad(c, all);
 }
 
-/* --- what both kernels look at -------------------------------------------------------------------------------------- */
+/* --- what both kernels look at ------------------------------------------------------------------------------------ */
 
 typedef struct bag {
     const void    *table;
@@ -225,7 +225,7 @@ static est_status bag_open(const est_call *c, int first, bool weighted, bool rea
 SHARED(float, f32, __builtin_sqrtf)
 SHARED(double, f64, __builtin_sqrt)
 
-/* --- forward -------------------------------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 
 /* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual widths. */
 #define FORWARD(T, suffix)                                                                                             \
@@ -304,7 +304,7 @@ static est_status bag_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- forward, into columns of a whole ------------------------------------------------------------------------------- */
+/* --- forward, into columns of a whole ----------------------------------------------------------------------------- */
 
 /* Three inputs a bag, then the other parts. */
 enum { BAG_INPUTS = WEIGHTS };
@@ -407,7 +407,7 @@ static est_status concat_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- backward ------------------------------------------------------------------------------------------------------- */
+/* --- backward ----------------------------------------------------------------------------------------------------- */
 
 /* The ids that were kept: scratch memory of the gradient. */
 typedef struct kept {
@@ -588,7 +588,7 @@ static est_status slice_grad_cpu(est_call *c)
     return sum_slices(c, c->param[2].i, c->in[0]->shape.dim[1]);
 }
 
-/* --- in TensorFlow's ops -------------------------------------------------------------------------------------------- */
+/* --- in TensorFlow's ops ------------------------------------------------------------------------------------------ */
 
 /* The ids that are kept, as nodes. */
 typedef struct picked {
@@ -665,7 +665,7 @@ static void bag_grad_lower(const est_node_def *node, est_graph *graph, const est
     out[1] = sums.indices;
 }
 
-/* --- descriptors ---------------------------------------------------------------------------------------------------- */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 /* Towards w_i: e_i dy_r for sum, (e_i - y_r) dy_r / c_r for mean, e_i dy_r / c_r - w_i (y_r dy_r) / c_r^2 for sqrtn. */
 static est_node weights_grad(const est_grad *g)

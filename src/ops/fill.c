@@ -6,7 +6,7 @@
 #include "kernels/parallel.h"
 #include "ops/array.h"
 
-/* --- the kernel -------------------------------------------------------------------------------------------------- */
+/* --- the kernel --------------------------------------------------------------------------------------------------- */
 
 typedef struct fill_job {
     void       *to;
@@ -41,7 +41,7 @@ static void fill(est_call *c, const void *value)
     est_fill_elements(c->pool, &c->out[0], value);
 }
 
-/* --- Fill -------------------------------------------------------------------------------------------------------- */
+/* --- Fill --------------------------------------------------------------------------------------------------------- */
 
 static est_status fill_infer(est_infer *c)
 {
@@ -91,7 +91,7 @@ est_node est_fill(est_node dims, est_node value)
     return est_build2(&est_op_fill, dims, value, EST_NO_ATTRS);
 }
 
-/* --- ZerosLike, OnesLike ----------------------------------------------------------------------------------------- */
+/* --- ZerosLike, OnesLike ------------------------------------------------------------------------------------------ */
 
 static est_status zeros_like_cpu(est_call *c)
 {

@@ -15,7 +15,7 @@
 #include "ops/array.h"
 #include "tensor/shape.h"
 
-/* --- shapes ---------------------------------------------------------------------------------------------------- */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 static est_status resolve_batch_dims(const est_node_def *node, const est_shape *indices, int *batch)
 {
@@ -83,7 +83,7 @@ static est_status gather_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- gradient -------------------------------------------------------------------------------------------------- */
+/* --- gradient ----------------------------------------------------------------------------------------------------- */
 
 /* dy as rows: [n, params.shape[1:]]. The row's shape is a constant when it is known, whatever the batch is. */
 static est_node as_rows(est_node dy, est_node params, est_node indices)
@@ -117,7 +117,7 @@ static void gather_grad(est_grad *g)
     }
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 /* The call as nested loops: batch x outer x picks (indices of one batch) x inner. */
 typedef struct gather_job {
@@ -269,7 +269,7 @@ est_node est_gather(est_node params, est_node indices, int axis)
     return est_build3(&est_op_gather_v2, params, indices, est_scalar(params.graph, EST_I32, axis), EST_NO_ATTRS);
 }
 
-/* --- EstGatherGrad --------------------------------------------------------------------------------------------- */
+/* --- EstGatherGrad ------------------------------------------------------------------------------------------------ */
 
 /* Inputs: params (only its shape), indices, dy, axis. */
 static est_status gather_grad_infer(est_infer *c)
@@ -378,7 +378,7 @@ est_node est_gather_grad(est_node params, est_node indices, est_node dy, est_nod
                      EST_ATTRS(est_attr_int("batch_dims", batch_dims)));
 }
 
-/* --- EstGatherOrZero ------------------------------------------------------------------------------------------- */
+/* --- EstGatherOrZero ---------------------------------------------------------------------------------------------- */
 
 static est_status gather_or_zero_infer(est_infer *c)
 {

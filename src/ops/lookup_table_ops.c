@@ -28,7 +28,7 @@
 
 #define KEYS_MAX 64 /* looked up at a time, their entries on the stack */
 
-/* --- shape functions -------------------------------------------------------------------------------------------- */
+/* --- shape functions ---------------------------------------------------------------------------------------------- */
 
 static est_status find_infer(est_infer *c)
 {
@@ -77,7 +77,7 @@ static est_status file_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- looking up ------------------------------------------------------------------------------------------------- */
+/* --- looking up --------------------------------------------------------------------------------------------------- */
 
 /* Types are known only now: a handle does not tell them to what takes it. */
 static est_status check_types(const est_call *c, est_dtype value)
@@ -188,7 +188,7 @@ static est_status size_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- filling from tensors --------------------------------------------------------------------------------------- */
+/* --- filling from tensors ----------------------------------------------------------------------------------------- */
 
 static est_status copy_strings(const est_view *from, est_lookup_column *to)
 {
@@ -261,7 +261,7 @@ static est_status import_cpu(est_call *c)
                     key_text(c->in[1], twice[0], text), twice[0], twice[1]);
 }
 
-/* --- filling from a file ---------------------------------------------------------------------------------------- */
+/* --- filling from a file ------------------------------------------------------------------------------------------ */
 
 /* A text file whose lines become a column. */
 typedef struct line_file {
@@ -403,7 +403,7 @@ static est_status file_cpu(est_call *c)
     return status;
 }
 
-/* --- lowering --------------------------------------------------------------------------------------------------- */
+/* --- lowering ----------------------------------------------------------------------------------------------------- */
 
 static void vocabulary_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
@@ -425,7 +425,7 @@ static void find_or_hash_lower(const est_node_def *node, est_graph *graph, const
     out[0] = est_select(est_not_equal(found, none), found, est_add(hash, size));
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------------------ */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 const est_op est_op_hash_table = {
     .name      = "HashTableV2",
@@ -495,7 +495,7 @@ const est_op est_op_lookup_or_hash = {
     .takes_table = true,
 };
 
-/* --- builders --------------------------------------------------------------------------------------------------- */
+/* --- builders ----------------------------------------------------------------------------------------------------- */
 
 static est_status check_options(const est_table_options *o, est_dtype key)
 {

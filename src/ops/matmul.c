@@ -47,7 +47,7 @@ static void matmul_grad(est_grad *g)
     g->din[1].values = tb ? est_matmul_t(dy, a, true, ta) : est_matmul_t(a, dy, !ta, false);
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 #define INTEGER_ROWS(T, suffix)                                                                                        \
     static void integer_rows_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                            \

@@ -46,7 +46,7 @@ static void max_pool_backward(est_grad *g)
                   est_attr_ints("explicit_paddings", est_node_ints(g->node, "explicit_paddings"))));
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 typedef struct max_pool {
     est_conv_geometry g;

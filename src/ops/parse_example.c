@@ -31,7 +31,7 @@ static counts count_features(const est_node_def *node)
                      .ragged = est_node_ints(node, "ragged_value_types").n };
 }
 
-/* --- shapes ------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 static est_status check_keys(const est_infer *c, int input, int n, const char *what)
 {
@@ -119,7 +119,7 @@ static est_status parse_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- kernel ------------------------------------------------------------------------------------------------------ */
+/* --- kernel ------------------------------------------------------------------------------------------------------- */
 
 typedef struct parse_state {
     counts             n;
@@ -352,7 +352,7 @@ const est_op est_op_parse_example = {
     .cpu       = EST_KERNELS({ .run = parse_cpu, .measure = parse_measure, .release = parse_release }),
 };
 
-/* --- builder ----------------------------------------------------------------------------------------------------- */
+/* --- builder ------------------------------------------------------------------------------------------------------ */
 
 /* What a node of the op is made of. */
 typedef struct request {

@@ -12,7 +12,7 @@
 #include "kernels/vmath.h"
 #include "ops/array.h"
 
-/* --- shapes ------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 /* Bit a for each of the n axes; negative ones count from the end. */
 static est_status add_axis(int64_t axis, int rank, uint32_t *mask)
@@ -83,7 +83,7 @@ static est_status reduce_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- kernels ----------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static size_t reduce_scratch(const est_call *c)
 {
@@ -103,7 +103,7 @@ static est_status run_reduction(est_call *c, est_reduce_kind kind)
     return EST_OK;
 }
 
-/* --- back to the input's shape ----------------------------------------------------------------------------------- */
+/* --- back to the input's shape ------------------------------------------------------------------------------------ */
 
 /* Reduced (with or without its axes of size 1) to the shape of x: repeated, divided by the repetitions for a mean. */
 static est_node spread(est_node reduced, est_node x, est_node axes, bool keep_dims, bool mean)
@@ -200,7 +200,7 @@ const est_op est_op_reduce_grad = {
     .shape_only = 1u << 1,
 };
 
-/* --- gradients --------------------------------------------------------------------------------------------------- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 static void sum_grad(est_grad *g)
 {
@@ -229,7 +229,7 @@ static void prod_grad(est_grad *g)
                                   EST_ATTRS(est_attr_bool("keep_dims", est_node_bool(g->node, "keep_dims"))));
 }
 
-/* --- the ops ----------------------------------------------------------------------------------------------------- */
+/* --- the ops ------------------------------------------------------------------------------------------------------ */
 
 /* Follows the product (sum, ...) of a known small vector, as in "the number of elements from a shape". */
 typedef int64_t (*fold_fn)(int64_t a, int64_t b);

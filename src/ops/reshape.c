@@ -95,7 +95,7 @@ est_node est_reshape(est_node x, est_i64s shape)
     return est_reshape_to(x, est_const_list(x.graph, shape));
 }
 
-/* --- ExpandDims ------------------------------------------------------------------------------------------------ */
+/* --- ExpandDims --------------------------------------------------------------------------------------------------- */
 
 static est_status expand_dims_infer(est_infer *c)
 {
@@ -130,7 +130,7 @@ est_node est_expand_dims(est_node x, int axis)
     return est_build2(&est_op_expand_dims, x, est_scalar(x.graph, EST_I32, axis), EST_NO_ATTRS);
 }
 
-/* --- Squeeze --------------------------------------------------------------------------------------------------- */
+/* --- Squeeze ------------------------------------------------------------------------------------------------------ */
 
 static est_status squeeze_infer(est_infer *c)
 {

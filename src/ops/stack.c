@@ -82,7 +82,7 @@ est_node est_pack(est_nodes parts, int axis)
     return est_build(parts.data[0].graph, &est_op_pack, parts, EST_ATTRS(est_attr_int("axis", axis)));
 }
 
-/* --- Unpack ---------------------------------------------------------------------------------------------------- */
+/* --- Unpack ------------------------------------------------------------------------------------------------------- */
 
 static est_status unpack_infer(est_infer *c)
 {

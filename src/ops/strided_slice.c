@@ -240,7 +240,7 @@ static void strided_slice_grad(est_grad *g)
     g->din[0].values = est_strided_slice_grad(shape, g->in[1], g->in[2], g->in[3], g->dout[0], masks_of(g->node));
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static est_status prepare_masks(est_call *c)
 {
@@ -325,7 +325,7 @@ const est_op est_op_strided_slice = {
     .cpu       = EST_KERNELS({ .run = strided_slice_cpu, .prepare = prepare_masks }),
 };
 
-/* --- StridedSliceGrad ------------------------------------------------------------------------------------------ */
+/* --- StridedSliceGrad --------------------------------------------------------------------------------------------- */
 
 /* Input 0 is the shape of the result; inputs 1 to 3 are the slice, input 4 is dy. */
 static est_status slice_back_infer(est_infer *c)
@@ -379,7 +379,7 @@ const est_op est_op_strided_slice_grad = {
     .cpu       = EST_KERNELS({ .run = slice_back_cpu, .prepare = prepare_masks }),
 };
 
-/* --- builders -------------------------------------------------------------------------------------------------- */
+/* --- builders ----------------------------------------------------------------------------------------------------- */
 
 est_node est_strided_slice_grad(est_node shape, est_node begin, est_node end, est_node strides, est_node dy,
                                 est_strided_slice_options m)

@@ -96,7 +96,7 @@ est_node est_tile(est_node x, est_i64s multiples)
     return est_build2(&est_op_tile, x, est_const_ints(x.graph, EST_I32, multiples), EST_NO_ATTRS);
 }
 
-/* --- EstTileGrad ----------------------------------------------------------------------------------------------- */
+/* --- EstTileGrad -------------------------------------------------------------------------------------------------- */
 
 /* A tile of 0 copies has lost its shape; its gradient is not computed. */
 static est_status tile_grad_infer(est_infer *c)

@@ -95,7 +95,7 @@ est_node est_transpose(est_node x, est_i64s permutation)
     return est_build2(&est_op_transpose, x, est_const_ints(x.graph, EST_I32, permutation), EST_NO_ATTRS);
 }
 
-/* --- InvertPermutation ----------------------------------------------------------------------------------------- */
+/* --- InvertPermutation -------------------------------------------------------------------------------------------- */
 
 static est_status invert_infer(est_infer *c)
 {

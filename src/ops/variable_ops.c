@@ -15,7 +15,7 @@
 #include "ops/array.h"
 #include "tensor/shape.h"
 
-/* --- shape functions and gradient ------------------------------------------------------------------------------ */
+/* --- shape functions and gradient --------------------------------------------------------------------------------- */
 
 static est_status handle_infer(est_infer *c)
 {
@@ -44,7 +44,7 @@ static void read_grad(est_grad *g)
     g->din[0].values = g->dout[0];
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static void copy_range(void *arg, int64_t begin, int64_t end, int64_t block)
 {
@@ -169,7 +169,7 @@ static est_status is_initialized_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- descriptors ----------------------------------------------------------------------------------------------- */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 const est_op est_op_var_handle = {
     .name      = "VarHandleOp",
@@ -267,7 +267,7 @@ const est_op est_op_var_is_initialized = {
     .fills_var = true, /* it need not have a value */
 };
 
-/* --- builders -------------------------------------------------------------------------------------------------- */
+/* --- builders ----------------------------------------------------------------------------------------------------- */
 
 est_node est_shared_variable(est_graph *graph, const est_op *op, const char *name, est_dtype dtype, est_shape shape,
                              bool absolute)

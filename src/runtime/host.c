@@ -36,7 +36,7 @@ struct est_host {
     int        n, max;
 };
 
-/* --- bytes ------------------------------------------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 static void put_nodes(est_wire_writer *out, uint32_t field, const est_node *nodes, int n)
 {
@@ -76,7 +76,7 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
     return status;
 }
 
-/* --- reading them ----------------------------------------------------------------------------------------------- */
+/* --- reading them ------------------------------------------------------------------------------------------------- */
 
 /* "name:output" as a node of the graph; a target without outputs is called "name:0". */
 static est_status find_node(const hosted *p, const est_map *names, est_str text, bool is_run, est_node *out)
@@ -179,7 +179,7 @@ static est_status read_hosted(hosted *p, est_str bytes)
     return status;
 }
 
-/* --- the host --------------------------------------------------------------------------------------------------- */
+/* --- the host ----------------------------------------------------------------------------------------------------- */
 
 est_status est_host_create(int threads, est_host **out)
 {

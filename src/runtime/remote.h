@@ -109,7 +109,7 @@ struct est_remote {
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };
 
-/* --- the cut (runtime/partition.c) ------------------------------------------------------------------------------ */
+/* --- the cut (runtime/partition.c) -------------------------------------------------------------------------------- */
 
 /* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
 EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);

@@ -14,8 +14,7 @@
 #include "graph/device_name.h"
 #include "strategy/run.h"
 
-/* --- devices
- * --------------------------------------------------------------------------------------------------------- */
+/* --- devices ------------------------------------------------------------------------------------------------------ */
 
 /* The number of a CPU. */
 static est_status cpu_number(const char *strategy, const char *device, int *out)
@@ -78,8 +77,7 @@ static void say_if_one(const char *strategy, int n_devices, int n)
     if (n == 1 && n_devices == 0) est_log_info("%s: 1 replica; set replicas to have more", strategy);
 }
 
-/* --- runs
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 /* Whether other tasks train as well. The evaluator, which some clusters list, does not. */
 static bool trains_with_others(const est_task *task)
@@ -134,8 +132,7 @@ const est_strategy_ops est_central_storage_ops = {
 const est_strategy est_default_strategy = { .ops  = &est_default_ops,
                                             .self = { .size = 1, .replicas = 1, .is_chief = true } };
 
-/* --- constructors
- * ----------------------------------------------------------------------------------------------------- */
+/* --- constructors ------------------------------------------------------------------------------------------------- */
 
 static est_status make_local(const est_strategy_ops *ops, int replicas, est_strategy **out)
 {

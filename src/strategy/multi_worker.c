@@ -34,8 +34,7 @@ static const est_multi_worker_mirrored_options *options_of(const est_strategy *s
     return &((const multi_worker_mirrored *)(const void *)strategy)->options; /* it begins with the strategy */
 }
 
-/* --- membership
- * ------------------------------------------------------------------------------------------------------- */
+/* --- membership --------------------------------------------------------------------------------------------------- */
 
 #define NAME_MAX_BYTES 32
 
@@ -158,8 +157,7 @@ est_status est_multi_worker_transfer(est_multi_worker *m, est_session *session)
     return status;
 }
 
-/* --- the leader
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the leader --------------------------------------------------------------------------------------------------- */
 
 static void follow(est_multi_worker *m)
 {
@@ -186,8 +184,7 @@ static est_status choose_leader(est_multi_worker *m)
     return EST_OK;
 }
 
-/* --- the standby saver: saves when the chief is lost
- * ------------------------------------------------------------------------ */
+/* --- the standby saver: saves when the chief is lost -------------------------------------------------------------- */
 
 static bool is_first(const est_multi_worker *m)
 {
@@ -225,8 +222,7 @@ static est_status standby_saver_end(est_hook *hook, est_loop *loop)
     return m->saves != NULL ? m->saves->end(m->saves, loop) : EST_OK;
 }
 
-/* --- joining a training
- * ----------------------------------------------------------------------------------------------------- */
+/* --- joining a training ------------------------------------------------------------------------------------------- */
 
 /* The step whose variables this worker can offer without a session: that of its checkpoint or, for the chief before
  * the first step, 0. -1: none. Directories need not be shared: a worker that saved when the chief was lost may have a
@@ -370,8 +366,7 @@ static est_status mw_rejoin(est_run *run, est_loop *loop, int64_t *global_step, 
     return share_variables(m, loop, step != *global_step && step != *global_step + 1, global_step);
 }
 
-/* --- the run
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------------------------------ */
 
 /* Two chiefs at a time are a mistake, unless another worker has led meanwhile: that gives the directory back when
  * they join. Who leads is known after that. */
@@ -552,8 +547,7 @@ static est_status mw_share(est_run *run, est_session *session, int64_t *step)
     return EST_OK;
 }
 
-/* --- the strategy
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- the strategy ------------------------------------------------------------------------------------------------- */
 
 static void mw_text(const est_strategy *s, est_strbuf *out)
 {

@@ -56,8 +56,7 @@ EST_MUST_CHECK est_status est_multi_worker_idle(est_graph *graph, est_loop_strat
 /* Waits for a collective operation; a group that failed or is late is EST_ABORTED: to rejoin. */
 EST_MUST_CHECK est_status est_multi_worker_await(est_work *work);
 
-/* --- multi_worker_input.c: positions of inputs
- * --------------------------------------------------------------------------- */
+/* --- multi_worker_input.c: positions of inputs -------------------------------------------------------------------- */
 
 /* Positions as bytes, for checkpoints and for other workers. */
 EST_MUST_CHECK est_status est_positions_save(const est_multi_worker *m, est_tensor **out);
@@ -74,8 +73,7 @@ EST_MUST_CHECK est_status est_positions_gather(est_multi_worker *m, est_iterator
 EST_MUST_CHECK est_status est_positions_seek(const est_multi_worker *m, est_iterator *input, const est_dataset *dataset,
                                              int64_t step);
 
-/* --- multi_worker_evaluate.c
- * ----------------------------------------------------------------------------------------------- */
+/* --- multi_worker_evaluate.c -------------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_multi_worker_check_states(const est_graph *graph);
 EST_MUST_CHECK est_status est_multi_worker_agree(est_run *run, est_status prepared);

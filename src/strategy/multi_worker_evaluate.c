@@ -24,8 +24,7 @@ est_status est_multi_worker_check_states(const est_graph *graph)
                     est_node_name(unsummed.data[0]));
 }
 
-/* --- whether to evaluate
- * --------------------------------------------------------------------------------------------- */
+/* --- whether to evaluate ------------------------------------------------------------------------------------------ */
 
 static est_status barrier(est_multi_worker *m);
 
@@ -97,8 +96,7 @@ est_status est_multi_worker_begin_evaluation(est_run *run, est_loop *loop)
     return est_multi_worker_transfer(m, est_loop_session(loop));
 }
 
-/* --- sums
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- sums --------------------------------------------------------------------------------------------------------- */
 
 /* Copies of what is summed: a sum that fails leaves the originals. */
 typedef struct addends {

@@ -34,8 +34,7 @@ static const est_parameter_server_options *options_of(const est_strategy *strate
     return &((const parameter_server *)(const void *)strategy)->options; /* it begins with the strategy */
 }
 
-/* --- start
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- start -------------------------------------------------------------------------------------------------------- */
 
 static bool is_over(void *user)
 {
@@ -117,8 +116,7 @@ static est_status ps_prepare(est_run *run, est_loop_spec *spec)
     return await_delay(run);
 }
 
-/* --- steps
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 /* How far the training had come, as far as the ps tasks know. */
 static est_status find_reached(const est_run *run, est_loop *loop, est_reached *out)
@@ -161,8 +159,7 @@ static est_status ps_turn(est_run *run, bool *finished)
     return run->remote->ops->turn(run->remote, finished);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------------------------------ */
 
 /* The last step of the chief need not be the last of the job. A stop that a hook of the chief requested, such as
  * early stopping, holds for all. A chief that a signal stopped leaves the others to themselves. */
@@ -201,8 +198,7 @@ static est_status ps_serve(est_run *run)
     return est_server_join(run->server);
 }
 
-/* --- the strategy
- * ----------------------------------------------------------------------------------------------------- */
+/* --- the strategy ------------------------------------------------------------------------------------------------- */
 
 static void ps_text(const est_strategy *strategy, est_strbuf *out)
 {

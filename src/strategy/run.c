@@ -24,8 +24,7 @@ static const est_strategy_ops *ops_of(const est_run *run)
     return run->strategy != NULL ? run->strategy->ops : &est_default_ops;
 }
 
-/* --- begin and end
- * ---------------------------------------------------------------------------------------------------- */
+/* --- begin and end ------------------------------------------------------------------------------------------------ */
 
 est_status est_run_check(est_run *run)
 {
@@ -89,8 +88,7 @@ est_status est_run_serve(est_run *run)
                     ops_of(run)->name, run->self.task->type);
 }
 
-/* --- the loop
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 static est_status run_turn(void *user, bool *finished)
 {
@@ -153,8 +151,7 @@ est_status est_run_share(est_run *run, est_session *session, int64_t *step)
     return est_fail(EST_FAILED_PRECONDITION, "a worker alone has no variables: call est_session_init");
 }
 
-/* --- the input
- * -------------------------------------------------------------------------------------------------------- */
+/* --- the input ---------------------------------------------------------------------------------------------------- */
 
 const char *est_run_input_extra(const est_run *run)
 {
@@ -178,8 +175,7 @@ est_status est_run_restore_input(est_run *run, est_loop *loop, const est_tensor 
     return est_loop_reset_input(loop);
 }
 
-/* --- for strategies
- * --------------------------------------------------------------------------------------------------- */
+/* --- for strategies ----------------------------------------------------------------------------------------------- */
 
 est_status est_run_lead(est_run *run, double secs)
 {

@@ -41,8 +41,7 @@ typedef struct est_run_owner {
 } est_run_owner;
 
 struct est_run {
-    /* --- filled by the owner; all pointers are borrowed until est_run_close
-     * ----------------------------------------------- */
+    /* --- filled by the owner; all pointers are borrowed until est_run_close --------------------------------------- */
     const est_strategy *strategy; /* NULL: the default one */
     est_run_purpose     purpose;
     est_self            self;
@@ -59,8 +58,7 @@ struct est_run {
     const est_run_owner *owner;
     void                *user; /* handed to the owner */
 
-    /* --- filled by the strategy
-     * ---------------------------------------------------------------------------------------------- */
+    /* --- filled by the strategy ----------------------------------------------------------------------------------- */
     void             *state;
     double            start_secs;    /* since 1970 */
     est_server       *server;        /* of this task; freed with the run; NULL: none */
@@ -103,8 +101,7 @@ const char               *est_run_input_extra(const est_run *run);
 EST_MUST_CHECK est_status est_run_save_input(est_run *run, est_loop *loop, est_tensor **out);
 EST_MUST_CHECK est_status est_run_restore_input(est_run *run, est_loop *loop, const est_tensor *position);
 
-/* --- for strategies
- * ------------------------------------------------------------------------------------------------------ */
+/* --- for strategies ----------------------------------------------------------------------------------------------- */
 
 /* Takes the model directory, unless the run has it, and leads. Waits up to `secs` for another process to leave it;
  * EST_FAILED_PRECONDITION: it did not. */

@@ -19,8 +19,7 @@ const est_strategy_ops *const est_strategies[] = {
     NULL,
 };
 
-/* --- identity
- * --------------------------------------------------------------------------------------------------------- */
+/* --- identity ----------------------------------------------------------------------------------------------------- */
 
 est_self est_self_of(const est_task *task, int replicas)
 {
@@ -54,8 +53,7 @@ void est_strategy_free(est_strategy *strategy)
     est_free(strategy);
 }
 
-/* --- what it is
- * ------------------------------------------------------------------------------------------------------- */
+/* --- what it is --------------------------------------------------------------------------------------------------- */
 
 const est_strategy *est_strategy_for(const est_strategy *strategy, const est_task *task)
 {
@@ -114,8 +112,7 @@ int est_strategy_workers(const est_strategy *strategy)
     return strategy != NULL ? strategy->self.size : 1;
 }
 
-/* --- what it means for a graph and an input
- * --------------------------------------------------------------------------- */
+/* --- what it means for a graph and an input ----------------------------------------------------------------------- */
 
 est_replicas est_strategy_replicas(const est_strategy *strategy)
 {

@@ -58,8 +58,7 @@ struct est_strategy_ops {
     /* Appends its options as `, "name": value` for logs. NULL: the number of replicas. */
     void (*text)(const est_strategy *strategy, est_strbuf *out);
 
-    /* --- a run
-     * ----------------------------------------------------------------------------------------------------- */
+    /* --- a run ---------------------------------------------------------------------------------------------------- */
 
     /* Whether the cluster suits, before anything is made. NULL: it does. */
     EST_MUST_CHECK est_status (*check)(const est_run *run);
@@ -106,8 +105,7 @@ struct est_strategy_ops {
     /* Serves the tasks that train until the job ends, as a task that does not. NULL: there is no such task. */
     EST_MUST_CHECK est_status (*serve)(est_run *run);
 
-    /* --- evaluation by all workers, and loops without an est_loop (estoc/workers.h)
-     * ------------------------------------ */
+    /* --- evaluation by all workers, and loops without an est_loop (estoc/workers.h) ------------------------------- */
 
     /* The workers agree whether to evaluate; prepared: what this one's preparations gave. run->over: there is nothing
      * to do. NULL: each evaluates by itself, if it is prepared. */

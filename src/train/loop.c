@@ -35,8 +35,7 @@ static est_status end_here(est_loop *loop)
     return EST_OUT_OF_RANGE;
 }
 
-/* --- input
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 static int n_fields(const est_loop *loop)
 {
@@ -115,8 +114,7 @@ static est_status pull_batch(est_loop *loop, bool *has_one)
     return EST_OK;
 }
 
-/* --- steps
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 /* Fetches of every run come first: the loss and the step, when they are there. */
 static int n_own(const est_loop *loop)
@@ -345,8 +343,7 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
     return status;
 }
 
-/* --- sessions
- * ------------------------------------------------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 static est_status create_session(est_loop *loop)
 {
@@ -482,8 +479,7 @@ est_status est_loop_step(est_loop *loop)
     }
 }
 
-/* --- the whole
- * ------------------------------------------------------------------------------------------------------ */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 /* Where the numbers of rows are told. */
 static est_status make_rows(est_loop *loop)

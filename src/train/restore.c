@@ -51,7 +51,7 @@ typedef struct restoring {
     char                       used[EST_CHECKPOINT_PATH_MAX]; /* prefix of the restored checkpoint */
 } restoring;
 
-/* --- what to restore -------------------------------------------------------------------------------------------- */
+/* --- what to restore ---------------------------------------------------------------------------------------------- */
 
 static const char *stored_name(const est_restore_options *options, const char *variable, bool *used)
 {
@@ -142,7 +142,7 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
     return status;
 }
 
-/* --- against a checkpoint --------------------------------------------------------------------------------------- */
+/* --- against a checkpoint ----------------------------------------------------------------------------------------- */
 
 static const est_checkpoint_variable *stored_as(const restoring *r, const est_var *var)
 {
@@ -477,7 +477,7 @@ static est_status restore_prefix(void *user, const char *prefix, bool *unusable)
     return status;
 }
 
-/* --- where from ------------------------------------------------------------------------------------------------- */
+/* --- where from --------------------------------------------------------------------------------------------------- */
 
 /* Restores the given checkpoint and no other. Missing files are damage: EST_NOT_FOUND would mean that there is nothing
  * to restore. */

@@ -73,7 +73,7 @@ struct est_saver {
     bool   meta_warned; /* the log already has the warning that a `.meta` was not written */
 };
 
-/* --- the saver -------------------------------------------------------------------------------------------------- */
+/* --- the saver ---------------------------------------------------------------------------------------------------- */
 
 const char *est_saver_dir(const est_saver *saver)
 {
@@ -298,7 +298,7 @@ void est_saver_free(est_saver *saver)
     est_free(saver);
 }
 
-/* --- files of the directory ------------------------------------------------------------------------------------- */
+/* --- files of the directory --------------------------------------------------------------------------------------- */
 
 /* Removes the unwanted files of the directory; failures are logged. */
 static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const char *file, const char *of),
@@ -420,7 +420,7 @@ static void remove_checkpoint(const est_saver *saver, const char *prefix)
     est_free(index);
 }
 
-/* --- saving ----------------------------------------------------------------------------------------------------- */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 /* The state of one save. */
 typedef struct saving {

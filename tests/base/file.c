@@ -17,7 +17,7 @@
 #include "support/dir_test.h"
 #include "support/test.h"
 
-/* --- system calls that are written down -------------------------------------------------------------------------- */
+/* --- system calls that are written down --------------------------------------------------------------------------- */
 
 /* Stand in for the C library's. One letter a call: w write, S sync of the descriptor that wrote last, s of another one,
  * D of a directory, R rename, M mkdir. */
@@ -65,7 +65,7 @@ static void expect_calls(const char *want)
     memset(calls, 0, sizeof calls);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* A path under the test's directory; good until the next but one call. */
 static const char *at(const char *name)

@@ -149,7 +149,7 @@ TEST(memory_out)
     }
 }
 
-/* --- integers --------------------------------------------------------------------------------------------------- */
+/* --- integers ----------------------------------------------------------------------------------------------------- */
 
 /* What a sparse gradient does: number the distinct rows in order of appearance. */
 TEST(numbering_rows)

@@ -150,7 +150,7 @@ TEST(every_byte)
     assert_int_equal(tool_flip_bytes(path, TOOL_ARGV("inspect", tool_path("flip.tfrecord"))), 0);
 }
 
-/* --- all formats ------------------------------------------------------------------------------------------------ */
+/* --- all formats -------------------------------------------------------------------------------------------------- */
 
 static void copy_file(const char *from, const char *name)
 {

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <time.h>
 
-/* --- processes ---------------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 
 /* Waits until the log of a process has a text. */
 static void wait_for(const char *text)
@@ -24,7 +24,7 @@ static void wait_for(const char *text)
     fail_msg("\"%s\" never came", text);
 }
 
-/* --- what they do ------------------------------------------------------------------------------------------------------- */
+/* --- what they do ------------------------------------------------------------------------------------------------- */
 
 TEST(train_and_evaluate)
 {
@@ -540,7 +540,7 @@ TEST(export)
     assert_int_equal(access("trained/export/final", R_OK), 0);
 }
 
-/* --- interrupted -------------------------------------------------------------------------------------------------------- */
+/* --- interrupted -------------------------------------------------------------------------------------------------- */
 
 /* Ends an endless training with a signal, goes on with it for a while, and compares the end with that of one that was left
  * alone. */
@@ -594,7 +594,7 @@ TEST(endless)
     tool_run_free(&run);
 }
 
-/* --- every model and format --------------------------------------------------------------------------------------------- */
+/* --- every model and format --------------------------------------------------------------------------------------- */
 
 #define RMS_PROP "{name: RMSProp, learning_rate: 0.01, decay: 0.5, centered: true}"
 
@@ -747,7 +747,7 @@ TEST(libsvm)
              "run.model_dir=other");
 }
 
-/* --- weights -------------------------------------------------------------------------------------------------------------- */
+/* --- weights ------------------------------------------------------------------------------------------------------ */
 
 /* Trade 7 of weight 2 is what is learnt; a row may have neither. */
 static const char *weighted_job(void)

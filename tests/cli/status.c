@@ -14,7 +14,7 @@
 
 #define WAIT_NS (INT64_C(30) * 1000000000) /* for what should be at once, on a busy machine */
 
-/* --- tasks ------------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     est_cluster *cluster;
@@ -138,7 +138,7 @@ static void stop_task(task t)
     assert_int_equal(status, 0);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 /* Runs the tool until `text` is in its output. */
 static tool_run await_output(const char *const *argv, int code, const char *text)

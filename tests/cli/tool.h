@@ -34,7 +34,7 @@ typedef struct tool_run {
 
 static bool tool_as_nobody; /* root runs the tool as a user who may not read everything */
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* A path in the temporary directory; good until eight more were asked for. */
 static inline const char *tool_path(const char *name)
@@ -99,7 +99,7 @@ static inline int tool_count_files(const char *beginning)
     return n;
 }
 
-/* --- runs ------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 static inline int tool_open_new(const char *path)
 {
@@ -175,7 +175,7 @@ static inline tool_run tool_expect(int expected, const char *const *argv)
     return run;
 }
 
-/* --- what it wrote ---------------------------------------------------------------------------------------------- */
+/* --- what it wrote ------------------------------------------------------------------------------------------------ */
 
 static inline void tool_expect_text(const char *got, const char *want, const char *what)
 {

@@ -167,7 +167,7 @@ static void kill_exporting(cluster *c, int64_t after_ms)
     cluster_start(c, evaluator);
 }
 
-/* --- what dynamic embeddings have -------------------------------------------------------------------------------------- */
+/* --- what dynamic embeddings have --------------------------------------------------------------------------------- */
 
 /* A vector of a checkpoint. */
 typedef struct numbers {
@@ -259,7 +259,7 @@ static int count_more(const cluster *c, const event *events, int n)
     return more * TASKS; /* a ps that is silent lasts for all */
 }
 
-/* --- jobs ---------------------------------------------------------------------------------------------------------------- */
+/* --- jobs --------------------------------------------------------------------------------------------------------- */
 
 /* Words that all jobs with parameter servers have; texts are kept until the next call. */
 static void set_words(cluster *c, const mode *m, uint64_t seed)
@@ -360,7 +360,7 @@ static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
     return 0;
 }
 
-/* --- SIGTERM at the end ---------------------------------------------------------------------------------------------------- */
+/* --- SIGTERM at the end ------------------------------------------------------------------------------------------- */
 
 /* A moment of the end, in which a task sends itself SIGTERM. */
 typedef struct last_moment {
@@ -502,7 +502,7 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
     return loss;
 }
 
-/* --- modes ------------------------------------------------------------------------------------------------------------------ */
+/* --- modes -------------------------------------------------------------------------------------------------------- */
 
 /* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
  * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail

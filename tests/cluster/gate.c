@@ -40,7 +40,7 @@ static void expect_nobody(est_gate *gate)
     assert_false(est_gate_next(gate, &got, &said));
 }
 
-/* --- rule by rule ---------------------------------------------------------------------------------------------------- */
+/* --- rule by rule ------------------------------------------------------------------------------------------------- */
 
 /* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were counted. */
 TEST(limit)
@@ -234,7 +234,7 @@ TEST(out_of_memory)
     est_gate_free(gate);
 }
 
-/* --- random sequences -------------------------------------------------------------------------------------------------- */
+/* --- random sequences --------------------------------------------------------------------------------------------- */
 
 #define WHO 7
 

@@ -189,7 +189,7 @@ TEST(without_turn)
     refuse_without_turn(2);
 }
 
-/* --- steps that are made together -------------------------------------------------------------------------------------- */
+/* --- steps that are made together --------------------------------------------------------------------------------- */
 
 static void *run_step(void *arg)
 {
@@ -394,7 +394,7 @@ TEST(links_break)
     est_graph_free(m.graph);
 }
 
-/* --- between two pieces -------------------------------------------------------------------------------------------------- */
+/* --- between two pieces ------------------------------------------------------------------------------------------- */
 
 /* The segment that the step entered last. */
 static est_remote_segment *enter(est_session *session, est_remote *remote, est_node update)

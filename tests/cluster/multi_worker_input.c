@@ -89,7 +89,7 @@ TEST(passes)
     multi_worker_end(&again, 32);
 }
 
-/* --- an input whose position nobody keeps ------------------------------------------------------------------------------------ */
+/* --- an input whose position nobody keeps ------------------------------------------------------------------------- */
 
 #define UNSAVED_STEPS 1001 /* one more than there are between two times that workers tell their positions */
 
@@ -179,7 +179,7 @@ TEST(empty_batches)
     multi_worker_end(&calm, 9);
 }
 
-/* --- evaluation ------------------------------------------------------------------------------------------------------------ */
+/* --- evaluation --------------------------------------------------------------------------------------------------- */
 
 /* The metrics as the chief has published them. */
 static void find_metrics(cluster *c, char *out, size_t size)

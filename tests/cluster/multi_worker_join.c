@@ -10,7 +10,7 @@
 
 #define FAILED 1 /* exit code */
 
-/* --- options ------------------------------------------------------------------------------------------------------------ */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* A word that one worker has, and others do not. */
 typedef struct difference {
@@ -59,7 +59,7 @@ TEST(may_differ)
     multi_worker_end(&c, 60);
 }
 
-/* --- reasons ------------------------------------------------------------------------------------------------------------- */
+/* --- reasons ------------------------------------------------------------------------------------------------------ */
 
 /* The others read why a worker has failed, and while they wait for it, too. */
 TEST(why_it_failed)
@@ -78,7 +78,7 @@ TEST(why_it_failed)
     multi_worker_end(&c, 60);
 }
 
-/* --- what a run that nobody disturbs says --------------------------------------------------------------------------------- */
+/* --- what a run that nobody disturbs says ------------------------------------------------------------------------- */
 
 /* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
 TEST(calm)

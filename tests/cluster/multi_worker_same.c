@@ -44,7 +44,7 @@ typedef struct job {
     int64_t        replicas;
 } job;
 
-/* --- the model --------------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 static est_status make_data(est_tensor **x, est_tensor **ids, est_tensor **labels)
 {
@@ -172,7 +172,7 @@ static int task(int argc, char **argv)
     return status != EST_OK;
 }
 
-/* --- what is compared ---------------------------------------------------------------------------------------------------- */
+/* --- what is compared --------------------------------------------------------------------------------------------- */
 
 static void compare_variables(const char *a, const char *b)
 {

@@ -29,7 +29,7 @@ static est_blocks *make_blocks(void)
     return blocks;
 }
 
-/* --- tensors --------------------------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 static est_view view_of(est_dtype dtype, est_shape shape, void *data)
 {
@@ -323,7 +323,7 @@ TEST(methods)
     assert_string_equal(est_method_text(1 << 20), "an unknown request");
 }
 
-/* --- entries of checkpoints ---------------------------------------------------------------------------------------------- */
+/* --- entries of checkpoints --------------------------------------------------------------------------------------- */
 
 #define ENTRIES 3
 

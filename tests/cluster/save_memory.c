@@ -30,7 +30,7 @@
 #define REST_BYTES    (INT64_C(8) << 20)  /* a piece of 1 MiB, marks of 1/512, a stack, messages of 2.4 MB */
 #define MANY          INT64_C(300000) /* rows of a run: more than are kept of one table, since a line of 64 bytes takes 72 */
 
-/* --- the parameter server ------------------------------------------------------------------------------------------------- */
+/* --- the parameter server ----------------------------------------------------------------------------------------- */
 
 static char hang_path[128], hung_path[128]; /* of a ps: its disk hangs while there is the one, and makes the other */
 
@@ -83,7 +83,7 @@ static int run_ps(int argc, char **argv)
     return status == EST_OK ? 0 : 1;
 }
 
-/* --- its memory ----------------------------------------------------------------------------------------------------------- */
+/* --- its memory --------------------------------------------------------------------------------------------------- */
 
 /* A line of /proc/<pid>/status, in bytes. */
 static int64_t memory(const cluster_task *ps, const char *what)
@@ -129,7 +129,7 @@ static void expect_at_most(const cluster_task *ps, int64_t before, int64_t more,
     }
 }
 
-/* --- clients of it -------------------------------------------------------------------------------------------------------- */
+/* --- clients of it ------------------------------------------------------------------------------------------------ */
 
 /* Adds 1 to rows of a table and of its slot. */
 typedef struct client {
@@ -209,7 +209,7 @@ static void update_rows(client *by, float *want, int64_t first, int64_t end, int
     assert_ok(u.status);
 }
 
-/* --- saving --------------------------------------------------------------------------------------------------------------- */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     pthread_t    thread;

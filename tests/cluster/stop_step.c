@@ -154,7 +154,7 @@ TEST(many)
     servers_stop(&s);
 }
 
-/* --- a save, a commit -------------------------------------------------------------------------------------------------- */
+/* --- a save, a commit --------------------------------------------------------------------------------------------- */
 
 /* Two tasks have a variable each, the first counts the steps. */
 typedef struct job {

@@ -93,7 +93,7 @@ static est_step *prepare(est_session *session, const model *m, int n_seen)
     return step;
 }
 
-/* --- workers as threads ------------------------------------------------------------------------------------------------ */
+/* --- workers as threads ------------------------------------------------------------------------------------------- */
 
 /* What a worker saw of a step. */
 typedef struct sight {

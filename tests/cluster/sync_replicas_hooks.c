@@ -23,7 +23,7 @@
 #define IDS           7
 #define TOLERANCE     1e-5
 
-/* --- the model --------------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 /* Batch k of all goes to task k mod n. */
 static est_status input(const est_input_context *context, void *user, est_dataset **out)
@@ -82,7 +82,7 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     return est_model_status(model);
 }
 
-/* --- hooks ---------------------------------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
 
 /* Keeps or says the losses. */
 typedef struct teller {
@@ -140,7 +140,7 @@ static est_status watch_after(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* --- runs ----------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 /* Trains in `dir`: alone, keeping the losses, or as the environment says. */
 static est_status run(const char *dir, int64_t batch, double *losses)

@@ -139,7 +139,7 @@ static void close_link(est_link *link)
     est_link_free(link);
 }
 
-/* --- holds ------------------------------------------------------------------------------------------------------------- */
+/* --- holds -------------------------------------------------------------------------------------------------------- */
 
 /* The link that it was taken over is lost, but not before another is there. */
 TEST(hold_ends_with_its_link)
@@ -175,7 +175,7 @@ TEST(hold_ends_with_a_step)
     servers_stop(&s);
 }
 
-/* --- several links of one process --------------------------------------------------------------------------------------- */
+/* --- several links of one process --------------------------------------------------------------------------------- */
 
 static bool has_lost_second(est_server *ps)
 {
@@ -288,7 +288,7 @@ TEST(wait_ends_with_its_link)
     servers_stop(&s);
 }
 
-/* --- two processes ------------------------------------------------------------------------------------------------------- */
+/* --- two processes ------------------------------------------------------------------------------------------------ */
 
 typedef struct twins {
     servers      servers;
@@ -457,7 +457,7 @@ TEST(still_gated)
     free_twins(&w);
 }
 
-/* --- those who are gone --------------------------------------------------------------------------------------------------- */
+/* --- those who are gone ------------------------------------------------------------------------------------------- */
 
 static void *join(void *arg)
 {
@@ -527,7 +527,7 @@ TEST(answers_are_forgotten)
     servers_stop(&s);
 }
 
-/* --- a task that was started anew ------------------------------------------------------------------------------------------- */
+/* --- a task that was started anew --------------------------------------------------------------------------------- */
 
 /* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
 TEST(new_process_of_a_task)
@@ -551,7 +551,7 @@ TEST(new_process_of_a_task)
     servers_stop(&s);
 }
 
-/* --- a program that was changed ------------------------------------------------------------------------------------------------ */
+/* --- a program that was changed ----------------------------------------------------------------------------------- */
 
 /* All but the ps are started anew with other terms, and a worker is there before the chief. */
 typedef struct comer {
@@ -643,7 +643,7 @@ TEST(terms_of_a_chief_that_is_gone)
     servers_stop(&s);
 }
 
-/* --- a task that takes long --------------------------------------------------------------------------------------------------- */
+/* --- a task that takes long --------------------------------------------------------------------------------------- */
 
 static void *run_step(void *arg)
 {

@@ -26,7 +26,7 @@
 
 static est_manual_clock manual;
 
-/* --- a ps and two workers ------------------------------------------------------------------------------------------------- */
+/* --- a ps and two workers ----------------------------------------------------------------------------------------- */
 
 typedef struct fixture {
     est_cluster *cluster;
@@ -79,7 +79,7 @@ static void tear_down(fixture *f)
     est_clock_set(NULL);
 }
 
-/* --- a model of one weight ------------------------------------------------------------------------------------------------ */
+/* --- a model of one weight ---------------------------------------------------------------------------------------- */
 
 typedef struct model {
     est_graph   *graph;
@@ -137,7 +137,7 @@ static void add_rows(est_server *server)
     est_graph_free(graph);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* What was answered is done; the variables are free a moment later. */
 static void settle(est_server *server)
@@ -231,7 +231,7 @@ static void expect_wait(est_json *root, const char *who, const char *for_whom, c
     expect_number(wait, "since_secs", since);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static void expect_process(const est_json *root, const fixture *f)
 {

@@ -42,7 +42,7 @@ typedef struct fixture {
     trainer trainers[2]; /* the first is the chief, and waits */
 } fixture;
 
-/* --- a trainer --------------------------------------------------------------------------------------------------------- */
+/* --- a trainer ---------------------------------------------------------------------------------------------------- */
 
 static void make_graph(trainer *t)
 {
@@ -109,7 +109,7 @@ static void take_turn(trainer *t)
     assert_false(finished);
 }
 
-/* --- what comes before the state --------------------------------------------------------------------------------------- */
+/* --- what comes before the state ---------------------------------------------------------------------------------- */
 
 static void strangers(fixture *f)
 {
@@ -176,7 +176,7 @@ static void other_holds(fixture *f)
     assert_ok(est_remote_hold(f->trainers[1].remote));
 }
 
-/* --- what is asked for in it ------------------------------------------------------------------------------------------- */
+/* --- what is asked for in it -------------------------------------------------------------------------------------- */
 
 static est_status do_connect(fixture *f)
 {
@@ -293,7 +293,7 @@ static est_status do_leave(fixture *f)
     return EST_OK;
 }
 
-/* --- the states -------------------------------------------------------------------------------------------------------- */
+/* --- the states --------------------------------------------------------------------------------------------------- */
 
 typedef struct row {
     const char *name;
@@ -372,7 +372,7 @@ static const row rows[] = {
     /* clang-format on */
 };
 
-/* --- one of them ------------------------------------------------------------------------------------------------------- */
+/* --- one of them -------------------------------------------------------------------------------------------------- */
 
 typedef struct act {
     const row *row;
@@ -476,7 +476,7 @@ static void test_state(void **state)
     servers_stop(&f.servers);
 }
 
-/* --- a task that is started anew, and no chief --------------------------------------------------------------------------- */
+/* --- a task that is started anew, and no chief -------------------------------------------------------------------- */
 
 static est_status do_turn_worker(fixture *f)
 {

@@ -37,7 +37,7 @@ static void end(cluster *c, long steps)
     cluster_free(c);
 }
 
-/* --- tasks that are not there -------------------------------------------------------------------------------------------- */
+/* --- tasks that are not there ------------------------------------------------------------------------------------- */
 
 TEST(no_ps)
 {
@@ -87,7 +87,7 @@ TEST(no_chief)
     cluster_free(&c);
 }
 
-/* --- tasks that fall silent ---------------------------------------------------------------------------------------------- */
+/* --- tasks that fall silent --------------------------------------------------------------------------------------- */
 
 /* A worker with a turn that it does not use: the last steps wait for it, then others make its step, and the job ends while it
  * is still silent. When it comes back there is nothing left to do. */

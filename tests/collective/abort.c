@@ -154,7 +154,7 @@ TEST(middle)
     }
 }
 
-/* --- deadlines --------------------------------------------------------------------------------------------------------- */
+/* --- deadlines ---------------------------------------------------------------------------------------------------- */
 
 static void wait_in_vain(collective_rank *r)
 {
@@ -193,7 +193,7 @@ TEST(deadline)
     }
 }
 
-/* --- different operations ---------------------------------------------------------------------------------------------- */
+/* --- different operations ----------------------------------------------------------------------------------------- */
 
 static void differ(collective_rank *r)
 {
@@ -268,7 +268,7 @@ TEST(choose)
     assert_int_equal(est_collective_choose(2, 1 << 30, EST_TOPOLOGY_APART), EST_COMMUNICATION_RING);
 }
 
-/* --- leaving ----------------------------------------------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever is done leaves at once; the others are not disturbed. */
 static void work_and_leave(collective_rank *r)
@@ -348,7 +348,7 @@ TEST(left)
     collective_stop(&t);
 }
 
-/* --- joining ----------------------------------------------------------------------------------------------------------- */
+/* --- joining ------------------------------------------------------------------------------------------------------ */
 
 static est_status join_as(collective_rank *r, uint64_t generation, double secs, const est_rank *list, int n)
 {

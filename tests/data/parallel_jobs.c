@@ -435,7 +435,7 @@ TEST(long_job_gets_help)
     source_destroy(&s);
 }
 
-/* --- pausing ------------------------------------------------------------------------------------------------------- */
+/* --- pausing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct listing {
     int64_t    value[JOBS + 1];
@@ -546,7 +546,7 @@ TEST(add_finished)
     }
 }
 
-/* --- what can fail ------------------------------------------------------------------------------------------------- */
+/* --- what can fail ------------------------------------------------------------------------------------------------ */
 
 /* Takes everything; whatever fails, it fails with the right status and nothing is lost. */
 static est_status run_all(int workers)

@@ -30,7 +30,7 @@ TEST(refused)
     est_test_refused(est_dataset_prefetch(NULL, 1), "no dataset");
 }
 
-/* --- what another thread does --------------------------------------------------------------------------------------- */
+/* --- what another thread does ------------------------------------------------------------------------------------- */
 
 /* A generator of numbers that notes who calls it and how often, and fails at some number. */
 typedef struct numbers {
@@ -152,7 +152,7 @@ TEST(error_ahead)
     numbers_destroy(&n);
 }
 
-/* --- positions ------------------------------------------------------------------------------------------------------- */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static est_dataset *make_deep(void)
 {

@@ -169,7 +169,7 @@ TEST(orders)
     if (chi2 > 23 + 5 * 6.8) fail_msg("chi-square %g of 23 degrees of freedom", chi2);
 }
 
-/* --- positions and allocations -------------------------------------------------------------------------------------- */
+/* --- positions and allocations ------------------------------------------------------------------------------------ */
 
 static est_dataset *make_small(void)
 {

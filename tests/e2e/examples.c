@@ -4,7 +4,7 @@
  * given a directory that is none. */
 #include "e2e/program.h"
 
-/* --- undisturbed ---------------------------------------------------------------------------------------------------- */
+/* --- undisturbed -------------------------------------------------------------------------------------------------- */
 
 #define IN_DIR .setup_func = program_setup, .teardown_func = program_teardown
 
@@ -230,7 +230,7 @@ TEST(census_arguments, IN_DIR)
     program_free(&p);
 }
 
-/* --- disturbed ------------------------------------------------------------------------------------------------------ */
+/* --- disturbed ---------------------------------------------------------------------------------------------------- */
 
 /* Starts it, sends a signal when its log has the text, expects exit code 75 and returns it ended. */
 static program stop_at(const char *const *argv, const char *text, int signal)

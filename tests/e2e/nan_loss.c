@@ -102,7 +102,7 @@ TEST(nan)
     }
 }
 
-/* --- a gradient --------------------------------------------------------------------------------------------------------- */
+/* --- a gradient --------------------------------------------------------------------------------------------------- */
 
 /* |w x| as a root: where the second x is 0 its value is 0 and its gradient inf * 0. */
 static est_status root_model(est_model *model, est_mode mode, const void *params)
@@ -179,7 +179,7 @@ TEST(nan_gradient)
     }
 }
 
-/* --- a checkpoint of another's ------------------------------------------------------------------------------------------- */
+/* --- a checkpoint of another's ------------------------------------------------------------------------------------ */
 
 typedef struct spoiler {
     est_hook    hook;

@@ -228,7 +228,7 @@ TEST(predict_batches)
     est_test_dir_remove(dir);
 }
 
-/* --- words, one and many ------------------------------------------------------------------------------------------------ */
+/* --- words, one and many ------------------------------------------------------------------------------------------ */
 
 typedef struct words {
     int         batch; /* 0: the first of two batches, 2 rows; 1: the second, one row; 2: the end */

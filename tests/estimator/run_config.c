@@ -155,7 +155,7 @@ TEST(checkpoint_timing)
     }
 }
 
-/* --- changing a resolved one ------------------------------------------------------------------------------------- */
+/* --- changing a resolved one -------------------------------------------------------------------------------------- */
 
 static void replace_ok(const est_run_config *changed, resolved *out)
 {
@@ -281,7 +281,7 @@ TEST(refused_words)
     resolved_clear(&r);
 }
 
-/* --- strategies ------------------------------------------------------------------------------------------------- */
+/* --- strategies --------------------------------------------------------------------------------------------------- */
 
 static est_strategy *some_strategy(void)
 {
@@ -524,7 +524,7 @@ TEST(struct_size)
     resolved_clear(&r);
 }
 
-/* --- the model directory ---------------------------------------------------------------------------------------- */
+/* --- the model directory ------------------------------------------------------------------------------------------ */
 
 static void expect_dir(const char *beside, const char *in_config, const char *tf_config, const char *want)
 {
@@ -593,7 +593,7 @@ TEST(temporary_dir)
     setenv("TMPDIR", scratch, 1);
 }
 
-/* --- the task --------------------------------------------------------------------------------------------------- */
+/* --- the task ----------------------------------------------------------------------------------------------------- */
 
 static const char two_workers[] =
     "{\"cluster\": {\"worker\": [\"localhost:12345\", \"localhost:23456\"]}, \"task\": {\"type\": \"worker\", \"index\": "

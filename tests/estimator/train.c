@@ -616,7 +616,7 @@ TEST(refused)
     est_test_dir_remove(dir);
 }
 
-/* --- on a terminal ------------------------------------------------------------------------------------------------- */
+/* --- on a terminal ------------------------------------------------------------------------------------------------ */
 
 /* Whether a training shows the progress line, and news, on a terminal. */
 static void train_on_terminal(bool quiet, est_log_level level, bool progress, bool news)

@@ -420,7 +420,7 @@ TEST(no_export_path)
     est_test_dir_remove(dir);
 }
 
-/* --- found before training ------------------------------------------------------------------------------------------ */
+/* --- found before training ---------------------------------------------------------------------------------------- */
 
 static est_status missing_file_input(const est_input_context *context, void *user, est_dataset **out)
 {
@@ -512,7 +512,7 @@ TEST(eval_input_is_looked_at_first)
     est_test_dir_remove(dir);
 }
 
-/* --- what is refused -------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static void refused(est_estimator *e, const est_train_spec *train, const est_eval_spec *eval, const char *text)
 {

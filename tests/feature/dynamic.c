@@ -19,7 +19,7 @@
 #define BATCH   16
 #define EACH    3 /* keys of an example, some of them -1 */
 
-/* --- a model: the sum over an embedding is to be the label --------------------------------------------------------------- */
+/* --- a model: the sum over an embedding is to be the label -------------------------------------------------------- */
 
 typedef struct model {
     est_columns *columns;
@@ -170,7 +170,7 @@ static int64_t rows_of(model *m)
     return n;
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------------------- */
+/* --- learning ----------------------------------------------------------------------------------------------------- */
 
 TEST(learns)
 {
@@ -218,7 +218,7 @@ TEST(frozen_only_looks)
     close_model(&m);
 }
 
-/* --- the same as an embedding over a vocabulary ------------------------------------------------------------------------------ */
+/* --- the same as an embedding over a vocabulary ------------------------------------------------------------------- */
 
 static void compare_with_vocabulary(est_optimizer optimizer, int threads)
 {
@@ -282,7 +282,7 @@ TEST(optimizers_that_touch_all_rows)
     refused(est_rms_prop(0.1, EST_RMS_PROP(.keras = true)), "use est_rms_prop with a momentum");
 }
 
-/* --- checkpoints ---------------------------------------------------------------------------------------------------------------- */
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
 static const char *const saved_names[] = {
     WEIGHTS,
@@ -491,7 +491,7 @@ TEST(checkpoint_has_rows_of_keys)
     assert_ok(est_dir_remove(dir));
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static int64_t resident_bytes(void)
 {
@@ -518,7 +518,7 @@ TEST(memory_is_that_of_the_keys)
     close_model(&m);
 }
 
-/* --- what is refused ---------------------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static est_node odd_make(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
 {

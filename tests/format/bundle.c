@@ -78,7 +78,7 @@ static void expect_file(const char *path, const void *want, size_t want_size)
     est_free(bytes);
 }
 
-/* --- the small checkpoint of the format's description ----------------------------------------------------------- */
+/* --- the small checkpoint of the format's description ------------------------------------------------------------- */
 
 static const char *const small_names[4] = { "b", "global_step", "names", "w" };
 
@@ -267,7 +267,7 @@ TEST(pieces)
     est_tensor_free(want);
 }
 
-/* --- slices ----------------------------------------------------------------------------------------------------- */
+/* --- slices ------------------------------------------------------------------------------------------------------- */
 
 /* The box of a [_, 7, 5] tensor that counts up, by hand. */
 static void expect_box(const est_tensor *got, const est_bundle_slice *s)
@@ -402,7 +402,7 @@ TEST(string_slices)
     est_tensor_free(bottom);
 }
 
-/* --- merging ---------------------------------------------------------------------------------------------------- */
+/* --- merging ------------------------------------------------------------------------------------------------------ */
 
 static void write_part(const char *prefix, int part, bool empty)
 {
@@ -535,7 +535,7 @@ TEST(merge_failures)
     }
 }
 
-/* --- files of TensorFlow ---------------------------------------------------------------------------------------- */
+/* --- files of TensorFlow ------------------------------------------------------------------------------------------ */
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
 
@@ -659,7 +659,7 @@ TEST(write_as_tensorflow)
     }
 }
 
-/* --- errors and damage ------------------------------------------------------------------------------------------ */
+/* --- errors and damage -------------------------------------------------------------------------------------------- */
 
 TEST(errors)
 {

@@ -144,7 +144,7 @@ TEST(check_files)
     est_bundle_close(bundle);
 }
 
-/* --- indexes made by hand --------------------------------------------------------------------------------------- */
+/* --- indexes made by hand ----------------------------------------------------------------------------------------- */
 
 typedef struct handmade {
     char             prefix[96], index_path[128], data_path[128];

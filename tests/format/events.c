@@ -50,7 +50,7 @@ static void expect_str(est_str got, const char *want)
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static void write_event(est_event_writer *writer, int64_t step, est_event_kind kind, est_str bytes)
 {
@@ -118,7 +118,7 @@ static void put_file(const char *path, const char *bytes, size_t size)
     fclose(file);
 }
 
-/* --- kinds ------------------------------------------------------------------------------------------------------ */
+/* --- kinds -------------------------------------------------------------------------------------------------------- */
 
 static void expect_numbers(const est_event_entry *entry, est_dtype dtype, int rank, const double *want, int64_t n)
 {
@@ -237,7 +237,7 @@ TEST(tensorflow)
     est_events_close(events);
 }
 
-/* --- directories ------------------------------------------------------------------------------------------------ */
+/* --- directories -------------------------------------------------------------------------------------------------- */
 
 /* Reads the scalars that there are from now on: their steps must be these. */
 static void expect_steps(est_events *events, int64_t begin, int64_t end)
@@ -280,7 +280,7 @@ TEST(directory)
     check(est_file_remove(other));
 }
 
-/* --- live files and damage -------------------------------------------------------------------------------------- */
+/* --- live files and damage ---------------------------------------------------------------------------------------- */
 
 /* Cut at any byte: what is whole is read, the rest when it has come. */
 TEST(every_cut)

@@ -46,7 +46,7 @@ static void expect_inputs(const est_graph_def_node *node, int n, const char *con
     for (int i = 0; i < n; i++) assert_string_equal(node->inputs.items[i], want[i]);
 }
 
-/* --- TensorFlow's graph ----------------------------------------------------------------------------------------- */
+/* --- TensorFlow's graph ------------------------------------------------------------------------------------------- */
 
 static void expect_functions(est_str library, est_arena *arena)
 {
@@ -152,7 +152,7 @@ TEST(write_tensorflow_again)
     def_free_file(file);
 }
 
-/* --- a graph of our own ----------------------------------------------------------------------------------------- */
+/* --- a graph of our own ------------------------------------------------------------------------------------------- */
 
 static est_status build(est_arena *arena, const est_tensor *tensor, est_wire_writer *w)
 {
@@ -273,7 +273,7 @@ TEST(bytes)
     est_arena_free(arena);
 }
 
-/* --- errors ----------------------------------------------------------------------------------------------------- */
+/* --- errors ------------------------------------------------------------------------------------------------------- */
 
 /* A graph with one node, called "bad", and one attribute "a" with these bytes as its value. */
 static void put_bad(est_wire_writer *w, const void *value, size_t size)

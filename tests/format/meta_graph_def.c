@@ -179,7 +179,7 @@ TEST(errors)
     est_arena_free(arena);
 }
 
-/* --- assets ------------------------------------------------------------------------------------------------------ */
+/* --- assets ------------------------------------------------------------------------------------------------------- */
 
 /* A graph with the constant "file" and a node "init" that is none. */
 static est_status asset_graph(est_meta_graph_def *meta, est_arena *arena)

@@ -9,7 +9,7 @@
 #include "format/graph_def.h"
 #include "format/tensor_proto.h"
 
-/* --- TensorFlow's tensors --------------------------------------------------------------------------------------- */
+/* --- TensorFlow's tensors ----------------------------------------------------------------------------------------- */
 
 static double number_at(const est_tensor *tensor, int64_t i)
 {
@@ -93,7 +93,7 @@ TEST(read_tensorflow)
     def_free_file(file);
 }
 
-/* --- round trips ------------------------------------------------------------------------------------------------ */
+/* --- round trips -------------------------------------------------------------------------------------------------- */
 
 static est_status rewrite(est_str message, est_wire_writer *w)
 {
@@ -191,7 +191,7 @@ TEST(shapes)
     assert_int_equal(parse_shape("\x12\x0b\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 13, &shape), EST_DATA_LOSS);
 }
 
-/* --- lists of values -------------------------------------------------------------------------------------------- */
+/* --- lists of values ---------------------------------------------------------------------------------------------- */
 
 /* A message of a dtype and a shape, to which the caller adds. */
 static void begin(est_wire_writer *w, est_dtype dtype, est_shape shape)
@@ -254,7 +254,7 @@ TEST(lists)
     est_wire_writer_clear(&w);
 }
 
-/* --- refused ---------------------------------------------------------------------------------------------------- */
+/* --- refused ------------------------------------------------------------------------------------------------------ */
 
 static void expect_refused(const est_wire_writer *w, est_status status, const char *part)
 {

@@ -110,7 +110,7 @@ TEST(nodes_may_come_in_any_order)
     end(&f);
 }
 
-/* --- refused ---------------------------------------------------------------------------------------------------- */
+/* --- refused ------------------------------------------------------------------------------------------------------ */
 
 /* Imports what f.def has become, expects a failure that says both words, and starts over. */
 static void expect_refused(fixture *f, est_status status, const char *where, const char *what)

@@ -132,7 +132,7 @@ TEST(bad_texts_are_refused)
     }
 }
 
-/* --- the table of ops ------------------------------------------------------------------------------------------------ */
+/* --- the table of ops --------------------------------------------------------------------------------------------- */
 
 static int inputs_of(const est_signature *sig)
 {
@@ -178,7 +178,7 @@ TEST(every_op_keeps_its_promises)
     assert_true(n > 100);
 }
 
-/* --- shape functions that know nothing ------------------------------------------------------------------------------- */
+/* --- shape functions that know nothing ---------------------------------------------------------------------------- */
 
 static est_dtype allowed_type(const est_signature *sig, int attr)
 {

@@ -93,7 +93,7 @@ TEST(read)
     interop_ask("check_read");
 }
 
-/* --- ours ------------------------------------------------------------------------------------------------------- */
+/* --- ours --------------------------------------------------------------------------------------------------------- */
 
 static est_tensor *random_tensor(est_dtype dtype, est_shape shape)
 {
@@ -240,7 +240,7 @@ TEST(write)
     interop_ask("check_written");
 }
 
-/* --- models ----------------------------------------------------------------------------------------------------- */
+/* --- models ------------------------------------------------------------------------------------------------------- */
 
 /* Opens the latest checkpoint of a model directory by the public reader, checks it whole, and says its variables by each
  * of their names, in "<folder>.said". Its prefix below the scratch folder goes into latest. */

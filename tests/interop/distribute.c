@@ -182,7 +182,7 @@ TEST(uneven_workers)
     interop_ask("check_uneven_workers");
 }
 
-/* --- two replicas in a process ------------------------------------------------------------------------------------- */
+/* --- two replicas in a process ------------------------------------------------------------------------------------ */
 
 static void train_replicas(const char *kind, const char *run, int64_t max_steps)
 {
@@ -203,7 +203,7 @@ TEST(replicas)
     interop_ask("check_replicas");
 }
 
-/* --- runs that move ------------------------------------------------------------------------------------------------ */
+/* --- runs that move ----------------------------------------------------------------------------------------------- */
 
 /* Each goes on from the last checkpoint of the other: with the slots of Adam, with moving averages. */
 TEST(moved_runs)

@@ -15,7 +15,7 @@
 
 #define N_VALUES 1000
 
-/* --- theirs, read by us ----------------------------------------------------------------------------------------- */
+/* --- theirs, read by us ------------------------------------------------------------------------------------------- */
 
 static void say_number(est_strbuf *out, double value)
 {
@@ -164,7 +164,7 @@ TEST(entries)
     interop_ask("check_entries");
 }
 
-/* --- ours, read by them ----------------------------------------------------------------------------------------- */
+/* --- ours, read by them ------------------------------------------------------------------------------------------- */
 
 static void write_event(est_event_writer *writer, int64_t step, est_event_kind kind, est_wire_writer *w)
 {

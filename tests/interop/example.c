@@ -80,7 +80,7 @@ static int stop(void **state)
     return interop_stop(state);
 }
 
-/* --- parsing ---------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 static void say(est_strbuf *out, size_t cut, const est_feature_spec *specs, size_t n, const est_feature_batch *batch)
 {
@@ -154,7 +154,7 @@ TEST(read_sequences)
     interop_ask("check_read_sequences");
 }
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* A feature's values out of the bytes of a blob, which lie at any address. */
 typedef struct feature {
@@ -279,7 +279,7 @@ TEST(write_sequences)
     interop_ask("check_built_sequences");
 }
 
-/* --- refusing --------------------------------------------------------------------------------------------------- */
+/* --- refusing ----------------------------------------------------------------------------------------------------- */
 
 /* Says for each record of "broken" and "broken_sequences", alone in a batch, whether it was taken. */
 TEST(broken)

@@ -13,7 +13,7 @@
 #include "format/variable_def.h"
 #include "support/interop.h"
 
-/* --- theirs ----------------------------------------------------------------------------------------------------- */
+/* --- theirs ------------------------------------------------------------------------------------------------------- */
 
 /* Names and sizes of the functions of a graph. */
 static void say_functions(const est_graph_def *graph, est_arena *arena, est_strbuf *out)
@@ -115,7 +115,7 @@ TEST(random)
     interop_ask("check_random");
 }
 
-/* --- ours ------------------------------------------------------------------------------------------------------- */
+/* --- ours --------------------------------------------------------------------------------------------------------- */
 
 static void set_tensor(est_graph_def_node *node, est_shape shape, const float *values)
 {

@@ -79,7 +79,7 @@ static int64_t unzigzag(uint64_t value)
     return (int64_t)(value >> 1 ^ -(value & 1));
 }
 
-/* --- the plain walk --------------------------------------------------------------------------------------------- */
+/* --- the plain walk ----------------------------------------------------------------------------------------------- */
 
 /* Number, type and value of every field, looking into groups only. */
 static bool say_walk(est_strbuf *out, est_str message, int depth)
@@ -106,7 +106,7 @@ static bool say_walk(est_strbuf *out, est_str message, int depth)
     return est_wire_finish(&r) == EST_OK;
 }
 
-/* --- reading by the table, and writing again -------------------------------------------------------------------- */
+/* --- reading by the table, and writing again ---------------------------------------------------------------------- */
 
 /* The bits of one value of a list as the number they stand for, as protobuf would store it. */
 static void say_number(est_strbuf *out, enum kind kind, uint64_t bits)

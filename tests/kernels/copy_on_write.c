@@ -83,7 +83,7 @@ static void add_to_row(est_var *var, int64_t row)
     for (int64_t i = row * WIDTH; i < (row + 1) * WIDTH; i++) ((int32_t *)var->value.data)[i]++;
 }
 
-/* --- one thread --------------------------------------------------------------------------------------------------------- */
+/* --- one thread --------------------------------------------------------------------------------------------------- */
 
 /* Rows at the edges of lines and chunks, some twice; changes before, at and behind the reader; and after the end. */
 TEST(rows)
@@ -197,7 +197,7 @@ TEST(no_memory)
     est_store_free(store);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------------ */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 #define TABLE_ROWS 200000
 #define SEED       3

@@ -18,7 +18,7 @@
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
 
-/* --- one small problem, that of scripts/make-golden-canned ------------------------------------------------------------- */
+/* --- one small problem, that of scripts/make-golden-canned -------------------------------------------------------- */
 
 #define ROWS 8
 
@@ -94,7 +94,7 @@ static int free_columns(void **state)
         deep, 2                                                                                                        \
     }
 
-/* --- against TensorFlow ------------------------------------------------------------------------------------------------ */
+/* --- against TensorFlow ------------------------------------------------------------------------------------------- */
 
 typedef est_status (*make_fn)(const est_canned_options *options, est_estimator **out);
 
@@ -440,7 +440,7 @@ TEST(against_tensorflow)
     est_json_free(root);
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------------------ */
+/* --- learning ----------------------------------------------------------------------------------------------------- */
 
 static double loss_after(est_estimator *e, problem *p, int64_t steps)
 {
@@ -765,7 +765,7 @@ TEST(shared_embedding_without_slots)
     est_test_dir_remove(dir);
 }
 
-/* --- parts of a model_fn ------------------------------------------------------------------------------------------------- */
+/* --- parts of a model_fn ------------------------------------------------------------------------------------------ */
 
 static est_status parts_fn(est_model *model, est_mode mode, const void *params)
 {
@@ -805,7 +805,7 @@ TEST(parts)
     est_head_free(head);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------------------ */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 TEST(arguments)
 {
@@ -934,7 +934,7 @@ TEST(line_of_a_model)
     est_test_dir_remove(dir);
 }
 
-/* --- parse specs --------------------------------------------------------------------------------------------------------- */
+/* --- parse specs -------------------------------------------------------------------------------------------------- */
 
 TEST(parse_specs)
 {
@@ -979,7 +979,7 @@ TEST(parse_specs)
     assert_null(spec);
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 /* Makes an estimator and its graphs. */
 static est_status build(make_fn make, const est_canned_options *options, const est_dataset *input)

@@ -17,7 +17,7 @@
 
 #define TOL 2e-6
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_json *load(const char *name)
 {
@@ -62,7 +62,7 @@ static est_tensor *json_tensor(const est_json *v)
     return list_tensor(json_object_get(v, "data"), est_dtype_from_name(name, strlen(name)), shape);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------------ */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 #define ROWS         8
 #define FIRST        5 /* rows of the first batch */
@@ -149,7 +149,7 @@ static void input_clear(input *in)
     }
 }
 
-/* --- heads ------------------------------------------------------------------------------------------------------------ */
+/* --- heads -------------------------------------------------------------------------------------------------------- */
 
 static int64_t integer_at(const est_json *c, const char *key)
 {
@@ -237,7 +237,7 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     return est_head_finish(*head, model, mode, est_model_feature(model, "logits"), NULL);
 }
 
-/* --- comparing -------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static void near(const char *title, const char *what, double got, double want)
 {

@@ -167,7 +167,7 @@ TEST(stopped_large)
     }
 }
 
-/* --- a peer that does not fetch its answers -------------------------------------------------------------------------- */
+/* --- a peer that does not fetch its answers ----------------------------------------------------------------------- */
 
 #define FETCHES     20
 #define FETCH_BYTES ((uint64_t)8 << 20)

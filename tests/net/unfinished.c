@@ -65,7 +65,7 @@ TEST(limits)
     assert_int_equal(all.n_max, 1024);
 }
 
-/* --- a process with few descriptors ---------------------------------------------------------------------------------- */
+/* --- a process with few descriptors ------------------------------------------------------------------------------- */
 
 /* Listens, says at which port, opens files when it is told to, says how many, and ends when nobody tells it anything more. */
 static int limited_main(const char *transport, int in, int out)
@@ -144,7 +144,7 @@ TEST(flood)
     bear_flood("tls", true);
 }
 
-/* --- the log --------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static atomic_int n_warnings, n_refusals;
 

@@ -176,7 +176,7 @@ static void adadelta_step(cell *x, double g, bool touched, int t)
     x->w -= RATE * u;
 }
 
-/* --- the run -------------------------------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static const double target[ROWS] = { 1, -2, 0.5, 3 };
 static const double start[ROWS]  = { 0.25, 0.5, -0.75, 1 };
@@ -344,7 +344,7 @@ TEST(worked_values)
     }
 }
 
-/* --- around the update ---------------------------------------------------------------------------------------------- */
+/* --- around the update -------------------------------------------------------------------------------------------- */
 
 /* Two variables with gradients 3 and 4, sgd with rate 1: what clipping leaves of them. */
 static void check_clipping(est_minimize_options options, double da, double db)

@@ -4,7 +4,7 @@
 
 #include "support/op_check.h"
 
-/* --- references: the definitions, in double ---------------------------------------------------------------------- */
+/* --- references: the definitions, in double ----------------------------------------------------------------------- */
 
 typedef struct unary {
     const char *op;
@@ -106,7 +106,7 @@ static void backward_ref(est_ref *r)
     }
 }
 
-/* --- cases ------------------------------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define CHECKED(low, high, tolerance) .lo = low, .hi = high, .tol = tolerance, .ref = unary_ref

@@ -140,7 +140,7 @@ static void bag_slice_backward(est_ref *r)
     slice_backward(r, est_node_int(r->node, "column"));
 }
 
-/* --- the builder and the optimizers --------------------------------------------------------------------------------- */
+/* --- the builder and the optimizers ------------------------------------------------------------------------------- */
 
 /* Trains a table with Adagrad by the bag and by what it lowers to in spirit: gather, segment sum. The gradient of the
  * bag is distinct already, so nothing sums it again. */
@@ -230,7 +230,7 @@ static void test_batches(void)
     est_graph_free(graph);
 }
 
-/* --- cases ---------------------------------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------------------------------------- */
 
 #define VAR(...)                                                                                                       \
     {                                                                                                                  \

@@ -80,7 +80,7 @@ static void expect_ids(est_node table, est_tensor *keys, const int64_t *want)
     est_tensor_free(keys);
 }
 
-/* --- what is found ---------------------------------------------------------------------------------------------- */
+/* --- what is found ------------------------------------------------------------------------------------------------ */
 
 TEST(words_get_the_numbers_of_their_lines)
 {
@@ -232,7 +232,7 @@ TEST(keys_of_one_hash_are_told_apart)
     est_lookup_table_clear(&t);
 }
 
-/* --- what is refused -------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static void expect_refused(est_node table, est_tensor *keys, est_status want, const char *text)
 {
@@ -470,7 +470,7 @@ TEST(types_are_checked_when_a_step_runs)
     est_graph_free(g);
 }
 
-/* --- graphs that travel ----------------------------------------------------------------------------------------- */
+/* --- graphs that travel ------------------------------------------------------------------------------------------- */
 
 /* A graph over keys that are fed: lookups of every kind. */
 typedef struct kinds {
@@ -583,7 +583,7 @@ TEST(graphs_with_tables_travel)
     est_graph_free(k.g);
 }
 
-/* --- sessions --------------------------------------------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_table_is_filled_once_a_session)
 {
@@ -651,7 +651,7 @@ TEST(a_table_that_nothing_fills_is_an_error)
     est_graph_free(g);
 }
 
-/* --- failures --------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 static est_status make_and_run(const char *path)
 {

@@ -196,7 +196,7 @@ TEST(convolution_model)
     survive_all(CONV_MOMENTUM);
 }
 
-/* --- runs that make tensors, sizes that are only known late -------------------------------------------------------------- */
+/* --- runs that make tensors, sizes that are only known late ------------------------------------------------------- */
 
 static est_status run_late(est_session *s, est_node n, est_node y, const est_tensor *size, est_tensor **out)
 {

@@ -20,7 +20,7 @@
 #define ROWS  60013 /* no multiple of a block */
 #define WIDTH 5     /* odd: rows begin anywhere in a group of random numbers */
 
-/* --- sessions ------------------------------------------------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 /* The session that is the measure fills its variables. */
 static est_session *open_session(est_graph *graph, bool at_once)
@@ -96,7 +96,7 @@ static est_node add_table(est_graph *graph)
                       EST_WEIGHT(.initializer = est_init_truncated_normal(0.1, 0.3, 0)));
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 /* Written by a program rather than by one of our initializers: numbers first, and a zero that is added. */
 static est_node make_by_hand(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
@@ -176,7 +176,7 @@ TEST(what_does_not_wait)
     est_graph_free(graph);
 }
 
-/* --- readers -------------------------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------------------------------ */
 
 /* Around the edges of blocks and of words of marks, some of them twice. */
 static const int64_t rows_asked[] = { 0, 7, 8, 9, 767, 768, 7, ROWS - 1, 1024, 1023, 0, ROWS - 2, 30000 };
@@ -239,7 +239,7 @@ TEST(dense_read)
     est_graph_free(graph);
 }
 
-/* --- writers -------------------------------------------------------------------------------------------------------- */
+/* --- writers ------------------------------------------------------------------------------------------------------ */
 
 /* A table that is looked up in bags, one of single rows, and one with rows of at most some length. */
 static est_node build_model(est_graph *graph, est_optimizer optimizer, est_node *ids, est_node *splits)
@@ -439,7 +439,7 @@ TEST(drawn_again)
     est_graph_free(graph);
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* What was saved is what would have been drawn; saving draws nothing; what is restored is not drawn over. */
 TEST(save_and_restore)
@@ -558,7 +558,7 @@ TEST(snapshot)
     compare_snapshot(est_adam(0.01, NULL), false);
 }
 
-/* --- tasks ---------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 /* A shard draws its rows of the whole, at the task that has it. */
 TEST(shards)
@@ -589,7 +589,7 @@ TEST(shards)
     est_graph_free(graph);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 #define THREADS 4
 #define IDS     4000
@@ -642,7 +642,7 @@ TEST(threads)
     est_graph_free(graph);
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static int64_t resident_bytes(void)
 {
@@ -683,7 +683,7 @@ TEST(memory_of_rows_touched)
     est_graph_free(graph);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 static est_status live(est_graph *graph, est_saver *saver)
 {

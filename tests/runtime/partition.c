@@ -192,7 +192,7 @@ TEST(messages_a_step)
     }
 }
 
-/* --- pieces --------------------------------------------------------------------------------------------------------------- */
+/* --- pieces ------------------------------------------------------------------------------------------------------- */
 
 #define LAYERS 6
 #define UNITS  256 /* a kernel of UNITS x UNITS is 256 KB */
@@ -424,7 +424,7 @@ TEST(pieces_without_memory)
     est_graph_free(m.graph);
 }
 
-/* --- values that are used where they came ----------------------------------------------------------------------------------- */
+/* --- values that are used where they came ------------------------------------------------------------------------- */
 
 /* A pulled value takes no memory of the step, also under another shape, and lies elsewhere in every run. */
 TEST(pulled_in_place)
@@ -462,7 +462,7 @@ TEST(pulled_in_place)
     est_graph_free(graph);
 }
 
-/* --- rows for keys ------------------------------------------------------------------------------------------------------ */
+/* --- rows for keys ------------------------------------------------------------------------------------------------ */
 
 static model make_dynamic(est_optimizer optimizer)
 {
@@ -563,7 +563,7 @@ TEST(dynamic_looked_up_twice)
     est_graph_free(graph);
 }
 
-/* --- where things go ----------------------------------------------------------------------------------------------------- */
+/* --- where things go ---------------------------------------------------------------------------------------------- */
 
 /* The table and its slots on one task, everything else on the other: as even as it gets. */
 TEST(placement_by_size)

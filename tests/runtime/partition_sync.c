@@ -116,7 +116,7 @@ static est_remote *remote_sync_replicas(int n_tasks, const est_partitioner *part
     return remote;
 }
 
-/* --- the same bytes ------------------------------------------------------------------------------------------------------- */
+/* --- the same bytes ----------------------------------------------------------------------------------------------- */
 
 /* All segments of a step that change variables; *n: how many. */
 static est_wire_writer pushed(est_step *step, int *n)
@@ -186,7 +186,7 @@ TEST(same_bytes)
     compare_pushed(est_adagrad(0.1, NULL), 2, &spread, 4);
 }
 
-/* --- the same values ------------------------------------------------------------------------------------------------------ */
+/* --- the same values ---------------------------------------------------------------------------------------------- */
 
 static void assert_same_results(est_step *a, est_step *b, unsigned wishes)
 {
@@ -238,7 +238,7 @@ TEST(same_values)
     compare_values(est_adagrad(0.1, NULL), 2, &spread);
 }
 
-/* --- what it costs -------------------------------------------------------------------------------------------------------- */
+/* --- what it costs ------------------------------------------------------------------------------------------------ */
 
 /* Messages of a step that fetches the loss, or the global step instead. */
 static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replicas, bool step_fetched)
@@ -280,7 +280,7 @@ TEST(messages)
     }
 }
 
-/* --- what goes wrong ------------------------------------------------------------------------------------------------------- */
+/* --- what goes wrong ---------------------------------------------------------------------------------------------- */
 
 /* An update that is computed here of what another one has left; at the task that has both it can be made. */
 TEST(update_of_update)

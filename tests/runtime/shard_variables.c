@@ -221,7 +221,7 @@ TEST(every_number_of_shards)
     compare_with_whole(est_sgd(0.1), 1, 3, 3, false);
 }
 
-/* --- first values ---------------------------------------------------------------------------------------------------- */
+/* --- first values ------------------------------------------------------------------------------------------------- */
 
 static est_node make_ramp(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
 {
@@ -293,7 +293,7 @@ TEST(every_initializer)
     est_graph_free(graph);
 }
 
-/* --- where shards go ------------------------------------------------------------------------------------------------- */
+/* --- where shards go ---------------------------------------------------------------------------------------------- */
 
 TEST(placement)
 {
@@ -509,7 +509,7 @@ TEST(messages_a_step)
     }
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 TEST(read_and_write)
 {
@@ -694,7 +694,7 @@ TEST(ids_out_of_range)
     est_graph_free(graph);
 }
 
-/* --- memory that runs out --------------------------------------------------------------------------------------------- */
+/* --- memory that runs out ----------------------------------------------------------------------------------------- */
 
 /* A session over a graph that has all that is rewritten, and a step of it. */
 static est_status run_once(est_graph *graph, est_remote *remote, est_node loss, est_node update)

@@ -11,8 +11,7 @@
 #define STEPS 6
 #define EXTRA "test/steps"
 
-/* --- a strategy of two replicas that logs what it is asked for
- * -------------------------------------------------------------- */
+/* --- a strategy of two replicas that logs what it is asked for ---------------------------------------------------- */
 
 static char events[400]; /* the functions that were called, in order; those of every step are left out */
 
@@ -136,8 +135,7 @@ static const est_strategy_ops counting_ops = {
 
 static const est_strategy counting = { .ops = &counting_ops, .self = { .size = 1, .replicas = 2, .is_chief = true } };
 
-/* --- what it does
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- what it does ------------------------------------------------------------------------------------------------- */
 
 static void expect_events(const char *want)
 {

@@ -14,7 +14,7 @@
 #include "support/servers_test.h"
 #include "train/saver_test.h"
 
-/* --- options ------------------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 static void expect_strategy_text(const est_strategy *s, const char *want)
 {
@@ -69,7 +69,7 @@ TEST(refused)
     assert_null(s);
 }
 
-/* --- where variables go ---------------------------------------------------------------------------------------------------- */
+/* --- where variables go ------------------------------------------------------------------------------------------- */
 
 #define ROWS  600
 #define WIDTH 4
@@ -140,7 +140,7 @@ TEST(placement)
     }
 }
 
-/* --- a table in shards -------------------------------------------------------------------------------------------------------- */
+/* --- a table in shards -------------------------------------------------------------------------------------------- */
 
 static void assert_same(est_session *a, est_session *b)
 {
@@ -217,7 +217,7 @@ TEST(shards)
     servers_stop(&second);
 }
 
-/* --- workers that step by themselves --------------------------------------------------------------------------------------------- */
+/* --- workers that step by themselves ------------------------------------------------------------------------------ */
 
 /* Every step adds 1 to two variables at two tasks, and to the global step. */
 typedef struct counter {

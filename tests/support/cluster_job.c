@@ -432,7 +432,7 @@ double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, 
     return loss;
 }
 
-/* --- exports --------------------------------------------------------------------------------------------------------- */
+/* --- exports ------------------------------------------------------------------------------------------------------ */
 
 /* Whether a task says that it evaluated this step, and found this loss. */
 static bool was_evaluated(const cluster_task *task, long step, double loss)

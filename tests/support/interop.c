@@ -109,7 +109,7 @@ const char *interop_path(const char *name)
     return paths[turn];
 }
 
-/* --- blobs ------------------------------------------------------------------------------------------------------ */
+/* --- blobs -------------------------------------------------------------------------------------------------------- */
 
 /* The next blob in [*at, end). */
 static est_str next_blob(const char **at, const char *end)

@@ -76,7 +76,7 @@ static bool is_float(est_dtype dtype)
     return dtype == EST_F32 || dtype == EST_F64;
 }
 
-/* --- inputs ---------------------------------------------------------------------------------------------------- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 /* How many inputs the signature has; -1 when one is a list. */
 static int signature_inputs(const est_op *op)
@@ -177,7 +177,7 @@ est_status case_write_variables(const est_case_run *run, est_session *session)
     return EST_OK;
 }
 
-/* --- runs ------------------------------------------------------------------------------------------------------ */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 est_status case_run_nodes(const est_case_run *run, est_session *session, est_nodes outputs, est_node target,
                           const est_node *in, est_case_out *out)
@@ -247,7 +247,7 @@ void case_check_same_bits(est_case_run *run, const est_case_out *a, const est_ca
     }
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static double tolerance(const est_case_run *run, est_dtype dtype)
 {
@@ -365,7 +365,7 @@ static void check_shapes(est_case_run *run, const est_node_def *node, const est_
     }
 }
 
-/* --- a case ---------------------------------------------------------------------------------------------------- */
+/* --- a case ------------------------------------------------------------------------------------------------------- */
 
 typedef struct case_graph {
     est_graph *graph;

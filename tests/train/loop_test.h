@@ -177,7 +177,7 @@ static inline est_status run_hooks(trainer *t, est_hooks hooks)
     return status;
 }
 
-/* --- a hook that writes down its calls -------------------------------------------------------------------------------- */
+/* --- a hook that writes down its calls ---------------------------------------------------------------------------- */
 
 /* What it does besides: in run `run` (from 1; of before_run or after_run) it fails or stops. */
 typedef struct recorder {

@@ -120,7 +120,7 @@ static void flip_last_byte(const char *path)
     est_free(bytes);
 }
 
-/* --- any number of tasks ---------------------------------------------------------------------------------------------- */
+/* --- any number of tasks ------------------------------------------------------------------------------------------ */
 
 TEST(other_numbers_of_tasks)
 {
@@ -204,7 +204,7 @@ TEST(files)
     end(&m);
 }
 
-/* --- spread variables ------------------------------------------------------------------------------------------------- */
+/* --- spread variables --------------------------------------------------------------------------------------------- */
 
 /* A variable that is spread is one tensor of the checkpoint, whoever has which of its rows. */
 TEST(other_shards)
@@ -269,7 +269,7 @@ TEST(missing_shard)
     end(&now);
 }
 
-/* --- dynamic embeddings ----------------------------------------------------------------------------------------------- */
+/* --- dynamic embeddings ------------------------------------------------------------------------------------------- */
 
 /* An embedding with rows for keys, its slots, and how it is trained. */
 static trained build_dynamic(int n_tasks)
@@ -351,7 +351,7 @@ TEST(dynamic_after_damage)
     end(&b);
 }
 
-/* --- damage ----------------------------------------------------------------------------------------------------------- */
+/* --- damage ------------------------------------------------------------------------------------------------------- */
 
 /* The part of any task damaged or lost: the checkpoint before is used, by sessions with values and without. */
 TEST(damaged_part)
@@ -460,7 +460,7 @@ TEST(every_failure)
     end(&saved);
 }
 
-/* --- refusals --------------------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void spoil(const trained *m, const char *name)
 {
@@ -515,7 +515,7 @@ TEST(no_value)
     end(&m);
 }
 
-/* --- tasks that fail -------------------------------------------------------------------------------------------------- */
+/* --- tasks that fail ---------------------------------------------------------------------------------------------- */
 
 static const est_remote_ops *real;
 static char                  seen[256]; /* the prefix of the last save */

@@ -88,7 +88,7 @@ TEST(extras)
     end_model(&m);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------ */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 /* A session with a variable of the old model, one renamed, one new. */
 static model make_changed_model(est_shape bias)
@@ -260,7 +260,7 @@ TEST(keys_in_part)
     end_model(&other);
 }
 
-/* --- TensorFlow's ----------------------------------------------------------------------------------------------- */
+/* --- TensorFlow's ------------------------------------------------------------------------------------------------- */
 
 static est_json *load_golden(const char *name)
 {
@@ -424,7 +424,7 @@ TEST(saved_model)
     restore_golden("canned.json", at("exported"));
 }
 
-/* --- damage ----------------------------------------------------------------------------------------------------- */
+/* --- damage ------------------------------------------------------------------------------------------------------- */
 
 /* The tag after restoring a session that had `before` (-1: no values); the warnings say how often a checkpoint was
  * given up. */
@@ -743,7 +743,7 @@ TEST(state_file_order)
     est_log_set_sink(NULL, NULL);
 }
 
-/* --- failures --------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 /* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason to
  * take an older checkpoint. */

@@ -15,7 +15,7 @@
 #include "train/saver.h"
 #include "train/saver_test.h"
 
-/* --- system calls that kill ------------------------------------------------------------------------------------- */
+/* --- system calls that kill --------------------------------------------------------------------------------------- */
 
 /* Stand in for the C library's: the n-th call of any of them kills the process before it is made. 0: never. What they
  * were is written down too, a line each: "rename model.ckpt-3.index". */
@@ -109,7 +109,7 @@ TEST(order_of_calls)
     end_model(&m);
 }
 
-/* --- failures --------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 /* Saves step 1 with the tag 1 and a `.meta` that says so. */
 static void save_first(const model *m, const char *dir)

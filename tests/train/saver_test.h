@@ -18,7 +18,7 @@
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format"
 
-/* --- a directory ------------------------------------------------------------------------------------------------ */
+/* --- a directory -------------------------------------------------------------------------------------------------- */
 
 /* A path below the root; good until the eighth call after it. */
 static inline const char *at(const char *name)
@@ -87,7 +87,7 @@ static inline void expect_error(est_status got, est_status want, const char *tex
     }
 }
 
-/* --- a session -------------------------------------------------------------------------------------------------- */
+/* --- a session ---------------------------------------------------------------------------------------------------- */
 
 /* Three variables whose every value is the tag. */
 typedef struct model {
@@ -193,7 +193,7 @@ static inline int restored_tag(const char *dir)
     return tag;
 }
 
-/* --- the log ---------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static int  n_warnings;
 static char last_warning[2048];

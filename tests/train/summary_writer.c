@@ -122,7 +122,7 @@ TEST(flush, .setup_func = set_clock)
     est_summary_writer_free(writer);
 }
 
-/* --- pictures ----------------------------------------------------------------------------------------------------------- */
+/* --- pictures ----------------------------------------------------------------------------------------------------- */
 
 /* The pixels of the only picture of the only summary. */
 static void decode(const char *path, uint8_t *out, size_t n_rows, size_t row)
@@ -209,7 +209,7 @@ TEST(no_pictures, .setup_func = set_clock)
     est_summary_writer_free(writer);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 TEST(no_directory, .setup_func = set_clock)
 {
