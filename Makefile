@@ -39,7 +39,7 @@ run-multi-worker: build/release/build.ninja
 	@cmake --build build/release --target estoc examples/fashion_mnist_cnn
 	build/release/estoc launch --no-chief --workers 2 -- \
 	    build/release/examples/fashion_mnist_cnn --epochs 1 --strategy multi_worker_mirrored \
-	    --model-dir "$$(mktemp -d -t estoc-sync-XXXXXX)"
+	    --model-dir "$$(mktemp -d -t estoc-multi-worker-XXXXXX)"
 
 test:     ## build, then run the suite
 test: build
@@ -117,7 +117,7 @@ bench-allreduce: build/dist/build.ninja
 
 bench-multi-worker: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
 bench-multi-worker: build/dist/build.ninja
-	@cmake --build build/dist --target bench/sync
+	@cmake --build build/dist --target bench/multi_worker
 	@scripts/bench-env
 	@bench/compare-multi-worker
 

@@ -2,7 +2,7 @@
  *
  * Examples a second of workers that train together, by est_multi_worker_mirrored_strategy: one contestant of bench/compare-multi-worker.
  *
- *   sync [--model cnn|mlp|wide_deep] [--workers N] [--over apart|shared|tcp|tls|ucx] [--pack BYTES] [--turns N] [--seconds S]
+ *   multi_worker [--model cnn|mlp|wide_deep] [--workers N] [--over apart|shared|tcp|tls|ucx] [--pack BYTES] [--turns N] [--seconds S]
  *        [--timeline DIR]
  *
  * Each worker is a process with one thread for its kernels, bound to a processor of its own, or to one of another's where there are
@@ -214,7 +214,8 @@ static job parse(int argc, char **argv)
         } else if (strcmp(argv[i], "--timeline") == 0) {
             j.timeline = value;
         } else {
-            (void)fprintf(stderr, "sync: unknown option \"%s\"; the top of bench/multi_worker.c lists them\n", argv[i]);
+            (void)fprintf(stderr, "multi_worker: unknown option \"%s\"; the top of bench/multi_worker.c lists them\n",
+                          argv[i]);
             exit(2);
         }
     }
@@ -232,7 +233,7 @@ int main(int argc, char **argv)
     est_graph_free(shape.graph);
     j.common = mmap(NULL, sizeof *j.common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (j.common == MAP_FAILED) {
-        perror("sync");
+        perror("multi_worker");
         return 1;
     }
     j.common->goes = true;

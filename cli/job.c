@@ -184,6 +184,7 @@ static void describe_range(const job_field *field, est_strbuf *out)
 static bool is_in_range(const job_field *field, double value)
 {
     if (!isfinite(value)) return false;
+    if (is_whole(field) && field->size == sizeof(int32_t) && fabs(value) > INT32_MAX) return false;
     if (field->max > 0 && value > field->max) return false;
     if (field->above) return value > field->min;
     return value >= field->min || (!is_whole(field) && field->min == 0 && field->max == 0);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "cluster/cluster.h"
 #include "format/number.h"
 #include "job.h"
 
@@ -93,18 +94,6 @@ static est_status make_options(job_runner *r)
 
 /* --- run ---------------------------------------------------------------------------------------------------------- */
 
-/* The task of TF_CONFIG. The estimator logs it. */
-static est_status find_task(bool no_chief_ok, est_resolver **out)
-{
-    est_log_level level = est_log_get_level();
-    est_status    status;
-
-    est_log_set_level(EST_LOG_OFF);
-    status = est_resolve_tf_config(NULL, EST_TASK_RULES(.no_chief_ok = no_chief_ok), out);
-    est_log_set_level(level);
-    return status;
-}
-
 /* One file is for a cluster and for one process, so a strategy does not require ps tasks here. */
 est_status job_parameter_server(const job_strategy *s, est_strategy **out)
 {
@@ -117,7 +106,7 @@ est_status job_parameter_server(const job_strategy *s, est_strategy **out)
         partitioner         = s->partitioner.type->make.partitioner(&s->partitioner.value);
         options.partitioner = &partitioner;
     }
-    EST_TRY(find_task(false, &resolver));
+    EST_TRY(est_resolve_quietly(NULL, EST_TASK_RULES(.no_chief_ok = false), &resolver));
     has_ps = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
     est_resolver_free(resolver);
     EST_TRY(est_parameter_server_strategy(&options, out));
@@ -129,15 +118,7 @@ est_status job_parameter_server(const job_strategy *s, est_strategy **out)
 
 est_status job_multi_worker_mirrored(const job_strategy *s, est_strategy **out)
 {
-    est_multi_worker_mirrored_options options  = s->multi_worker;
-    est_resolver                     *resolver = NULL;
-    est_status                        status;
-
-    EST_TRY(find_task(true, &resolver));
-    options.resolver = resolver;
-    status           = est_multi_worker_mirrored_strategy(&options, out);
-    est_resolver_free(resolver);
-    return status;
+    return est_multi_worker_mirrored_strategy(&s->multi_worker, out);
 }
 
 static est_status make_strategy(const job_strategy *s, const char *key, est_strategy **out)

@@ -12,6 +12,7 @@
 #include "estoc/early_stopping.h"
 #include "job_command.h"
 #include "output.h"
+#include "strategy/strategy.h"
 #include "train/done_mark.h"
 
 static const tool_option options[] = { JOB_OPTIONS, TOOL_COMMON_OPTIONS };
@@ -83,9 +84,8 @@ static est_status evaluate_again(job_call *call, est_metrics **metrics)
     if (*metrics != NULL || !task->is_chief || task->num_worker_replicas != 1 || task->num_ps_replicas != 0)
         return EST_OK;
     return est_evaluate(call->runner.estimator,
-                        EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner,
-                                             .steps = steps != EST_FOREVER ? steps : 0,
-                                             .name  = call->job.eval.spec.name),
+                        EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner, .steps = steps,
+                                             .name = call->job.eval.spec.name),
                         metrics);
 }
 
@@ -93,13 +93,11 @@ static est_status evaluate_again(job_call *call, est_metrics **metrics)
  * their shares. */
 static void note_end(const job_call *call)
 {
-    const char         *dir      = est_estimator_model_dir(call->runner.estimator);
-    const job_strategy *strategy = &call->job.run.strategy;
-    bool                in_step  = strategy->node != NULL && strategy->name->make.strategy == job_multi_worker_mirrored;
-    est_strbuf          path     = { 0 };
+    const char *dir  = est_estimator_model_dir(call->runner.estimator);
+    est_strbuf  path = { 0 };
 
     est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
-    if (call->job.data.epochs != EST_FOREVER && !in_step &&
+    if (call->job.data.epochs != EST_FOREVER && est_strategy_workers(call->runner.strategy) < 2 &&
         est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
         tool_note(&tool_train,
                   "train.max_steps is not given: every task reads its share of the rows %" PRId64 " times; "

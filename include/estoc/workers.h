@@ -6,7 +6,7 @@
  *     est_multi_worker_mirrored_strategy(NULL, &strategy);         this task is in TF_CONFIG
  *     ... build the graph with est_strategy_run ...
  *     est_workers_create(strategy, NULL, &workers);
- *     est_session_create(graph, EST_SESSION(.peers = est_workers_communicator(workers)), &session);
+ *     est_session_create(graph, EST_SESSION(.communicator = est_workers_communicator(workers)), &session);
  *     est_session_init(session);
  *     est_workers_join(workers, session, &step);                   all have the variables of worker 0
  *     while (step < STEPS) {
@@ -63,7 +63,7 @@ EST_API void est_workers_free(est_workers *workers);
 EST_API int est_workers_count(const est_workers *workers);
 EST_API int est_workers_rank(const est_workers *workers);
 
-/* For est_session_options.peers; NULL when there is one worker. Borrowed until the workers are freed. */
+/* For est_session_options.communicator; NULL when there is one worker. Borrowed until the workers are freed. */
 EST_API struct est_communicator *est_workers_communicator(const est_workers *workers);
 
 /* Waits until all workers have joined, and gives them the same variables. Copies of a variable that is synchronized on

@@ -19,7 +19,7 @@ EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);
 void est_server_sample(est_server *server);
 void est_server_sample_run(est_server *server);
 
-/* This task has made a step: `step` is the global step after it. For multi_worker training, whose steps no ps
+/* This task has made a step: `step` is the global step after it. For multi_worker_mirrored, whose steps no ps
  * counts. */
 void est_server_note_step(est_server *server, int64_t step);
 

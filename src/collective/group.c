@@ -38,11 +38,6 @@ est_topology est_group_topology(const est_rank_group *group)
     return group->topology;
 }
 
-uint64_t est_group_generation(const est_rank_group *group)
-{
-    return group->generation;
-}
-
 uint64_t est_group_operations(est_rank_group *group)
 {
     uint64_t n;

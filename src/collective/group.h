@@ -84,7 +84,6 @@ void est_group_abort(est_rank_group *group, const char *reason);
 int          est_group_ranks(const est_rank_group *group);
 int          est_group_rank(const est_rank_group *group);
 est_topology est_group_topology(const est_rank_group *group);
-uint64_t     est_group_generation(const est_rank_group *group);
 uint64_t     est_group_operations(est_rank_group *group); /* begun so far */
 
 /* EST_OK, or what every operation fails with from now on. */

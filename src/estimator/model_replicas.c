@@ -12,13 +12,13 @@
 #include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
 
-typedef struct builders {
+typedef struct replica_models {
     est_model  **models; /* [n]: the first is the caller's */
     int          n;
     est_model_fn model_fn;
     const void  *params;
     est_node     loss; /* of all */
-} builders;
+} replica_models;
 
 /* The mean of the replicas' losses weighted by examples, or their sum, as the strategy reduces gradients. */
 static est_node join_losses(est_graph *graph, void *const *brought, int n)
@@ -31,11 +31,11 @@ static est_node join_losses(est_graph *graph, void *const *brought, int n)
     return est_replica_reduce_value(&reduction, losses);
 }
 
-static est_status build_builder(int replica, void *user)
+static est_status build_replica(int replica, void *user)
 {
-    builders  *t     = user;
-    est_model *model = t->models[replica];
-    est_node   loss;
+    replica_models *t     = user;
+    est_model      *model = t->models[replica];
+    est_node        loss;
 
     EST_TRY(est_model_build(model, t->model_fn, t->params));
     loss = est_replicas_merge(model->graph, join_losses, model);
@@ -66,12 +66,12 @@ static est_status take_feeds(est_model *model, const est_model *from)
     return EST_OK;
 }
 
-static est_status build_builders(builders *t, est_replicas replicas)
+static est_status build_replicas(replica_models *t, est_replicas replicas)
 {
     est_model *first = t->models[0];
 
     (void)est_global_step(first->graph); /* before the replicas, which share it */
-    EST_TRY(est_replicas_build(first->graph, replicas, build_builder, t));
+    EST_TRY(est_replicas_build(first->graph, replicas, build_replica, t));
     first->loss = t->loss;
     for (int i = 1; i < t->n; i++) EST_TRY(take_feeds(first, t->models[i]));
     return est_model_status(first);
@@ -80,10 +80,10 @@ static est_status build_builders(builders *t, est_replicas replicas)
 est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, const void *params,
                                     const est_strategy *strategy)
 {
-    est_replicas replicas = est_strategy_replicas(strategy);
-    est_node    *weight   = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof *weight);
-    builders     t        = { .n = replicas.n, .model_fn = model_fn, .params = params };
-    est_status   status   = EST_OK;
+    est_replicas   replicas = est_strategy_replicas(strategy);
+    est_node      *weight   = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof *weight);
+    replica_models t        = { .n = replicas.n, .model_fn = model_fn, .params = params };
+    est_status     status   = EST_OK;
 
     t.models = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof(est_model *));
     if (weight == NULL || t.models == NULL) return est_no_memory();
@@ -93,7 +93,7 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
     replicas.gradients = replicas.last_loss = EST_REDUCE_OP_MEAN;
     replicas.by_loss                        = true;
     for (int i = 1; i < t.n && status == EST_OK; i++) status = est_model_create_replica(model, i, &t.models[i]);
-    if (status == EST_OK) status = build_builders(&t, replicas);
+    if (status == EST_OK) status = build_replicas(&t, replicas);
     for (int i = 1; i < t.n; i++) est_model_free(t.models[i]);
     return status;
 }

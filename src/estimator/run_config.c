@@ -192,7 +192,7 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
 
     if (remote && est_cluster_jobs(task->cluster) > 0) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "RunConfig: experimental_distribute.remote_cluster is set, and %s has a cluster, too; leave "
+                        "RunConfig: experimental_distribute.remote_cluster is set, and %s also has a cluster; leave "
                         "one out",
                         source(c));
     }

@@ -386,7 +386,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
     }
     if (status == EST_OK) status = conclude(t, loop);
     est_loop_free(loop);
-    if (status != EST_OUT_OF_RANGE || t->run.leads || !est_run_is_over(&t->run)) return status;
+    if (status != EST_OUT_OF_RANGE || t->run.leads || !est_run_ended_elsewhere(&t->run)) return status;
     est_log_info("Nothing left to do: other workers reached max_steps.");
     return EST_OK;
 }

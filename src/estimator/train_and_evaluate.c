@@ -462,7 +462,7 @@ static void hold(est_evaluator *e)
         est_log_warn("This evaluator waits, and evaluates nothing meanwhile: %s", est_error_message());
     } else if (!e->waits && !e->refused) {
         e->refused = true;
-        est_log_warn("The trainer does not know of this evaluator, and may evaluate, too: %s", est_error_message());
+        est_log_warn("The trainer does not know of this evaluator, and may also evaluate: %s", est_error_message());
     }
 }
 
@@ -543,7 +543,7 @@ static void warn_of_two(const est_estimator *estimator)
     if (est_strategy_resolver(estimator->config.eval_distribute) == NULL) return;
     if (trainers < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
     est_log_warn(
-        "eval_distribute has the workers evaluate and export at the end, and this evaluator does, too; leave out "
+        "eval_distribute has the workers evaluate and export at the end, and so does this evaluator; leave out "
         "one of the two.");
 }
 

@@ -295,7 +295,7 @@ static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 }
 
 /* One update of each variable for all replicas. */
-static est_node apply_multi_worker(est_graph *graph, void *const *brought, int n)
+static est_node apply_merged(est_graph *graph, void *const *brought, int n)
 {
     application   a        = *(const application *)brought[0];
     est_replicas *replicas = est_graph_replicas(graph);
@@ -345,7 +345,7 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
     }
     a = (application){ &optimizer, variables, gradients, &o,
                        o.no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph) };
-    return est_in_replica(graph) ? est_replicas_merge(graph, apply_multi_worker, &a) : apply_gradients(graph, &a);
+    return est_in_replica(graph) ? est_replicas_merge(graph, apply_merged, &a) : apply_gradients(graph, &a);
 }
 
 est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options)

@@ -371,7 +371,7 @@ typedef struct lookup {
 
 /* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and gives rows away
  * looks at the whole step, and all workers have the same rows. */
-static est_node find_multi_worker(est_graph *graph, void *const *brought, int n)
+static est_node find_merged(est_graph *graph, void *const *brought, int n)
 {
     bool      communicator = est_graph_replicas(graph)->across_workers;
     est_node *keys         = est_arena_alloc(est_graph_arena(graph), sizeof *keys * (size_t)n), all, begin, rows;
@@ -402,7 +402,7 @@ est_node est_find_rows(est_node variable, est_node keys)
     if (r == NULL || r->current < 0 || (r->n == 1 && !r->across_workers) || est_def(keys) == NULL) {
         return est_build2(&est_op_find_rows, variable, keys, EST_NO_ATTRS);
     }
-    return est_def(est_replicas_merge(variable.graph, find_multi_worker, &l)) != NULL
+    return est_def(est_replicas_merge(variable.graph, find_merged, &l)) != NULL
                ? l.rows
                : est_graph_poison(variable.graph, EST_INVALID_ARGUMENT);
 }

@@ -93,7 +93,7 @@ static bool trains_with_others(const est_task *task)
     return false;
 }
 
-static est_status local_check(const est_run *run)
+est_status est_local_check(const est_run *run)
 {
     const est_task *task = run->self.task;
 
@@ -108,25 +108,25 @@ static est_status local_check(const est_run *run)
 const est_strategy_ops est_default_ops = {
     .name  = "default",
     .about = "one replica in this process",
-    .check = local_check,
+    .check = est_local_check,
 };
 
 const est_strategy_ops est_one_device_ops = {
     .name  = "one_device",
     .about = "one replica, every operation on one device",
-    .check = local_check,
+    .check = est_local_check,
 };
 
 const est_strategy_ops est_mirrored_ops = {
     .name  = "mirrored",
     .about = "several replicas in this process, gradients all-reduced",
-    .check = local_check,
+    .check = est_local_check,
 };
 
 const est_strategy_ops est_central_storage_ops = {
     .name  = "central_storage",
     .about = "several replicas in this process, variables in one place",
-    .check = local_check,
+    .check = est_local_check,
 };
 
 const est_strategy est_default_strategy = { .ops  = &est_default_ops,

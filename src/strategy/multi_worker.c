@@ -38,21 +38,15 @@ static const est_multi_worker_mirrored_options *options_of(const est_strategy *s
 
 #define NAME_MAX_BYTES 32
 
-/* Fills ranks, whose names are in `names`; in the order of est_self_of. */
+/* Fills ranks, whose names are in `names`, by rank. */
 static void list_ranks(const est_cluster *cluster, est_rank *ranks, char (*names)[NAME_MAX_BYTES])
 {
-    static const char *const jobs[] = { "chief", "master", "worker" };
-    int                      n      = 0;
+    const char *job;
+    int         index;
 
-    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
-        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
-            const char *address = est_cluster_address(cluster, jobs[k], i);
-
-            if (address == NULL) continue;
-            snprintf(names[n], sizeof names[n], "%s:%d", jobs[k], i);
-            ranks[n] = (est_rank){ .task = names[n], .address = address };
-            n++;
-        }
+    for (int n = 0; (job = est_rank_task(cluster, n, &index)) != NULL; n++) {
+        snprintf(names[n], sizeof names[n], "%s:%d", job, index);
+        ranks[n] = (est_rank){ .task = names[n], .address = est_cluster_address(cluster, job, index) };
     }
 }
 
@@ -499,7 +493,7 @@ static est_status mw_settle(est_run *run, est_loop *loop)
     if (status == EST_DEADLINE_EXCEEDED) return give_up(m, loop);
     EST_TRY(status);
     if (m->view.over) return EST_OK;
-    return est_fail(EST_ABORTED, "the others go on, and this worker with them");
+    return est_fail(EST_ABORTED, "the other workers continue; this worker rejoins them");
 }
 
 static est_status mw_end(est_run *run)
@@ -590,6 +584,7 @@ const est_strategy_ops est_multi_worker_ops = {
 static const est_strategy_ops single_worker_ops = { .name        = NAME,
                                                     .about       = ABOUT,
                                                     .no_chief_ok = true,
+                                                    .check       = est_local_check,
                                                     .text        = mw_text };
 
 /* Not a number of seconds, and not what stands for none. */
@@ -605,7 +600,8 @@ static est_status check_options(const est_multi_worker_mirrored_options *o)
                                                 "leave out communication, or use EST_COMMUNICATION_RING");
     }
     if (o->communication < EST_COMMUNICATION_AUTO || o->communication > EST_COMMUNICATION_NCCL) {
-        return est_fail(EST_INVALID_ARGUMENT, NAME ": communication is %d", (int)o->communication);
+        return est_fail(EST_INVALID_ARGUMENT, NAME ": communication is %d; use a value of est_communication",
+                        (int)o->communication);
     }
     if (o->bytes_per_pack < 0) {
         return est_fail(EST_INVALID_ARGUMENT, NAME ": bytes_per_pack is %" PRId64 "; write a number above 0, or 0",

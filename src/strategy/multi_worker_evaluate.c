@@ -91,7 +91,9 @@ est_status est_multi_worker_begin_evaluation(est_run *run, est_loop *loop)
     est_multi_worker *m = run->state;
 
     EST_TRY(join_to_evaluate(m, ""));
-    if (run->over) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
+    if (run->over)
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "the other workers have ended this evaluation; start it again on all workers");
     if (m->view.rank == m->view.source || run->self.is_chief) EST_TRY(est_run_restore(run, loop));
     return est_multi_worker_transfer(m, est_loop_session(loop));
 }
@@ -202,7 +204,7 @@ static void name_missing(const est_multi_worker *m)
             est_strbuf_printf(&missing, "%s%d", est_strbuf_text(&missing)[0] != '\0' ? ", " : "", i);
         }
     }
-    est_log_warn("The evaluation is without the examples of %d of %d workers, which did not come back: number %s.",
+    est_log_warn("The evaluation lacks the examples of %d of %d workers, which did not come back: number %s.",
                  size - m->view.n, size, est_strbuf_text(&missing));
     est_strbuf_clear(&missing);
 }

@@ -39,7 +39,9 @@ static void pack(const est_multi_worker *m, char *out)
 
 static est_status bad_positions(void)
 {
-    return est_fail(EST_DATA_LOSS, "the positions of the workers' inputs are damaged");
+    return est_fail(
+        EST_DATA_LOSS,
+        "the positions of the workers' inputs are damaged; delete this checkpoint to resume from the one before");
 }
 
 static int64_t number_at(const char *bytes, size_t i)

@@ -50,9 +50,10 @@ static est_status ps_start(est_run *run)
     run->over = !run->self.is_chief && run->max_steps > 0 && est_done_mark_is_of(run->model_dir, run->max_steps, 0);
     if (run->over) return EST_OK;
     if (how->sync_replicas > run->self.size) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "parameter_server: sync_replicas is %d, and the cluster has %d tasks that train",
-                        how->sync_replicas, run->self.size);
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "parameter_server: sync_replicas is %d, but the cluster has %d tasks that train; set it to at most %d",
+            how->sync_replicas, run->self.size, run->self.size);
     }
     EST_TRY(est_run_start_server(run));
     EST_TRY(est_remote_create(run->server,

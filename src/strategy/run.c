@@ -226,6 +226,11 @@ bool est_run_is_over(const est_run *run)
     return est_done_mark_is_of(run->model_dir, run->max_steps, run->start_secs);
 }
 
+bool est_run_ended_elsewhere(const est_run *run)
+{
+    return ops_of(run)->uses_ps && est_run_is_over(run);
+}
+
 void est_run_folder(const char *model_dir, char *out, size_t size)
 {
     char here[EST_CHECKPOINT_PATH_MAX];

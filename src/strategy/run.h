@@ -113,8 +113,9 @@ EST_MUST_CHECK est_status est_run_choose_seed(est_run *run);
 /* Has the owner restore, in a process that has all variables. */
 EST_MUST_CHECK est_status est_run_restore(est_run *run, est_loop *loop);
 
-/* Whether the end mark shows that the job has ended. */
+/* Whether the end mark shows that the job has ended; and whether ps tasks may have ended it without this task. */
 bool est_run_is_over(const est_run *run);
+bool est_run_ended_elsewhere(const est_run *run);
 
 /* The model directory as a process elsewhere has to write it. */
 #define EST_FOLDER_TEXT_MAX (2 * EST_CHECKPOINT_PATH_MAX)

@@ -237,7 +237,7 @@ est_node est_strategy_reduce(const est_strategy *strategy, est_reduce_op op, est
 }
 
 /* Gathers across workers along an axis that is not the first, by swapping the two. */
-static est_node gather_peers(est_node value, int axis)
+static est_node gather_across_workers(est_node value, int axis)
 {
     int64_t there[EST_RANK_MAX], back[EST_RANK_MAX];
     int     rank = est_node_shape(value)->rank;
@@ -260,7 +260,7 @@ est_node est_strategy_gather(const est_strategy *strategy, est_per_replica value
     if (graph == NULL || !est_strategy_enter(strategy, graph, "est_strategy_gather", &own)) return failed(values);
     if (check_axis(values, axis, "est_strategy_gather")) {
         result = values.n > 1 ? est_concat((est_nodes){ values.data, values.n }, axis) : values.data[0];
-        if (est_graph_replicas(graph)->across_workers) result = gather_peers(result, axis);
+        if (est_graph_replicas(graph)->across_workers) result = gather_across_workers(result, axis);
     } else {
         result = failed(values);
     }

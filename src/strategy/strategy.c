@@ -21,17 +21,28 @@ const est_strategy_ops *const est_strategies[] = {
 
 /* --- identity ----------------------------------------------------------------------------------------------------- */
 
-est_self est_self_of(const est_task *task, int replicas)
+const char *est_rank_task(const est_cluster *cluster, int rank, int *index)
 {
-    static const char *const jobs[] = { "chief", "master", "worker" }; /* those that train, by rank */
-    est_self                 self   = { .task = task, .rank = -1, .replicas = replicas, .is_chief = task->is_chief };
+    static const char *const jobs[] = { "chief", "master", "worker" };
 
     for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
-        for (int i = 0; i < est_cluster_tasks(task->cluster, jobs[k]); i++) {
-            if (est_cluster_address(task->cluster, jobs[k], i) == NULL) continue;
-            if (strcmp(jobs[k], task->type) == 0 && i == task->index) self.rank = self.size;
-            self.size++;
+        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
+            if (est_cluster_address(cluster, jobs[k], i) == NULL || rank-- > 0) continue;
+            *index = i;
+            return jobs[k];
         }
+    }
+    return NULL;
+}
+
+est_self est_self_of(const est_task *task, int replicas)
+{
+    est_self    self = { .task = task, .rank = -1, .replicas = replicas, .is_chief = task->is_chief };
+    const char *job;
+    int         index;
+
+    for (; (job = est_rank_task(task->cluster, self.size, &index)) != NULL; self.size++) {
+        if (strcmp(job, task->type) == 0 && index == task->index) self.rank = self.size;
     }
     if (self.size < 2) {
         self.size = 1;

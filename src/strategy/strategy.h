@@ -11,7 +11,7 @@
  *     check, open, start         who leads, the network, the other workers
  *     prepare                    the graph is there, the loop is about to be
  *     join                       every new session: its variables get values
- *     turn, step, after_step     every step; rejoin after one that other workers aborted
+ *     turn, after_step           before and after every step; rejoin after one that other workers aborted
  *     settle                     the last step is made, the last checkpoint is not
  *     end, close                 the end mark is written; this process leaves
  *
@@ -37,6 +37,10 @@ typedef struct est_self {
     int             replicas;   /* copies of the model in this process: batches that it takes in a step */
     bool            is_chief;
 } est_self;
+
+/* The task with this rank, its job returned and its index in *index; NULL: there are fewer. The chief (or master) comes
+ * first, then the workers; indices may have gaps, ranks have none. */
+const char *est_rank_task(const est_cluster *cluster, int rank, int *index);
 
 /* Indices of tasks may have gaps, ranks have none. rank -1: the task does not train. */
 est_self est_self_of(const est_task *task, int replicas);
@@ -121,6 +125,9 @@ struct est_strategy_ops {
     EST_MUST_CHECK est_status (*share)(est_run *run, est_session *session, int64_t *step);
 };
 
+/* est_strategy_ops.check of strategies without other workers: refuses a cluster in which other tasks would train. */
+EST_MUST_CHECK est_status est_local_check(const est_run *run);
+
 /* All strategies, ended by NULL; the default comes first. */
 extern const est_strategy_ops *const est_strategies[];
 
@@ -130,7 +137,7 @@ extern const est_strategy_ops est_default_ops, est_one_device_ops, est_mirrored_
 extern const est_strategy_ops est_parameter_server_ops;
 extern const est_strategy_ops est_multi_worker_ops;
 
-/* What est_train_distribute NULL means for a task: with ps tasks the parameter_server strategy, else the default
+/* The strategy of a task whose train_distribute is NULL: with ps tasks the parameter_server strategy, else the default
  * one. */
 extern const est_strategy        est_default_strategy;
 extern const est_strategy *const est_default_parameter_server;

@@ -569,7 +569,7 @@ static est_status write_parts(saving *s, const est_remote_list *list, const char
 }
 
 /* The names of parts are unique to this save: a task may still be writing for a process that was killed. */
-static est_status write_multi_worker(saving *s, const est_remote_list *list)
+static est_status write_remote_parts(saving *s, const est_remote_list *list)
 {
     char      *absolute, *prefix = NULL;
     est_status status;
@@ -588,7 +588,7 @@ static est_status write_checkpoint(saving *s)
     est_remote_list list   = { 0 };
     est_status      status = est_remote_list_fill(&list, s->session, s->vars, s->n_vars);
 
-    if (status == EST_OK) status = list.n > 0 ? write_multi_worker(s, &list) : write_bundle(s, s->prefix, true);
+    if (status == EST_OK) status = list.n > 0 ? write_remote_parts(s, &list) : write_bundle(s, s->prefix, true);
     est_free(list.data);
     return status;
 }

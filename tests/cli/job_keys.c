@@ -433,7 +433,7 @@ TEST(strategy)
         tool_expect_part(run.err, "\"peer_silence_secs\": 2.5, ", "standard error");
         tool_run_free(&run);
     }
-    TOOL_OUT(1, "", "sync_replicas is 3, and the cluster has 2 tasks that train", "train", path, DIR("many"), "-q",
+    TOOL_OUT(1, "", "sync_replicas is 3, but the cluster has 2 tasks that train", "train", path, DIR("many"), "-q",
              "--set", "run.strategy={sync_replicas: 3}");
     TOOL_OUT(1, "", "train_distribute is mirrored, and TF_CONFIG has ps tasks", "evaluate", path, DIR("alone"), "-q",
              "--set", "run.strategy=mirrored");

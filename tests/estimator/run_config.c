@@ -392,7 +392,7 @@ TEST(strategies)
                        .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
                                                                         .remote_cluster   = cluster)),
         EST_INVALID_ARGUMENT,
-        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.cluster_json has a cluster, too; leave one out");
+        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.cluster_json also has a cluster; leave one out");
     assert_int_equal(resolve(EST_RUN_CONFIG(.experimental_distribute = &(est_distribute_config){ 0 }), "d", &r),
                      EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "make it with EST_DISTRIBUTE_CONFIG(...)"));
@@ -470,7 +470,7 @@ TEST(simple_resolver)
                        .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
                                                                         .remote_cluster   = cluster)),
         EST_INVALID_ARGUMENT,
-        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.resolver has a cluster, too; "
+        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.resolver also has a cluster; "
         "leave one out");
     est_resolver_free(resolver);
     assert_int_equal(est_resolve_tf_config("{\"model_dir\": \"there\", \"service\": {\"a\": 1}}", NULL, &resolver),

@@ -546,7 +546,7 @@ static void init_slow(slow *s, int64_t pause_ns)
 static void ask_for(pair *p, uint64_t size, slow *s);
 
 /* All at once, before the answer to any of them makes the network thread wait. */
-static void ask_multi_worker(void *user, est_status status, const char *error, est_message *answer)
+static void ask_all_at_once(void *user, est_status status, const char *error, est_message *answer)
 {
     (void)error, (void)answer;
     assert_int_equal(status, EST_OK);
@@ -633,7 +633,7 @@ TEST(back_pressure)
         net_test_start(&other, net_test_transports[i], "worker:1", NULL);
         init_slow(&s, 1000 * EST_NS_PER_SEC);
         s.pair = &p;
-        net_check(est_link_ask(p.link, NET_ECHO, "a beginning", (est_payload){ 0 }, 1000, ask_multi_worker, &s, NULL));
+        net_check(est_link_ask(p.link, NET_ECHO, "a beginning", (est_payload){ 0 }, 1000, ask_all_at_once, &s, NULL));
         wait_full(&p.server, served);
         link = net_test_connect(&other, &p.server);
         net_check(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer));

@@ -636,7 +636,7 @@ static void check_tables(size_t bytes_per_pack, int begins)
 }
 
 /* In one pack, or in one each where packs are small. */
-TEST(tables_travel_sync_replicas)
+TEST(tables_share_a_pack)
 {
     check_tables(0, 1);
     check_tables(15, TABLES);

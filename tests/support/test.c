@@ -81,6 +81,7 @@ int est_test_run_apart(CMFixtureFunction setup, CMFixtureFunction teardown)
     const est_test *next = first;
     int             n = 0, n_failed = 0, status;
 
+    if (first == NULL) return 1;
     while (n > 0 || next != NULL) {
         pid_t ended;
 

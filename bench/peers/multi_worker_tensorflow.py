@@ -8,7 +8,7 @@ import shutil
 import tempfile
 
 import cluster_peer
-import sync_peer
+import multi_worker_peer
 import tensorflow_peer
 
 
@@ -17,28 +17,28 @@ def make_watch(tf, turns, model_dir):
         def after_run(self, run_context, run_values):
             if turns.step():
                 shutil.rmtree(model_dir, ignore_errors=True)
-                sync_peer.end()
+                multi_worker_peer.end()
     return Watch()
 
 
 def main():
-    options = sync_peer.options(__doc__)
-    run = sync_peer.make_run(options, tensorflow_peer.best(options.model, 1))
+    options = multi_worker_peer.options(__doc__)
+    run = multi_worker_peer.make_run(options, tensorflow_peer.best(options.model, 1))
     os.environ.update({k: v for k, v in tensorflow_peer.environment(1, run.flags).items() if k != "TF_CONFIG"})
-    cluster, worker = sync_peer.start(options)
+    cluster, worker = multi_worker_peer.start(options)
     os.environ.pop("TF_CONFIG", None)
     if options.workers > 1:
         os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": worker}})
     tf = cluster_peer.import_tensorflow()
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if options.workers > 1 else None
-    model_dir = tempfile.mkdtemp(prefix="sync_tensorflow.")
+    model_dir = tempfile.mkdtemp(prefix="multi_worker_tensorflow.")
     inter = -1 if "caller" in run.flags and options.workers == 1 else 1
     config = tf.estimator.RunConfig(
         model_dir=model_dir, tf_random_seed=1, train_distribute=strategy, save_checkpoints_steps=None, save_checkpoints_secs=None,
         save_summary_steps=None, log_step_count_steps=None,
         session_config=tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=inter))
     estimator = tf.estimator.Estimator(tensorflow_peer.model_fns(tf, run)[options.model], config=config)
-    watch = make_watch(tf, sync_peer.Turns(options, worker), model_dir)
+    watch = make_watch(tf, multi_worker_peer.Turns(options, worker), model_dir)
     if options.workers > 1:
         tf.estimator.train_and_evaluate(
             estimator, tf.estimator.TrainSpec(lambda: tensorflow_peer.dataset(tf, run), max_steps=10**12, hooks=[watch]),
