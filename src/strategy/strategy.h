@@ -3,10 +3,10 @@
  * The contract of a strategy: where the variables of a training live, and how the processes of a job train them
  * together.
  *
- * A strategy is one struct of functions, est_strategy_ops, in a file of its own and one line in est_strategies
- * (strategy.c). Nothing else knows which strategies there are. A graph asks est_strategy_replicas how many copies of
- * a model there are; strategy/scope.c builds them. A process that trains, evaluates, or runs a loop of its own fills
- * an est_run (strategy/run.h) and calls the functions below through it, in this order:
+ * A strategy is one struct of functions, est_strategy_ops, in a file of its own, with a declaration below and one line
+ * in est_strategies (strategy.c). Nothing else knows which strategies there are. A graph asks est_strategy_replicas how
+ * many copies of a model there are; strategy/scope.c builds them. A process that trains, evaluates, or runs a loop of
+ * its own fills an est_run (strategy/run.h) and calls the functions below through it, in this order:
  *
  *     check, open, start         who leads, the network, the other workers
  *     prepare                    the graph is there, the loop is about to be
