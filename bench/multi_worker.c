@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Examples a second of workers that train together, by est_multi_worker_mirrored_strategy: one contestant of bench/compare-multi-worker.
+ * Examples a second of multi-worker training by est_multi_worker_mirrored_strategy: one contestant of bench/compare-multi-worker.
  *
  *   sync [--model cnn|mlp|wide_deep] [--workers N] [--over apart|shared|tcp|tls|ucx] [--pack BYTES] [--turns N] [--seconds S]
  *        [--timeline DIR]

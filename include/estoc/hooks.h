@@ -19,7 +19,7 @@
  *
  * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
  * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
- * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
+ * a new session (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
  * eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
  * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it (a
  * prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen enough calls
@@ -107,8 +107,8 @@ EST_API double  est_loop_loss(const est_loop *loop);
 EST_API int64_t est_loop_global_step(const est_loop *loop);
 EST_API int64_t est_loop_runs(const est_loop *loop);
 
-/* Ends the loop after this round of after_run; not an error. The first reason is the one that is told. Of workers that train in step
- * (est_multi_worker_mirrored_strategy) the chief's stop ends the job for all; another that stops before the chief does goes on
+/* Ends the loop after this round of after_run; not an error. The first reason is logged. In multi-worker training
+ * (est_multi_worker_mirrored_strategy) the chief's stop ends the job for all; a worker that stops before the chief goes on
  * with it. */
 EST_API void est_loop_request_stop(est_loop *loop, const char *reason);
 EST_API bool est_loop_should_stop(const est_loop *loop);

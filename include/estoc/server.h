@@ -47,7 +47,7 @@ typedef struct est_server_options {
     const char *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
     const char *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
     const char *job;          /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
-    int         threads;      /* 0: EST_NUM_THREADS, else the cores this process may use */
+    int         threads;      /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
     double      silence_secs; /* 0: 10; a task that is silent for longer is lost */
     double      lonely_secs;  /* 0: 7200; est_server_join fails when no task was connected for longer */
 } est_server_options;

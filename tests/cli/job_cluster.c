@@ -137,7 +137,7 @@ TEST(epochs)
     tool_run_free(&run);
 }
 
-/* --- workers in step ----------------------------------------------------------------------------------------------------- */
+/* --- multi-worker training ----------------------------------------------------------------------------------------------- */
 
 #define N_IDS  60
 #define RATE   0x1p-12
@@ -223,7 +223,7 @@ TEST(epoch)
     tool_run_free(&run);
 }
 
-/* Workers in step without run.eval_strategy: worker 0 evaluates alone. */
+/* Multi-worker training without run.eval_strategy: worker 0 evaluates alone. */
 TEST(evaluate_alone)
 {
     const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");

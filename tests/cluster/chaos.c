@@ -2,7 +2,7 @@
  *
  * Jobs whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
  * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind. In several modes: what the
- * tasks promise each other is another for each. Workers that train together end with exactly the variables of an undisturbed job.
+ * tasks promise each other is another for each. Multi-worker training end with exactly the variables of an undisturbed job.
  *
  * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
  * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync_replicas runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
@@ -333,7 +333,7 @@ static double run_exporting(const mode *m, uint64_t seed, bool calm)
     return end_job(&c, m, seed);
 }
 
-/* Workers that train together, chief and all. */
+/* Multi-worker training, chief and all. */
 static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = multi_worker_make(3, "", m->word), quiet = multi_worker_make(3, "", m->word);
@@ -403,7 +403,7 @@ static bool have_ended(cluster *c)
     return all;
 }
 
-/* After the moment some of the others get the signal, too. A second one would kill: who has sent itself one gets no other. */
+/* Sends some of the other tasks the signal as well. A second signal would kill, so a task that has sent itself one gets none. */
 static void signal_others(cluster *c, uint64_t *seed)
 {
     int64_t until = est_now_ns() + 90 * EST_NS_PER_SEC;

@@ -53,7 +53,7 @@ static void disturb(cluster *c, flood *f)
     cluster_task *ps = cluster_find(c, "ps", 0), *worker = cluster_find(c, "worker", 0);
     long          before = rss_of(ps), during, after;
     int64_t       until;
-    int           anew = cluster_count_log(ps, "worker:0 was restarted");
+    int           restarts = cluster_count_log(ps, "worker:0 was restarted");
 
     f->port = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10);
     flood_start(f);
@@ -61,7 +61,7 @@ static void disturb(cluster *c, flood *f)
     cluster_signal(worker, SIGKILL);
     cluster_wait(c, worker, WAIT_SECS);
     cluster_start(c, worker);
-    while (cluster_count_log(ps, "worker:0 was restarted") == anew) {
+    while (cluster_count_log(ps, "worker:0 was restarted") == restarts) {
         cluster_wait_step(c, cluster_saved_step(c) + 1, WAIT_SECS);
     }
     cluster_wait_step(c, cluster_saved_step(c) + STEPS, WAIT_SECS);

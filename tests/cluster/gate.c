@@ -63,7 +63,7 @@ TEST(limit)
     expect(gate, 4, EST_GATE_FINISHED);
     ask(gate, "a", 10, 0, 5);
     expect(gate, 5, EST_GATE_FINISHED);
-    ask(gate, "a", 0, 0, 6); /* who has no limit goes on */
+    ask(gate, "a", 0, 0, 6); /* a worker without a limit goes on */
     expect(gate, 6, EST_GATE_BEGIN);
     est_gate_free(gate);
 }

@@ -133,7 +133,7 @@ TEST(other_program)
     }
 }
 
-/* The program of the chief counts: when it was started anew with another one, those who still have the old one are refused. */
+/* The program of the chief counts: after it is restarted with another one, workers that still run the old one are refused. */
 TEST(other_chief)
 {
     cluster       c      = cluster_make(1, 1, 1, 0);

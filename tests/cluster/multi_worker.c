@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together step by step (multi_worker_mirrored), as processes: whoever is killed and comes back, the variables
+ * Workers of multi_worker_mirrored training, as processes: whoever is killed and comes back, the variables
  * in the end are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
 #include <signal.h>
 #include <stdio.h>

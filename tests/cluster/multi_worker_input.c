@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together with inputs of very different lengths: whoever has nothing left takes part with nothing until all
+ * Multi-worker training with inputs of very different lengths: whoever has nothing left takes part with nothing until all
  * are out, also as the chief, which still saves, counts and stops; and evaluation together, in which workers are killed. */
 #include <stdio.h>
 #include <stdlib.h>

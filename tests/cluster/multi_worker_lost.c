@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, of which one does not come back: the others save and end with a message, or go on without
+ * Multi-worker training, of which one does not come back: the others save and end with a message, or go on without
  * it, whichever they were told; also when it is the chief. */
 #include <signal.h>
 #include <stdio.h>

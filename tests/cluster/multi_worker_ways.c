@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
+ * Multi-worker training, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
  * its own, so that all have the same variables only when they have trained with those of all. */
 #include <signal.h>
 #include <stdio.h>

@@ -132,7 +132,7 @@ static void remove_checkpoints(const cluster *c)
     assert_true(n > 0);
 }
 
-/* Variables of a ps that is lost, and that no checkpoint has, do not begin anew in the middle of a training: neither with the chief
+/* Variables of a ps that is lost, and that no checkpoint has, do not begin again in the middle of a training: neither with the chief
  * that knows the step nor with the next one, which may find the task lost that counts it. */
 TEST(ps_without_checkpoint)
 {

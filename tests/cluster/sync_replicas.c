@@ -382,7 +382,7 @@ static void push_again(bool fetch_less)
     await_accumulated(s.ps[0], 1);
     cut_link(s.ps[0], "worker:0");
     pthread_join(thread, &result);
-    assert_null(result); /* its session has to be made anew */
+    assert_null(result); /* it needs a new session */
     est_session_free(one.session);
     open_pusher(&one);
     if (fetch_less) {

@@ -527,7 +527,7 @@ TEST(answers_are_forgotten)
     servers_stop(&s);
 }
 
-/* --- a task that was started anew ------------------------------------------------------------------------------------------- */
+/* --- a task that was restarted ---------------------------------------------------------------------------------------------- */
 
 /* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
 TEST(new_process_of_a_task)
@@ -553,7 +553,7 @@ TEST(new_process_of_a_task)
 
 /* --- a program that was changed ------------------------------------------------------------------------------------------------ */
 
-/* All but the ps are started anew with other terms, and a worker is there before the chief. */
+/* All but the ps are restarted with other terms, and a worker is there before the chief. */
 typedef struct comer {
     est_remote  *remote;
     est_session *session;

@@ -341,7 +341,7 @@ TEST(rates)
     tear_down(&f);
 }
 
-/* A task that trains together with others says itself which step it is at. A step that is made again counts once. */
+/* A task of multi-worker training reports its own step. A step that is made again counts once. */
 TEST(own_steps)
 {
     fixture   f = set_up(0);
@@ -409,7 +409,7 @@ static void *ask_turn(void *remote)
     return NULL;
 }
 
-/* There is one step left, and one who has begun it. */
+/* One step is left, and another worker has begun it. */
 TEST(wait_for_a_turn)
 {
     fixture    f        = set_up(1);

@@ -385,7 +385,7 @@ TEST(missing)
     }
 }
 
-static void go_on_without_2(collective_rank *r)
+static void continue_without_2(collective_rank *r)
 {
     est_work *work;
     int64_t   one = r->rank + 1;
@@ -421,7 +421,7 @@ TEST(generations)
 
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
-    collective_run(&t, go_on_without_2, NULL);
+    collective_run(&t, continue_without_2, NULL);
     collective_run(&t, come_late, NULL);
     collective_leave(&t);
     collective_join(&t, &(est_group_options){ .generation = 3 }); /* all together again */

@@ -7,7 +7,7 @@
 
 #include "base/strbuf.h"
 
-/* Rich are managers with a degree, which a cross of the wide part tells, and who has a capital gain, which only the deep part
+/* Rich are managers with a degree, which a cross of the wide part tells, and people with a capital gain, which only the deep part
  * sees. Returns how many of the rows are rich by that alone. */
 static int write_rows(const char *path, uint32_t seed, int n, const char *end)
 {

@@ -115,7 +115,7 @@ static est_status own_metrics(est_model *model, void *user)
     return est_model_status(model);
 }
 
-/* Their state starts anew with every evaluation, and no checkpoint must have it. */
+/* Their state is reset for every evaluation, and no checkpoint must have it. */
 TEST(metrics_of_its_own)
 {
     char            dir[64];

@@ -471,7 +471,7 @@ TEST(checkpoint_has_rows_of_keys)
     }
     close_model(&looks);
 
-    /* A slot that the checkpoint lacks starts anew, for the rows that were restored. */
+    /* A slot that the checkpoint lacks starts with its initial values, for the rows that were restored. */
     r.optimizer = est_ftrl(0.1, NULL);
     looks       = open_model(&r);
     assert_int_equal(est_saver_restore(saver, looks.session, NULL, NULL), EST_FAILED_PRECONDITION);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training together, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one process: from the
+ * Multi-worker training, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one process: from the
  * same checkpoint with the same records both have the same losses at every step and the same variables in the end, and each goes on
  * from what the other left. distribute.py has the same models; a run is a model with an optimizer and batches. */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "support/cluster_test.h"
 #include "support/interop.h"
 
-#define STEPS   50 /* five passes over the records: input that starts anew is input that goes on */
+#define STEPS   50 /* five passes over the records: restarted input is resumed input */
 #define MORE    60
 #define BATCH   4
 #define COLUMNS 3

@@ -67,7 +67,7 @@ TEST(silent_address)
 }
 
 /* A task is called by a name that need not be its own host's, or be known there yet: a service's, one that /etc/hosts gives to
- * 127.0.1.1. So whoever is named listens at all interfaces, and only who has an address keeps to it. */
+ * 127.0.1.1. So a task with a name listens at all interfaces, and a task with an address only at that one. */
 static void expect_listens_at(const char *transport, const char *at, bool everywhere)
 {
     static const char *const hosts[] = { "127.0.0.1", "127.0.0.2" };

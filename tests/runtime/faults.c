@@ -142,7 +142,7 @@ static bool survive(flavour kind, const batch *batches, int64_t n, const float w
             fail_msg("allocation %d, call %d: %s: %s", (int)n, at, est_status_name(status), est_error_message());
         }
         assert_true(est_error_message()[0] != '\0');
-        if (at == BUILD) free_model(&m); /* a poisoned graph is made anew */
+        if (at == BUILD) free_model(&m); /* a poisoned graph is built again */
         at--;                            /* once more, with memory */
     }
     fired = est_fault_fired();

@@ -19,7 +19,7 @@
 
 typedef struct worker {
     char  config[300]; /* TF_CONFIG */
-    bool  is_lost;     /* at lost_at, and begins anew */
+    bool  is_lost;     /* at lost_at, and begins again */
     int   lost_at;
     float kernel[2];
     float own;  /* its copy of what it has seen: its number + 1 in every step */
@@ -223,7 +223,7 @@ TEST(lost_at_end)
     assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
 }
 
-/* A worker, and one who comes to every meeting and gives up at once. */
+/* A worker, and another one that joins every membership round and gives up at once. */
 typedef struct spoiled {
     crew       c;
     worker     w;

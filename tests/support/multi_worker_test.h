@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tests of workers that train together (tests/cluster/multi_worker*.c) share. */
+ * What tests of multi-worker training (tests/cluster/multi_worker*.c) share. */
 #ifndef EST_TESTS_MULTI_WORKER_TEST_H
 #define EST_TESTS_MULTI_WORKER_TEST_H
 
 #include "estoc/hooks.h"
 #include "support/cluster_job.h"
 
-/* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`, "steps=n",
+/* A cluster of workers, none of them started. The words in `args` from MULTI_WORKER_ARGS on are free; args[0] is `steps`, "steps=n",
  * "count=n" or "enough=n". */
 cluster multi_worker_make(int workers, const char *steps, const char *more);
 #define MULTI_WORKER_RETURN  3 /* args that a test may replace */

@@ -76,7 +76,7 @@ typedef struct trainer {
     est_loop_feed feeds[2];
     est_node      targets[1];
     est_loop_spec spec;        /* ready to be opened; hooks are to be added */
-    est_saver    *saver;       /* NULL: variables always start anew */
+    est_saver    *saver;       /* NULL: variables always get initial values */
     bool          reset_input; /* in every session but the first */
     int           sessions;
 } trainer;
