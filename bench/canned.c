@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The canned wide & deep classifier from Examples on disk to updated variables, through est_train. The clicks are those of
- * bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
+ * The canned wide & deep classifier from Examples on disk to updated variables, through est_train. The clicks are those
+ * of bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
  * --seconds (bench/support/turns.h); an amount is examples.
  *
  *   canned [--hidden 64,32] [--batch N] [--folder FOLDER] [--threads N] [--turns N] [--seconds S] [--rows N]
  *          [--stages RUNS] [--report 1]
  *
- * --rows makes the tables of the word C4 that long, to see what grows with a table. --stages traces that many steps after
- * the last turn and prints where their time went, beside the least time that the machine could do it in; --report prints
- * the last of them op by op. */
+ * --rows makes the tables of the word C4 that long, to see what grows with a table. --stages traces that many steps
+ * after the last turn and prints where their time went, beside the least time that the machine could do it in; --report
+ * prints the last of them op by op. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ typedef struct job {
     bench_stages  traced;
 } job;
 
-/* --- the model ------------------------------------------------------------------------------------------------------ */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 /* Counts have long tails. */
 static est_node log1p_of(est_node counts, const void *user)
@@ -125,7 +125,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
     return est_dataset_finish(est_dataset_prefetch(d, PREFETCH), out);
 }
 
-/* --- turns, inside the training -------------------------------------------------------------------------------------- */
+/* --- turns, inside the training ----------------------------------------------------------------------------------- */
 
 static est_status job_session(est_hook *hook, est_loop *loop)
 {
@@ -199,7 +199,7 @@ static est_status job_after_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* --- stages ---------------------------------------------------------------------------------------------------------- */
+/* --- stages ------------------------------------------------------------------------------------------------------- */
 
 /* Processor seconds that a chain takes for the rows of a batch, on its own and without threads. */
 static double input_secs(est_dataset *d, double rows_each, int64_t batch)
@@ -273,7 +273,7 @@ static void print_stages(job *j)
                  1e6 * whole.median, 1e6 * whole.min, j->machine.bytes_per_sec / 1e9, j->machine.flops / 1e9);
 }
 
-/* --- main ------------------------------------------------------------------------------------------------------------ */
+/* --- main --------------------------------------------------------------------------------------------------------- */
 
 static void take_hidden(job *j, const char *list)
 {

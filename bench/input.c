@@ -36,7 +36,7 @@ typedef struct options {
     int         threads, turns;
 } options;
 
-/* --- the pipelines -------------------------------------------------------------------------------------------------- */
+/* --- the pipelines ------------------------------------------------------------------------------------------------ */
 
 static est_dataset *files(const options *o, const char *pattern)
 {
@@ -130,7 +130,7 @@ static est_dataset *shuffle_images(const options *o)
     return o->threads > 1 ? est_dataset_prefetch(d, 2) : d;
 }
 
-/* --- taking turns --------------------------------------------------------------------------------------------------- */
+/* --- taking turns ------------------------------------------------------------------------------------------------- */
 
 typedef struct question {
     const char *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network between two processes of this machine: what a small request costs there and back, how many small ones go
- * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare writes to a
- * loopback socket, in one direction and in both, and memcpy.
+ * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare
+ * writes to a loopback socket, in one direction and in both, and memcpy.
  *
  *   net [seconds of a measurement [transport]] */
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ static const size_t pushes[] = { 64 << 10, 1 << 20, 64 << 20 };
 
 static double measure_secs = 1;
 
-/* --- the other process ----------------------------------------------------------------------------------------------- */
+/* --- the other process -------------------------------------------------------------------------------------------- */
 
 static void serve(void *user, est_request *request)
 {
@@ -65,7 +65,7 @@ static pid_t start_server(const char *transport, const char *folder, int *port)
     return pid;
 }
 
-/* --- ours ------------------------------------------------------------------------------------------------------------ */
+/* --- ours --------------------------------------------------------------------------------------------------------- */
 
 static est_ask *ask(est_link *link, const void *bytes, size_t size)
 {
@@ -157,7 +157,7 @@ static void measure_transport(const char *transport, const char *folder, const v
     waitpid(pid, NULL, 0);
 }
 
-/* --- the machine ----------------------------------------------------------------------------------------------------- */
+/* --- the machine -------------------------------------------------------------------------------------------------- */
 
 /* Bare writes to a process that reads into one buffer. */
 static double measure_socket(const uint8_t *bytes, size_t size)

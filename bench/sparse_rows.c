@@ -4,10 +4,10 @@
  *
  *   sparse_rows [--rows N] [--over tcp|tls|ucx] [--turns N] [--seconds S]
  *
- * A batch is 512 x 26 ids, drawn by Zipf's law from a table of 1e7 rows of 16 floats. A step pulls the distinct rows among them,
- * spreads them to the batch, takes the mean square as loss, and pushes the gradients of the rows, which Adagrad applies at the
- * ps. An amount is distinct rows (bench/support/turns.h), processor time that of both processes; the last line says how many a batch has, and how many bytes a step
- * took over the sockets, both ways. */
+ * A batch is 512 x 26 ids, drawn by Zipf's law from a table of 1e7 rows of 16 floats. A step pulls the distinct rows
+ * among them, spreads them to the batch, takes the mean square as loss, and pushes the gradients of the rows, which
+ * Adagrad applies at the ps. An amount is distinct rows (bench/support/turns.h), processor time that of both processes;
+ * the last line says how many a batch has, and how many bytes a step took over the sockets, both ways. */
 #include <dirent.h>
 #include <linux/tcp.h>
 #include <math.h>
@@ -39,7 +39,7 @@ typedef struct job {
     int64_t     next;
 } job;
 
-/* --- ids ---------------------------------------------------------------------------------------------------------------- */
+/* --- ids ---------------------------------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -77,7 +77,7 @@ static void draw_ids(job *j, int set)
     j->distinct[set] = count_distinct(ids);
 }
 
-/* --- steps --------------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static bench_turn train(void *arg)
 {
@@ -116,7 +116,7 @@ static void open_step(job *j, est_remote *remote)
     for (int s = 0; s < SETS; s++) bench_check(est_step_run(j->step, (const est_tensor *[]){ j->ids[s] }));
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------------------------- */
+/* --- bytes -------------------------------------------------------------------------------------------------------- */
 
 /* What all TCP connections of this process have sent and received so far. */
 static double socket_bytes(void)

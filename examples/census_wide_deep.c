@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predicts from a census who earns more than 50,000 dollars a year, with the models of the well-known tutorial: a linear
- * one over categories and crosses of them (wide), a neural network (deep), or the sum of both (wide_deep).
+ * Predicts from a census who earns more than 50,000 dollars a year, with the models of the well-known tutorial: a
+ * linear one over categories and crosses of them (wide), a neural network (deep), or the sum of both (wide_deep).
  *
  *   census_wide_deep [--model-dir DIR] [--seed N] wide|deep|wide_deep data-directory
  *
- * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2);
- * the names adult-train.csv and adult-test.csv do as well.
- * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. On a cluster
- * (`estoc launch --ps 2 --workers 3 --evaluator -- census_wide_deep --model-dir DIR ...`) the evaluator says how good it is. */
+ * The directory has adult.data and adult.test of the Adult data set of the UCI repository
+ * (archive.ics.uci.edu/dataset/2); the names adult-train.csv and adult-test.csv do as well.
+ * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. On a
+ * cluster (`estoc launch --ps 2 --workers 3 --evaluator -- census_wide_deep --model-dir DIR ...`) the evaluator says
+ * how good it is. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,10 +32,10 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
-/* "?" is what the files have for unknown. It stays a category of its own, for requests to the exported model too: were it
- * taken for missing, crosses would see "" in a row of CSV, but nothing in an Example. */
+/* "?" is what the files have for unknown. It stays a category of its own, for requests to the exported model too: were
+ * it taken for missing, crosses would see "" in a row of CSV, but nothing in an Example. */
 static const char *const education_names[] = { "Bachelors", "HS-grad", "11th", "Masters", "9th", "Some-college",
     "Assoc-acdm", "Assoc-voc", "7th-8th", "Doctorate", "Prof-school", "5th-6th", "10th", "1st-4th", "Preschool",
     "12th" };
@@ -124,7 +125,7 @@ static model_columns build_model_columns(est_columns *c)
     };
 }
 
-/* --- data ------------------------------------------------------------------------------------------------------------- */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 /* The first line of adult.test is a comment. */
 static est_status is_row(void *user, const est_field *line, bool *keep)
@@ -189,7 +190,7 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
     return est_dataset_finish(d, out);
 }
 
-/* --- model ------------------------------------------------------------------------------------------------------------ */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 #define INCOME .label = "income", .label_vocabulary = { income_names, COUNT(income_names) }
 
@@ -226,7 +227,7 @@ static est_column_list feature_columns(const char *type, const model_columns *co
     return (est_column_list){ columns->all, COUNT(columns->all) };
 }
 
-/* --- the exact area under the curve ----------------------------------------------------------------------------------- */
+/* --- the exact area under the curve ------------------------------------------------------------------------------- */
 
 /* Predicts the test file and reads its labels at the same time, batch by batch. The metric "auc" is nearly that, as it
  * looks at 200 thresholds only. */
@@ -269,7 +270,7 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     return status;
 }
 
-/* --- run -------------------------------------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
 static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)

@@ -111,7 +111,7 @@ EST_MUST_CHECK est_status est_remote_task_ask_patiently(const est_tasks *r, cons
 /* Makes a link to the task, if there is none, within the limit. */
 EST_MUST_CHECK est_status est_remote_task_reach(const est_tasks *r, est_remote_task *p, double limit_secs);
 
-/* --- remote_tasks.c ---------------------------------------------------------------------------------------------------- */
+/* --- remote_tasks.c ----------------------------------------------------------------------------------------------- */
 
 /* Asks the task for its variables. */
 EST_MUST_CHECK est_status est_remote_task_list_variables(est_remote_task *p);

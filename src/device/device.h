@@ -3,8 +3,9 @@
  * The contract of a device: where tensors of a step live and how bytes get there and back.
  *
  * A device is one const struct of function pointers, listed in est_devices[]. The runtime asks it for the memory of
- * variables and of a step's slab, and copies feeds in and fetches out through it; kernels of an op are chosen by device.
- * The CPU is the device on which memory is the process's own: there copies are memcpy, and a feed is used where it lies. */
+ * variables and of a step's slab, and copies feeds in and fetches out through it; kernels of an op are chosen by
+ * device. The CPU is the device on which memory is the process's own: there copies are memcpy, and a feed is used where
+ * it lies. */
 #ifndef EST_DEVICE_DEVICE_H
 #define EST_DEVICE_DEVICE_H
 
@@ -14,8 +15,8 @@ typedef struct est_device {
     const char *name;        /* as in device strings: "CPU" */
     const char *description; /* one line, for listings */
 
-    /* Aligned for the widest vector; NULL when memory is out. zalloc: all zeros, and what of a large block is never used
-     * takes no memory. free accepts NULL. */
+    /* Aligned for the widest vector; NULL when memory is out. zalloc: all zeros, and what of a large block is never
+     * used takes no memory. free accepts NULL. */
     void *(*alloc)(size_t bytes);
     void *(*zalloc)(size_t bytes);
     void (*free)(void *p);

@@ -24,7 +24,7 @@
 
 #define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
 
-/* --- making one -------------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static est_status check_size(const est_vocab_info *vocab, const char *field, int64_t value, const char *zero)
 {
@@ -213,7 +213,7 @@ int est_exit_code(est_status status)
     return status == EST_OK ? 0 : status == EST_CANCELLED && est_signals_told() ? 75 : 1;
 }
 
-/* --- input and model --------------------------------------------------------------------------------------------------- */
+/* --- input and model ---------------------------------------------------------------------------------------------- */
 
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode)
 {
@@ -320,7 +320,7 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
     return EST_OK;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 est_status est_estimator_make_dir(const est_estimator *estimator)
 {
@@ -415,7 +415,7 @@ est_status est_estimator_copy_variables(est_session *from, est_session *to, bool
     return status;
 }
 
-/* --- metrics ------------------------------------------------------------------------------------------------------------ */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 typedef struct named_value {
     char  *name;

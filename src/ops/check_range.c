@@ -148,7 +148,7 @@ est_node est_check_range(est_node x, double low, double high, const char *messag
         EST_ATTRS(est_attr_float("low", low), est_attr_float("high", high), est_attr_string("message", message)));
 }
 
-/* --- what a lookup found --------------------------------------------------------------------------------------------- */
+/* --- what a lookup found ------------------------------------------------------------------------------------------ */
 
 #define KEY_SHOWN 80 /* bytes of a key that an error shows */
 

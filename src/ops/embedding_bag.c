@@ -5,10 +5,10 @@
  * weight that is not above 0, but for sum. With max_norm > 0 each e_i is first scaled down to that l2 norm.
  *
  * The rows of the table are read where they lie and added into the row of the result: nothing of [n, width] is made in
- * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that are
- * needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
- * ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom trained:
- * their gradient is made of other ops.
+ * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that
+ * are needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than
+ * once: ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom
+ * trained: their gradient is made of other ops.
  *
  * What a model joins bags into need not be joined: EstEmbeddingBagConcat writes each bag into its columns of the whole,
  * and EstEmbeddingBagSliceGrad reads dy from its columns of the whole's gradient. The planner makes both. */
@@ -92,7 +92,7 @@ static est_status slice_grad_infer(est_infer *c)
     return infer_grad(c, all);
 }
 
-/* --- what both kernels look at -------------------------------------------------------------------------------------- */
+/* --- what both kernels look at ------------------------------------------------------------------------------------ */
 
 typedef struct bag {
     const void    *table;
@@ -225,9 +225,10 @@ static est_status bag_open(const est_call *c, int first, bool weighted, bool rea
 SHARED(float, f32, __builtin_sqrtf)
 SHARED(double, f64, __builtin_sqrt)
 
-/* --- forward -------------------------------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual widths. */
+/* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual
+ * widths. */
 #define FORWARD(T, suffix)                                                                                             \
     static inline __attribute__((always_inline)) void combine_of_##suffix(const bag *b, int64_t begin, int64_t end,    \
                                                                           int64_t cols, bool plain)                    \
@@ -304,7 +305,7 @@ static est_status bag_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- forward, into columns of a whole ------------------------------------------------------------------------------- */
+/* --- forward, into columns of a whole ----------------------------------------------------------------------------- */
 
 /* Three inputs a bag, then the other parts. */
 enum { BAG_INPUTS = WEIGHTS };
@@ -407,7 +408,7 @@ static est_status concat_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- backward ------------------------------------------------------------------------------------------------------- */
+/* --- backward ----------------------------------------------------------------------------------------------------- */
 
 /* The ids that were kept: scratch memory of the gradient. */
 typedef struct kept {
@@ -588,7 +589,7 @@ static est_status slice_grad_cpu(est_call *c)
     return sum_slices(c, c->param[2].i, c->in[0]->shape.dim[1]);
 }
 
-/* --- in TensorFlow's ops -------------------------------------------------------------------------------------------- */
+/* --- in TensorFlow's ops ------------------------------------------------------------------------------------------ */
 
 /* The ids that are kept, as nodes. */
 typedef struct picked {
@@ -665,7 +666,7 @@ static void bag_grad_lower(const est_node_def *node, est_graph *graph, const est
     out[1] = sums.indices;
 }
 
-/* --- descriptors ---------------------------------------------------------------------------------------------------- */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 /* Towards w_i: e_i dy_r for sum, (e_i - y_r) dy_r / c_r for mean, e_i dy_r / c_r - w_i (y_r dy_r) / c_r^2 for sqrtn. */
 static est_node weights_grad(const est_grad *g)

@@ -77,7 +77,7 @@ struct est_communicator {
     bool empty; /* or although some were not */
 };
 
-/* --- the exchange of a step (runtime/reduce_packs.c) -------------------------------------------------------------------- */
+/* --- the exchange of a step (runtime/reduce_packs.c) -------------------------------------------------------------- */
 
 /* The exchanges of a step, and their state. */
 typedef struct est_exchange est_exchange;

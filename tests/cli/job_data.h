@@ -42,7 +42,7 @@ static inline int make_files(void **state)
     return 0;
 }
 
-/* --- processes ---------------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 
 /* Starts the tool in the background, with a file or descriptor as its standard input. */
 static inline pid_t start(const char *const *argv, int in)

@@ -16,7 +16,7 @@ static double loss_at(const char *path, const char *dir, const char *checkpoint)
     return loss;
 }
 
-/* --- optimizers --------------------------------------------------------------------------------------------------------- */
+/* --- optimizers --------------------------------------------------------------------------------------------------- */
 
 /* Rates that are next to nothing from step 50 on: the model of step 50 is that of step 150. */
 TEST(schedules)
@@ -73,7 +73,7 @@ TEST(warmup)
     assert_true(fabs(loss_at(path, "run.model_dir=power", "power/model.ckpt-150") - 0.6931) < 1e-3);
 }
 
-/* --- features ----------------------------------------------------------------------------------------------------------- */
+/* --- features ----------------------------------------------------------------------------------------------------- */
 
 /* Ways to say the same give the same numbers. */
 static void check_same(const char *path, const char *a, const char *b)
@@ -174,7 +174,7 @@ TEST(dynamic)
     tool_run_free(&run);
 }
 
-/* --- heads -------------------------------------------------------------------------------------------------------------- */
+/* --- heads -------------------------------------------------------------------------------------------------------- */
 
 #define HEAD(text) "{type: linear_estimator, columns: [ages, trade, ages_x_trade], head: " text "}"
 
@@ -249,7 +249,7 @@ TEST(multi_head)
     tool_run_free(&run);
 }
 
-/* --- runs --------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 static int count_exports(const char *dir)
 {
@@ -394,7 +394,7 @@ TEST(warm_start)
              "warm_start={path: old, renames: {linear/linear_model/w/weights: no/such/name}}");
 }
 
-/* --- clusters ----------------------------------------------------------------------------------------------------------- */
+/* --- clusters ----------------------------------------------------------------------------------------------------- */
 
 /* What each key of a strategy makes of it, as the task says in its log. */
 TEST(strategy)
@@ -474,7 +474,8 @@ TEST(in_step)
         tool_expect_part(run.err, "\"eval_distribute\": false", "standard error"); /* it is not a task that trains */
         tool_run_free(&run);
     }
-    /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its optimizer. */
+    /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its
+     * optimizer. */
     run = TOOL(0, "train", path, DIR("replicas"), "--set", "run.strategy={name: mirrored, replicas: 2}", "--set",
                "run.eval_strategy=one_device", "--set", "train=null", "--set", "data.epochs=1", "--set",
                "data.batch=100", "--json");

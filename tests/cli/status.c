@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc status` against tasks that are processes of their own: what it shows of them, of one that is not there, and of one that
- * waits; and certificates of another job. */
+ * `estoc status` against tasks that are processes of their own: what it shows of them, of one that is not there, and of
+ * one that waits; and certificates of another job. */
 #include <signal.h>
 
 #include "base/thread.h"
@@ -14,7 +14,7 @@
 
 #define WAIT_NS (INT64_C(30) * 1000000000) /* for what should be at once, on a busy machine */
 
-/* --- tasks ------------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     est_cluster *cluster;
@@ -138,7 +138,7 @@ static void stop_task(task t)
     assert_int_equal(status, 0);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 /* Runs the tool until `text` is in its output. */
 static tool_run await_output(const char *const *argv, int code, const char *text)

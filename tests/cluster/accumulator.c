@@ -7,7 +7,7 @@
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
 
-/* --- a segment that takes these inputs ------------------------------------------------------------------------------- */
+/* --- a segment that takes these inputs ---------------------------------------------------------------------------- */
 
 #define IN_MAX 5
 

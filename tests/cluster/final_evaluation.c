@@ -100,9 +100,10 @@ static bool has_word(int argc, char **argv, const char *word)
     return false;
 }
 
-/* argv: the model directory; "mirrored": multi-worker training; "multi_worker": all workers evaluate; "passes": the input ends
- * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation, with "export"
- * after it; "first": to the first worker alone; "pause": the training, "slow": the exporter waits for the gate. */
+/* argv: the model directory; "mirrored": multi-worker training; "multi_worker": all workers evaluate; "passes": the
+ * input ends the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the
+ * evaluation, with "export" after it; "first": to the first worker alone; "pause": the training, "slow": the exporter
+ * waits for the gate. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
@@ -446,7 +447,7 @@ TEST(two_evaluators)
     two_evaluators(false);
 }
 
-/* --- a chief alone --------------------------------------------------------------------------------------------------- */
+/* --- a chief alone ------------------------------------------------------------------------------------------------ */
 
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 

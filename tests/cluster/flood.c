@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job over tls whose ps is flooded by a stranger: more connections than the ps may have descriptors. It goes on: steps are
- * made, checkpoints are saved, a worker that was started again is let in; and the memory that the flood took is given back. */
+ * A job over tls whose ps is flooded by a stranger: more connections than the ps may have descriptors. It goes on:
+ * steps are made, checkpoints are saved, a worker that was started again is let in; and the memory that the flood took
+ * is given back. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

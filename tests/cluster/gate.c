@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: each of its rules by itself, and all of them over random sequences, which are checked against the rules as the header
- * words them. */
+ * The gate: each of its rules by itself, and all of them over random sequences, which are checked against the rules as
+ * the header words them. */
 #include "cluster/gate.h"
 #include "base/fault.h"
 #include "support/nn_test.h"
@@ -40,9 +40,10 @@ static void expect_nobody(est_gate *gate)
     assert_false(est_gate_next(gate, &got, &said));
 }
 
-/* --- rule by rule ---------------------------------------------------------------------------------------------------- */
+/* --- rule by rule ------------------------------------------------------------------------------------------------- */
 
-/* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were counted. */
+/* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were
+ * counted. */
 TEST(limit)
 {
     est_gate *gate = make();
@@ -234,7 +235,7 @@ TEST(out_of_memory)
     est_gate_free(gate);
 }
 
-/* --- random sequences -------------------------------------------------------------------------------------------------- */
+/* --- random sequences --------------------------------------------------------------------------------------------- */
 
 #define WHO 7
 

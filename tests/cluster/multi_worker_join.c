@@ -10,7 +10,7 @@
 
 #define FAILED 1 /* exit code */
 
-/* --- options ------------------------------------------------------------------------------------------------------------ */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* A word that one worker has, and others do not. */
 typedef struct difference {
@@ -59,7 +59,7 @@ TEST(may_differ)
     multi_worker_end(&c, 60);
 }
 
-/* --- reasons ------------------------------------------------------------------------------------------------------------- */
+/* --- reasons ------------------------------------------------------------------------------------------------------ */
 
 /* The others read why a worker has failed, and while they wait for it, too. */
 TEST(why_it_failed)
@@ -79,9 +79,10 @@ TEST(why_it_failed)
     multi_worker_end(&c, 60);
 }
 
-/* --- what a run that nobody disturbs says --------------------------------------------------------------------------------- */
+/* --- what a run that nobody disturbs says ------------------------------------------------------------------------- */
 
-/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
+/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said
+ * twice. */
 TEST(calm)
 {
     cluster c = multi_worker_calm(2, "steps=60", "multi_worker=1");
@@ -101,7 +102,8 @@ TEST(calm)
     multi_worker_end(&c, 60);
 }
 
-/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step to wait for. */
+/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step
+ * to wait for. */
 TEST(lost_before_first_step)
 {
     cluster             c     = multi_worker_make(2, "steps=60", NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What saving costs a parameter server in memory, while nothing changes, while few rows do, and while more do than it keeps; and
- * that the checkpoint is of one moment in each case. The ps is a process of its own, whose disk hangs when the test says so. */
+ * What saving costs a parameter server in memory, while nothing changes, while few rows do, and while more do than it
+ * keeps; and that the checkpoint is of one moment in each case. The ps is a process of its own, whose disk hangs when
+ * the test says so. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,9 +29,9 @@
 #define TABLES_BYTES  (2 * ROWS * WIDTH * (int64_t)sizeof(float))
 #define BUFFER_BYTES  (TABLES_BYTES / 10) /* docs/cluster.md */
 #define REST_BYTES    (INT64_C(8) << 20)  /* a piece of 1 MiB, marks of 1/512, a stack, messages of 2.4 MB */
-#define MANY          INT64_C(300000) /* rows of a run: more than are kept of one table, since a line of 64 bytes takes 72 */
+#define MANY          INT64_C(300000) /* rows of a run: more than are kept of one table; a line of 64 bytes takes 72 */
 
-/* --- the parameter server ------------------------------------------------------------------------------------------------- */
+/* --- the parameter server ----------------------------------------------------------------------------------------- */
 
 static char hang_path[128], hung_path[128]; /* of a ps: its disk hangs while there is the one, and makes the other */
 
@@ -83,7 +84,7 @@ static int run_ps(int argc, char **argv)
     return status == EST_OK ? 0 : 1;
 }
 
-/* --- its memory ----------------------------------------------------------------------------------------------------------- */
+/* --- its memory --------------------------------------------------------------------------------------------------- */
 
 /* A line of /proc/<pid>/status, in bytes. */
 static int64_t memory(const cluster_task *ps, const char *what)
@@ -129,7 +130,7 @@ static void expect_at_most(const cluster_task *ps, int64_t before, int64_t more,
     }
 }
 
-/* --- clients of it -------------------------------------------------------------------------------------------------------- */
+/* --- clients of it ------------------------------------------------------------------------------------------------ */
 
 /* Adds 1 to rows of a table and of its slot. */
 typedef struct client {
@@ -209,7 +210,7 @@ static void update_rows(client *by, float *want, int64_t first, int64_t end, int
     assert_ok(u.status);
 }
 
-/* --- saving --------------------------------------------------------------------------------------------------------------- */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     pthread_t    thread;
@@ -299,8 +300,8 @@ static bool all_threads_sleep(const cluster_task *ps)
     return sleep;
 }
 
-/* The disk hangs and an update changes more than is kept. Once most of the buffer is in use one thread does nothing but fill the
- * rest, so it sleeps only when it waits for the reader. */
+/* The disk hangs and an update changes more than is kept. Once most of the buffer is in use one thread does nothing but
+ * fill the rest, so it sleeps only when it waits for the reader. */
 static void await_full_buffer(const cluster_task *ps, int64_t before)
 {
     int64_t until = est_machine_ns() + DEADLINE_SECS * EST_NS_PER_SEC;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous training with parameter servers through the estimator, by tasks that do not look at the same: the worker has hooks that
- * see a variable before and after every step and log it every second one, the chief writes summaries of it every third step.
- * Losses are those of one process with as many examples a step.
+ * Synchronous training with parameter servers through the estimator, by tasks that do not look at the same: the worker
+ * has hooks that see a variable before and after every step and log it every second one, the chief writes summaries of
+ * it every third step. Losses are those of one process with as many examples a step.
  *
- * A loss is of order 1, and the gradient a sum of 24 terms, which in another order differs by at most 24 * 2^-24 of them; STEPS
- * steps with a rate of 0.1 carry that on: below 3e-6. An update that is missed moves a loss by more than 1e-3. */
+ * A loss is of order 1, and the gradient a sum of 24 terms, which in another order differs by at most 24 * 2^-24 of
+ * them; STEPS steps with a rate of 0.1 carry that on: below 3e-6. An update that is missed moves a loss by more than
+ * 1e-3. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #define IDS           7
 #define TOLERANCE     1e-5
 
-/* --- the model --------------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 /* Batch k of all goes to task k mod n. */
 static est_status input(const est_input_context *context, void *user, est_dataset **out)
@@ -82,7 +83,7 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     return est_model_status(model);
 }
 
-/* --- hooks ---------------------------------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
 
 /* Keeps or says the losses. */
 typedef struct teller {
@@ -140,7 +141,7 @@ static est_status watch_after(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-/* --- runs ----------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 /* Trains in `dir`: alone, keeping the losses, or as the environment says. */
 static est_status run(const char *dir, int64_t batch, double *losses)

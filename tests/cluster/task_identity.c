@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which process owns the name of a task when links break and processes of one name come and go: a hold ends with its link, a run
- * is made once even if another process came in between, steps need turns as before, and clients that will not come back are
- * forgotten. */
+ * Which process owns the name of a task when links break and processes of one name come and go: a hold ends with its
+ * link, a run is made once even if another process came in between, steps need turns as before, and clients that will
+ * not come back are forgotten. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -139,7 +139,7 @@ static void close_link(est_link *link)
     est_link_free(link);
 }
 
-/* --- holds ------------------------------------------------------------------------------------------------------------- */
+/* --- holds -------------------------------------------------------------------------------------------------------- */
 
 /* The link that it was taken over is lost, but not before another is there. */
 TEST(hold_ends_with_its_link)
@@ -175,7 +175,7 @@ TEST(hold_ends_with_a_step)
     servers_stop(&s);
 }
 
-/* --- several links of one process --------------------------------------------------------------------------------------- */
+/* --- several links of one process --------------------------------------------------------------------------------- */
 
 static bool has_lost_second(est_server *ps)
 {
@@ -202,8 +202,8 @@ static uint64_t expect_here(est_server *ps)
     return requests;
 }
 
-/* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one. What went over
- * them counts once. */
+/* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one.
+ * What went over them counts once. */
 TEST(links_that_are_given_up)
 {
     servers   s = servers_start(1, 1, "tcp");
@@ -288,7 +288,7 @@ TEST(wait_ends_with_its_link)
     servers_stop(&s);
 }
 
-/* --- two processes ------------------------------------------------------------------------------------------------------- */
+/* --- two processes ------------------------------------------------------------------------------------------------ */
 
 typedef struct twins {
     servers      servers;
@@ -363,7 +363,8 @@ static void pass_silence(est_server *ps, double times)
     pthread_mutex_unlock(&ps->lock);
 }
 
-/* An older process does not get the place while the newer may be back; each run is made once, whichever of them returns. */
+/* An older process does not get the place while the newer may be back; each run is made once, whichever of them
+ * returns. */
 TEST(older_process)
 {
     twins       w  = make_twins();
@@ -421,8 +422,8 @@ static est_status repeat_over_new_link(const trainer *t)
     return status;
 }
 
-/* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused for good while
- * the other is heard, and may try again as soon as that may be dead. */
+/* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused
+ * for good while the other is heard, and may try again as soon as that may be dead. */
 TEST(clock_went_back)
 {
     twins       w  = make_twins();
@@ -457,7 +458,7 @@ TEST(still_gated)
     free_twins(&w);
 }
 
-/* --- those who are gone --------------------------------------------------------------------------------------------------- */
+/* --- those who are gone ------------------------------------------------------------------------------------------- */
 
 static void *join(void *arg)
 {
@@ -527,7 +528,7 @@ TEST(answers_are_forgotten)
     servers_stop(&s);
 }
 
-/* --- a task that was restarted ---------------------------------------------------------------------------------------------- */
+/* --- a task that was restarted ------------------------------------------------------------------------------------ */
 
 /* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
 TEST(new_process_of_a_task)
@@ -551,7 +552,7 @@ TEST(new_process_of_a_task)
     servers_stop(&s);
 }
 
-/* --- a program that was changed ------------------------------------------------------------------------------------------------ */
+/* --- a program that was changed ----------------------------------------------------------------------------------- */
 
 /* All but the ps are restarted with other terms, and a worker is there before the chief. */
 typedef struct comer {
@@ -643,7 +644,7 @@ TEST(terms_of_a_chief_that_is_gone)
     servers_stop(&s);
 }
 
-/* --- a task that takes long --------------------------------------------------------------------------------------------------- */
+/* --- a task that takes long --------------------------------------------------------------------------------------- */
 
 static void *run_step(void *arg)
 {
@@ -652,8 +653,8 @@ static void *run_step(void *arg)
     return est_step_run(t->run, NULL) == EST_OK ? NULL : t;
 }
 
-/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked for again, and
- * made once. */
+/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked
+ * for again, and made once. */
 TEST(run_that_expires)
 {
     servers   s     = servers_start(1, 1, "tcp");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a task tells of itself: numbers that are known, numbers per second by a clock that the test moves, those who wait and for
- * whom, and an answer at once from a task that is busy. */
+ * What a task tells of itself: numbers that are known, numbers per second by a clock that the test moves, those who
+ * wait and for whom, and an answer at once from a task that is busy. */
 #include "cluster/task_status.h"
 
 #include <unistd.h>
@@ -26,7 +26,7 @@
 
 static est_manual_clock manual;
 
-/* --- a ps and two workers ------------------------------------------------------------------------------------------------- */
+/* --- a ps and two workers ----------------------------------------------------------------------------------------- */
 
 typedef struct fixture {
     est_cluster *cluster;
@@ -79,7 +79,7 @@ static void tear_down(fixture *f)
     est_clock_set(NULL);
 }
 
-/* --- a model of one weight ------------------------------------------------------------------------------------------------ */
+/* --- a model of one weight ---------------------------------------------------------------------------------------- */
 
 typedef struct model {
     est_graph   *graph;
@@ -137,7 +137,7 @@ static void add_rows(est_server *server)
     est_graph_free(graph);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* What was answered is done; the variables are free a moment later. */
 static void settle(est_server *server)
@@ -231,7 +231,7 @@ static void expect_wait(est_json *root, const char *who, const char *for_whom, c
     expect_number(wait, "since_secs", since);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static void expect_process(const est_json *root, const fixture *f)
 {
@@ -621,7 +621,8 @@ static void await_busy(est_server *server)
     assert_true(busy);
 }
 
-/* While a run has the variables the answer comes at once, with what was known of them before; and the worker says that it waits. */
+/* While a run has the variables the answer comes at once, with what was known of them before; and the worker says that
+ * it waits. */
 TEST(busy_task)
 {
     fixture    f = set_up(0);
@@ -692,7 +693,8 @@ static void await_told(wait_log *t, int n, const char *line)
     assert_non_null(strstr(t->last, line));
 }
 
-/* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and again. */
+/* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and
+ * again. */
 TEST(hung_task)
 {
     fixture    f    = set_up(0);
@@ -909,7 +911,8 @@ static bool has_clients(est_server *ps, int n)
     return found == n;
 }
 
-/* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will changes. */
+/* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will
+ * changes. */
 TEST(wait_for_chief)
 {
     wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any more.
- * Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound; when the peer
- * is heard again, training goes on. Also: a task that restarts while others wait for a chief that does not come back.
- * Processes that are stopped as a whole: unresponsive_worker.c, unresponsive_ps.c. */
+ * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any
+ * more. Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound;
+ * when the peer is heard again, training goes on. Also: a task that restarts while others wait for a chief that does
+ * not come back. Processes that are stopped as a whole: unresponsive_worker.c, unresponsive_ps.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +25,8 @@
 #define ANSWER_SECS  60.0 /* what a wait takes that does not end as it should, or for ever */
 #define BUSY_SECS    30.0 /* that a machine with other work may add to a bound */
 
-/* Tasks of type ps: what a step reads is at the first, what it changes at the second, and the third counts. So it asks them in
- * phases 1, 3 and 5. */
+/* Tasks of type ps: what a step reads is at the first, what it changes at the second, and the third counts. So it asks
+ * them in phases 1, 3 and 5. */
 enum { READS, PUSHES, CLOCK, N_PS };
 
 typedef struct trainer {
@@ -42,7 +42,7 @@ typedef struct fixture {
     trainer trainers[2]; /* the first is the chief, and waits */
 } fixture;
 
-/* --- a trainer --------------------------------------------------------------------------------------------------------- */
+/* --- a trainer ---------------------------------------------------------------------------------------------------- */
 
 static void make_graph(trainer *t)
 {
@@ -109,7 +109,7 @@ static void take_turn(trainer *t)
     assert_false(finished);
 }
 
-/* --- what comes before the state --------------------------------------------------------------------------------------- */
+/* --- what comes before the state ---------------------------------------------------------------------------------- */
 
 static void strangers(fixture *f)
 {
@@ -176,7 +176,7 @@ static void other_holds(fixture *f)
     assert_ok(est_remote_hold(f->trainers[1].remote));
 }
 
-/* --- what is asked for in it ------------------------------------------------------------------------------------------- */
+/* --- what is asked for in it -------------------------------------------------------------------------------------- */
 
 static est_status do_connect(fixture *f)
 {
@@ -293,7 +293,7 @@ static est_status do_leave(fixture *f)
     return EST_OK;
 }
 
-/* --- the states -------------------------------------------------------------------------------------------------------- */
+/* --- the states --------------------------------------------------------------------------------------------------- */
 
 typedef struct row {
     const char *name;
@@ -372,7 +372,7 @@ static const row rows[] = {
     /* clang-format on */
 };
 
-/* --- one of them ------------------------------------------------------------------------------------------------------- */
+/* --- one of them -------------------------------------------------------------------------------------------------- */
 
 typedef struct act {
     const row *row;
@@ -476,7 +476,7 @@ static void test_state(void **state)
     servers_stop(&f.servers);
 }
 
-/* --- a task that restarts without a chief -------------------------------------------------------------------------------- */
+/* --- a task that restarts without a chief ------------------------------------------------------------------------- */
 
 static est_status do_turn_worker(fixture *f)
 {
@@ -514,7 +514,8 @@ static const row restart_rows[] = {
     /* clang-format on */
 };
 
-/* The one that waits hears of it, comes back with a new session and is told in the end for whom it has waited in vain. */
+/* The one that waits hears of it, comes back with a new session and is told in the end for whom it has waited in
+ * vain. */
 static void test_restart(void **state)
 {
     const row *r     = *state;

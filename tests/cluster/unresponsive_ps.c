@@ -28,8 +28,8 @@ static void end(cluster *c, long steps)
     cluster_free(c);
 }
 
-/* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a save as
- * well as in a step. */
+/* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a
+ * save as well as in a step. */
 static void stop_ps(int which)
 {
     cluster       c     = make("steps=400", "timeout=60", "pause_us=2000");

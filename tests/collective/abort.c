@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes wrong in a group: aborts, ranks that are lost or leave, deadlines, operations that do not fit together; and who may join. */
+ * What goes wrong in a group: aborts, ranks that are lost or leave, deadlines, operations that do not fit together; and
+ * who may join. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static est_status reduce(est_rank_group *group, float *data, size_t count, est_c
                              &work);
 }
 
-/* The victim ends the group before it begins, or when it has; the rank after it does not begin before that, so that nobody can
- * be done. */
+/* The victim ends the group before it begins, or when it has; the rank after it does not begin before that, so that
+ * nobody can be done. */
 static void play(collective_rank *r)
 {
     scene     *s    = r->arg;
@@ -117,7 +118,8 @@ TEST(stages)
     }
 }
 
-/* Operations one after the other until the group ends; rank 1 ends it from another thread, in the middle of whatever is under way. */
+/* Operations one after the other until the group ends; rank 1 ends it from another thread, in the middle of whatever is
+ * under way. */
 static void *abort_soon(void *arg)
 {
     collective_rank *r = arg;
@@ -154,7 +156,7 @@ TEST(middle)
     }
 }
 
-/* --- deadlines --------------------------------------------------------------------------------------------------------- */
+/* --- deadlines ---------------------------------------------------------------------------------------------------- */
 
 static void wait_in_vain(collective_rank *r)
 {
@@ -193,7 +195,7 @@ TEST(deadline)
     }
 }
 
-/* --- different operations ---------------------------------------------------------------------------------------------- */
+/* --- different operations ----------------------------------------------------------------------------------------- */
 
 static void differ(collective_rank *r)
 {
@@ -268,7 +270,7 @@ TEST(choose)
     assert_int_equal(est_collective_choose(2, 1 << 30, EST_TOPOLOGY_APART), EST_COMMUNICATION_RING);
 }
 
-/* --- leaving ----------------------------------------------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever is done leaves at once; the others are not disturbed. */
 static void work_and_leave(collective_rank *r)
@@ -348,7 +350,7 @@ TEST(left)
     collective_stop(&t);
 }
 
-/* --- joining ----------------------------------------------------------------------------------------------------------- */
+/* --- joining ------------------------------------------------------------------------------------------------------ */
 
 static est_status join_as(collective_rank *r, uint64_t generation, double secs, const est_rank *list, int n)
 {
@@ -500,8 +502,8 @@ TEST(come_again)
     pthread_mutex_destroy(&s.lock);
 }
 
-/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The last rank does
- * not come, so that the others wait. */
+/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The
+ * last rank does not come, so that the others wait. */
 static void come_and_end(collective_rank *r)
 {
     est_group_options options = collective_options(r, &(est_group_options){ .generation = 7 });

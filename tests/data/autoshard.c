@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * est_dataset_autoshard and est_dataset_distribute: the parts of all workers are every row of the whole once, by files and
- * by elements, through stages of every kind; the replicas of a step see its global batch; what is refused; positions and
- * failed allocations. */
+ * est_dataset_autoshard and est_dataset_distribute: the parts of all workers are every row of the whole once, by files
+ * and by elements, through stages of every kind; the replicas of a step see its global batch; what is refused;
+ * positions and failed allocations. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static const int64_t n_rows[] = { 0, 1, 7, 100 };
 /* Makes a dataset of rows 0 to n - 1, each as often as it likes. */
 typedef est_dataset *(*make_rows)(int64_t n);
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rows {
     int64_t at[ROWS_MAX];
@@ -101,7 +101,7 @@ static void parts_are_whole(make_rows make, int64_t n, est_auto_shard_policy pol
     }
 }
 
-/* --- by elements ------------------------------------------------------------------------------------------------------- */
+/* --- by elements -------------------------------------------------------------------------------------------------- */
 
 static est_status same(void *user, const est_field *in, est_field *out)
 {
@@ -227,7 +227,7 @@ TEST(elements_of_batches)
     est_test_yields(est_dataset_autoshard(d, 2, 0, EST_AUTO_SHARD_DATA), "0 ; 2 ; 0 ; 2");
 }
 
-/* --- by files ---------------------------------------------------------------------------------------------------------- */
+/* --- by files ----------------------------------------------------------------------------------------------------- */
 
 /* Rows 0 to n - 1 in N_FILES files of unequal length, as lines, records and CSV. */
 static void write_files(int64_t n)
@@ -419,7 +419,7 @@ TEST(cache_file)
     est_dataset_free(d[0]);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 /* A line that is in no file. */
 static est_dataset *listed_only(void)
@@ -476,7 +476,7 @@ TEST(refused)
     est_test_refused(est_dataset_autoshard(d, 2, 0, data), "2 workers, and est_dataset_rebatch has made 3 parts");
 }
 
-/* --- a worker's input ---------------------------------------------------------------------------------------------------- */
+/* --- a worker's input --------------------------------------------------------------------------------------------- */
 
 static est_input_context context_of(int workers, int worker, int replicas)
 {
@@ -650,7 +650,7 @@ TEST(statistics)
     }
 }
 
-/* --- positions and failures --------------------------------------------------------------------------------------------- */
+/* --- positions and failures --------------------------------------------------------------------------------------- */
 
 static est_dataset *make_data(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch: stacked, padded and ragged. The tables are what tf.data's batch, padded_batch and ragged_batch give for the same
- * elements. */
+ * batch: stacked, padded and ragged. The tables are what tf.data's batch, padded_batch and ragged_batch give for the
+ * same elements. */
 #include <math.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static void shape_is(const est_dataset *dataset, int i, est_shape want)
     assert_true(est_shape_equal(&est_dataset_component(dataset, i)->shape, &want));
 }
 
-/* --- stacked -------------------------------------------------------------------------------------------------------- */
+/* --- stacked ------------------------------------------------------------------------------------------------------ */
 
 TEST(stacked)
 {
@@ -151,7 +151,7 @@ TEST(refused)
                     EST_INVALID_ARGUMENT, "has shape [1], and of the first []; all need the same number of dimensions");
 }
 
-/* --- padded --------------------------------------------------------------------------------------------------------- */
+/* --- padded ------------------------------------------------------------------------------------------------------- */
 
 TEST(padded)
 {
@@ -302,7 +302,7 @@ TEST(pad_number)
         ".padded_shapes");
 }
 
-/* --- ragged --------------------------------------------------------------------------------------------------------- */
+/* --- ragged ------------------------------------------------------------------------------------------------------- */
 
 TEST(ragged)
 {
@@ -324,7 +324,7 @@ TEST(ragged)
                     "[0] | empty[0]/[0 0] | [[[1 2] [3 4]]]");
 }
 
-/* --- positions and allocations -------------------------------------------------------------------------------------- */
+/* --- positions and allocations ------------------------------------------------------------------------------------ */
 
 static est_dataset *make_stacked(void)
 {

@@ -54,7 +54,7 @@ static void check(est_status status)
     if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
 }
 
-/* --- rows that are counted ------------------------------------------------------------------------------------------ */
+/* --- rows that are counted ---------------------------------------------------------------------------------------- */
 
 static atomic_int rows_made;
 
@@ -102,7 +102,7 @@ static void begin_pass(est_dataset *dataset, int64_t n)
     est_iterator_free(rows);
 }
 
-/* --- what both do --------------------------------------------------------------------------------------------------- */
+/* --- what both do ------------------------------------------------------------------------------------------------- */
 
 static void check_passes(const char *where)
 {
@@ -267,7 +267,7 @@ TEST(file, IN_FOLDER)
     }
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 TEST(file_appears_when_complete, IN_FOLDER)
 {
@@ -408,7 +408,7 @@ TEST(file_damaged, IN_FOLDER)
     est_dataset_free(dataset);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static void *read_all(void *arg)
 {
@@ -450,7 +450,7 @@ TEST(threads, IN_FOLDER)
     assert_int_equal(files_in_folder(), 1);
 }
 
-/* --- positions and allocations -------------------------------------------------------------------------------------- */
+/* --- positions and allocations ------------------------------------------------------------------------------------ */
 
 static est_dataset *make_memory(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding batches of rows: Examples, CSV and libsvm; the same with any number of workers; bad rows by file and line, left
- * out one by one; headers of CSV files; positions. */
+ * Decoding batches of rows: Examples, CSV and libsvm; the same with any number of workers; bad rows by file and line,
+ * left out one by one; headers of CSV files; positions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void check(est_status status)
 
 static const est_component line_component = { .name = "line", .dtype = EST_STRING, .shape = { 0 } };
 
-/* --- examples -------------------------------------------------------------------------------------------------------- */
+/* --- examples ----------------------------------------------------------------------------------------------------- */
 
 /* Row i: "x" = i and -i, "words" = i % 3 times "w<i>", "ids" = i % 4 times i; every eleventh one has no "x". */
 static est_status example_row(int64_t row, int i, est_tensor **out)
@@ -176,7 +176,7 @@ TEST(examples_refused)
                      "serialized Examples");
 }
 
-/* --- csv ------------------------------------------------------------------------------------------------------------- */
+/* --- csv ---------------------------------------------------------------------------------------------------------- */
 
 static const est_csv_columns people = {
     (const est_csv_column[]){ { .name = "age", .dtype = EST_I32 }, { .name = "name", .dtype = EST_STRING } }, 2
@@ -363,7 +363,7 @@ TEST(csv_refused)
     est_test_refused(csv("a.csv", EST_CSV(.delimiter = '"'), 2, NULL), "delimiter");
 }
 
-/* --- libsvm ---------------------------------------------------------------------------------------------------------- */
+/* --- libsvm ------------------------------------------------------------------------------------------------------- */
 
 static est_dataset *libsvm(const char *name, int64_t batch, const est_parse_options *options)
 {
@@ -396,7 +396,7 @@ TEST(libsvm)
     est_test_yields(libsvm("c.svm", 3, NULL), "");
 }
 
-/* --- what holds for all ----------------------------------------------------------------------------------------------- */
+/* --- what holds for all ------------------------------------------------------------------------------------------- */
 
 TEST(unordered)
 {

@@ -223,7 +223,7 @@ TEST(damaged_position)
     }
 }
 
-/* --- what datasets are made ---------------------------------------------------------------------------------------- */
+/* --- what datasets are made --------------------------------------------------------------------------------------- */
 
 static est_dataset *make_shuffled(void *user, const est_field *element)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch: the same elements, made ahead by another thread; errors in their place; positions with what was made ahead. */
+ * prefetch: the same elements, made ahead by another thread; errors in their place; positions with what was made
+ * ahead. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ TEST(refused)
     est_test_refused(est_dataset_prefetch(NULL, 1), "no dataset");
 }
 
-/* --- what another thread does --------------------------------------------------------------------------------------- */
+/* --- what another thread does ------------------------------------------------------------------------------------- */
 
 /* A generator of numbers that notes who calls it and how often, and fails at some number. */
 typedef struct numbers {
@@ -152,7 +153,7 @@ TEST(error_ahead)
     numbers_destroy(&n);
 }
 
-/* --- positions ------------------------------------------------------------------------------------------------------- */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static est_dataset *make_deep(void)
 {

@@ -67,10 +67,10 @@ static void yields_sizes(est_dataset *dataset, const char *want)
     est_dataset_free(finished);
 }
 
-/* --- sizes ----------------------------------------------------------------------------------------------------------- */
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
 
-/* As Dataset.rebatch(batch_sizes_for_worker(G, W, R, w)) of TensorFlow 2.15 makes of range(n).batch(G), and the rebatch of
- * batches of unknown size; tests/interop/rebatch.c asks for many more. */
+/* As Dataset.rebatch(batch_sizes_for_worker(G, W, R, w)) of TensorFlow 2.15 makes of range(n).batch(G), and the rebatch
+ * of batches of unknown size; tests/interop/rebatch.c asks for many more. */
 static const struct {
     int64_t     n, global, workers, replicas, worker;
     const char *known, *even;
@@ -137,7 +137,7 @@ TEST(steps)
     }
 }
 
-/* --- what the global batch is -------------------------------------------------------------------------------------------- */
+/* --- what the global batch is ------------------------------------------------------------------------------------- */
 
 #define KNOWN "2 2 2 1 2 1"     /* of 10 rows in batches of 7 for four */
 #define EVEN  "2 2 2 1 1 1 1 0" /* the same when the 7 is not known */
@@ -196,7 +196,7 @@ TEST(shapes)
     est_dataset_free(d);
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* Row r has r % 3 words and as many pairs of numbers. */
 static const est_component words[] = {
@@ -266,7 +266,7 @@ TEST(refused)
                     "rebatch: component value has 4 rows and twin has 3");
 }
 
-/* --- positions and failures --------------------------------------------------------------------------------------------- */
+/* --- positions and failures --------------------------------------------------------------------------------------- */
 
 static est_dataset *make_known(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take, skip, repeat, shard, filter, zip, concatenate, enumerate and unbatch: what they yield (as tf.data does, where it
- * has the same), what they refuse, and positions and failed allocations in each of them and in chains. */
+ * take, skip, repeat, shard, filter, zip, concatenate, enumerate and unbatch: what they yield (as tf.data does, where
+ * it has the same), what they refuse, and positions and failed allocations in each of them and in chains. */
 #include <string.h>
 
 #include "support/data_test.h"
@@ -42,7 +42,7 @@ static est_status pair(int64_t row, int i, est_tensor **out)
     return est_tensor_f32(EST_SHAPE(row % 4, 2), numbers, out);
 }
 
-/* --- what they yield ------------------------------------------------------------------------------------------------ */
+/* --- what they yield ---------------------------------------------------------------------------------------------- */
 
 TEST(take_and_skip)
 {
@@ -232,7 +232,7 @@ TEST(chain)
     est_test_yields(est_dataset_take(est_dataset_skip(d, 1), 5), "1 | 4 ; 2 | 7 ; 3 | 1 ; 4 | 4 ; 5 | 7");
 }
 
-/* --- positions and allocations -------------------------------------------------------------------------------------- */
+/* --- positions and allocations ------------------------------------------------------------------------------------ */
 
 static est_dataset *make_take(void)
 {

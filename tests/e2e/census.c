@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be reached, by one
- * process and by a cluster.
- * ESTOC_CENSUS names the directory; without it, a folder shared/data beside the checkout is looked at. The two files may
- * have either pair of names. Where there are none, CTest says that the test was skipped. */
+ * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be
+ * reached, by one process and by a cluster.
+ * ESTOC_CENSUS names the directory; without it, a folder shared/data beside the checkout is looked at. The two files
+ * may have either pair of names. Where there are none, CTest says that the test was skipped. */
 #include "e2e/census_job.h"
 
 #include <limits.h>
@@ -27,7 +27,7 @@ static bool find_files(const char *dir)
            find_file(dir, "adult-test.csv", "adult.test", test_file);
 }
 
-/* --- the job file ----------------------------------------------------------------------------------------------------- */
+/* --- the job file ------------------------------------------------------------------------------------------------- */
 
 /* adult.test begins with a comment, which a job does not know; the copy is without. */
 static void copy_rows(const char *from, const char *to)
@@ -54,7 +54,7 @@ TEST(job, .setup_func = program_setup, .teardown_func = program_teardown)
     assert_true(deep.accuracy >= 0.854 && deep.auc >= 0.908);
 }
 
-/* --- the program ------------------------------------------------------------------------------------------------------ */
+/* --- the program -------------------------------------------------------------------------------------------------- */
 
 /* The files in the directory of the test, under these names. */
 static void link_files(const char *train_name, const char *test_name)
@@ -88,7 +88,7 @@ TEST(program, .setup_func = program_setup, .teardown_func = program_teardown)
     check_program("wide_deep", 0.854, 0.908);
 }
 
-/* --- clusters --------------------------------------------------------------------------------------------------------- */
+/* --- clusters ----------------------------------------------------------------------------------------------------- */
 
 static void check_cluster(const char *what, const program *p, const char *accuracy_is, const char *auc_is)
 {

@@ -230,7 +230,7 @@ static inline program program_expect(int code, const char *const *argv)
 /* Before the path of a program and its arguments: as chief, three workers, two parameter servers and an evaluator. */
 #define PROGRAM_LAUNCH "../estoc", "launch", "--ps", "2", "--workers", "3", "--evaluator", "--"
 
-/* --- what it wrote ------------------------------------------------------------------------------------------------- */
+/* --- what it wrote ------------------------------------------------------------------------------------------------ */
 
 static inline void program_has(const char *text, const char *part)
 {

@@ -24,7 +24,7 @@ static est_estimator *make_of(est_model_fn model_fn, const char *dir)
     return e;
 }
 
-/* --- without a word ---------------------------------------------------------------------------------------------------- */
+/* --- without a word ----------------------------------------------------------------------------------------------- */
 
 static void refused(est_status status, const char *text)
 {
@@ -154,7 +154,7 @@ TEST(silent_rest)
     est_test_dir_remove(dir);
 }
 
-/* --- codes that mean something to the loop ------------------------------------------------------------------------------- */
+/* --- codes that mean something to the loop ------------------------------------------------------------------------ */
 
 static est_status cancelling(est_hook *hook, est_loop *loop)
 {
@@ -220,7 +220,7 @@ TEST(aborted_for_ever)
     est_test_dir_remove(dir);
 }
 
-/* --- lists --------------------------------------------------------------------------------------------------------------- */
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 static void null_in_list(est_status status, const char *text)
 {
@@ -261,7 +261,7 @@ TEST(null_hooks)
     est_test_dir_remove(dir);
 }
 
-/* --- structs of functions that their macros did not make ------------------------------------------------------------------ */
+/* --- structs of functions that their macros did not make ---------------------------------------------------------- */
 
 static int hook_calls;
 

@@ -228,7 +228,7 @@ TEST(predict_batches)
     est_test_dir_remove(dir);
 }
 
-/* --- words, one and many ------------------------------------------------------------------------------------------------ */
+/* --- words, one and many ------------------------------------------------------------------------------------------ */
 
 typedef struct words {
     int         batch; /* 0: the first of two batches, 2 rows; 1: the second, one row; 2: the end */
@@ -533,8 +533,8 @@ static void not_saved(est_estimator *e, const char *name, const char *path)
     est_metrics_free(m);
 }
 
-/* Where the result cannot be written, by a file in the way or when the disk is full, the caller has the metrics all the same,
- * and a warning says what was not saved. An evaluation that others go by has failed. */
+/* Where the result cannot be written, by a file in the way or when the disk is full, the caller has the metrics all the
+ * same, and a warning says what was not saved. An evaluation that others go by has failed. */
 TEST(result_not_written)
 {
     struct rlimit  limit, none;

@@ -63,7 +63,7 @@ static void expect_signature(const saved *s, const char *key, const char *method
     assert_int_equal(signature->outputs.n, n_out);
 }
 
-/* --- what is in it --------------------------------------------------------------------------------------------------- */
+/* --- what is in it ------------------------------------------------------------------------------------------------ */
 
 TEST(a_parsing_export_has_all_parts)
 {
@@ -238,7 +238,7 @@ TEST(text_and_extra_assets)
     est_test_dir_remove(dir);
 }
 
-/* --- other ways to feed it ------------------------------------------------------------------------------------------- */
+/* --- other ways to feed it ---------------------------------------------------------------------------------------- */
 
 TEST(alternatives_have_signatures_of_their_own)
 {
@@ -270,7 +270,7 @@ TEST(alternatives_have_signatures_of_their_own)
     est_test_dir_remove(dir);
 }
 
-/* --- graphs to train and to evaluate --------------------------------------------------------------------------------- */
+/* --- graphs to train and to evaluate ------------------------------------------------------------------------------ */
 
 static bool has_input(const est_graph_def_node *node, const char *input)
 {
@@ -413,7 +413,7 @@ TEST(one_other_mode)
     est_test_dir_remove(dir);
 }
 
-/* --- the check ------------------------------------------------------------------------------------------------------- */
+/* --- the check ---------------------------------------------------------------------------------------------------- */
 
 TEST(rows_of_the_input_are_kept)
 {
@@ -547,7 +547,7 @@ TEST(random_outputs_are_not_compared)
     est_test_dir_remove(dir);
 }
 
-/* --- failures -------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 TEST(bad_options_are_refused)
 {
@@ -597,7 +597,8 @@ static void keep_noise(void *user, est_log_level level, int64_t wall_ns, const c
     if (level <= EST_LOG_WARN || strstr(line, "random seed") != NULL) snprintf(noise, sizeof noise, "%s", line);
 }
 
-/* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but for sleeping. */
+/* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but
+ * for sleeping. */
 TEST(a_second_that_is_taken)
 {
     char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];

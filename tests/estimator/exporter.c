@@ -73,7 +73,7 @@ static void after(fixture *f, est_exporter *exporter, double loss, bool final)
     after_step(f, exporter, loss, 3, final);
 }
 
-/* --- latest and final ------------------------------------------------------------------------------------------------ */
+/* --- latest and final --------------------------------------------------------------------------------------------- */
 
 TEST(latest_exports_always_and_keeps_some)
 {
@@ -150,7 +150,7 @@ TEST(a_clock_that_was_set_back)
     tear_down(&f, exporter);
 }
 
-/* --- an exporter of one's own ---------------------------------------------------------------------------------------- */
+/* --- an exporter of one's own ------------------------------------------------------------------------------------- */
 
 typedef struct every_other {
     est_exporter exporter;
@@ -192,7 +192,7 @@ TEST(one_of_your_own)
     assert_int_equal(x.n_freed, 1);
 }
 
-/* --- best ------------------------------------------------------------------------------------------------------------ */
+/* --- best --------------------------------------------------------------------------------------------------------- */
 
 TEST(best_exports_what_is_better)
 {
@@ -237,8 +237,8 @@ static est_exporter *restarted(est_exporter *exporter, const est_exporter_option
     return exporter;
 }
 
-/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is needed for
- * that: the export says what it was worth. */
+/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is
+ * needed for that: the export says what it was worth. */
 TEST(best_after_a_restart)
 {
     est_exporter *exporter;
@@ -447,8 +447,8 @@ static void after_mae(fixture *f, est_exporter *exporter, double mae, bool expor
     est_metrics_free(metrics);
 }
 
-/* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that did not
- * have the metric do not count. */
+/* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that
+ * did not have the metric do not count. */
 TEST(best_by_another_metric)
 {
     est_exporter *small, *large;
@@ -475,7 +475,7 @@ TEST(best_by_another_metric)
     tear_down(&f, large);
 }
 
-/* --- failures -------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_failed_export_is_not_the_best)
 {

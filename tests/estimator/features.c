@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Feature columns in a model_fn: what est_model_features finds, and a wide and deep model over them that is trained from
- * CSV, evaluated, exported, and refused a vocabulary of another size. */
+ * Feature columns in a model_fn: what est_model_features finds, and a wide and deep model over them that is trained
+ * from CSV, evaluated, exported, and refused a vocabulary of another size. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void ok(est_status status)
     if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
 }
 
-/* --- finding ---------------------------------------------------------------------------------------------------------- */
+/* --- finding ------------------------------------------------------------------------------------------------------ */
 
 static est_status nothing(void *state, est_field *element)
 {
@@ -78,7 +78,7 @@ TEST(finds_what_is_served)
     est_model_free(model);
 }
 
-/* --- a wide and deep model -------------------------------------------------------------------------------------------- */
+/* --- a wide and deep model ---------------------------------------------------------------------------------------- */
 
 typedef struct wide_and_deep {
     est_column_list wide, deep;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks of a training as an Estimator has them: the log in order, savers and listeners of the user's, a NaN, hooks that use
- * the session, and signals that come at any moment. */
+ * Hooks of a training as an Estimator has them: the log in order, savers and listeners of the user's, a NaN, hooks that
+ * use the session, and signals that come at any moment. */
 #include <fnmatch.h>
 #include <math.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ static const char *saved_steps(const char *dir)
     return text;
 }
 
-/* --- the log ---------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static char lines[64][512];
 static int  n_lines;
@@ -164,7 +164,7 @@ TEST(log)
     est_test_dir_remove(dir);
 }
 
-/* --- savers and listeners ----------------------------------------------------------------------------------------------- */
+/* --- savers and listeners ----------------------------------------------------------------------------------------- */
 
 typedef struct counting_listener {
     est_saving_listener listener;
@@ -294,7 +294,7 @@ TEST(listeners_refused)
     est_test_dir_remove(dir);
 }
 
-/* --- graph.pbtxt ---------------------------------------------------------------------------------------------------------- */
+/* --- graph.pbtxt -------------------------------------------------------------------------------------------------- */
 
 static est_status wide_model(est_model *model, est_mode mode, const void *params)
 {
@@ -336,7 +336,7 @@ TEST(graph_of_refused)
     est_test_dir_remove(dir);
 }
 
-/* --- a NaN ------------------------------------------------------------------------------------------------------------------ */
+/* --- a NaN -------------------------------------------------------------------------------------------------------- */
 
 static est_status nan_model(est_model *model, est_mode mode, const void *params)
 {
@@ -467,7 +467,7 @@ TEST(nan_and_evaluate)
     est_test_dir_remove(dir);
 }
 
-/* --- a hook that runs the session --------------------------------------------------------------------------------------------- */
+/* --- a hook that runs the session --------------------------------------------------------------------------------- */
 
 typedef struct looker {
     est_hook hook;
@@ -530,7 +530,7 @@ TEST(runs_of_hooks_change_nothing)
     est_test_dir_remove(killed);
 }
 
-/* --- signals -------------------------------------------------------------------------------------------------------------------- */
+/* --- signals ------------------------------------------------------------------------------------------------------ */
 
 static int n_late;
 

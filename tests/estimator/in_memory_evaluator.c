@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation within a training: when it happens, that it finds what an evaluation of the checkpoint finds, that training
- * does not notice. */
+ * Evaluation within a training: when it happens, that it finds what an evaluation of the checkpoint finds, that
+ * training does not notice. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preflight: mistakes in evaluations and exporters are found before the first step, by a program on its own, by the chief and
- * by the evaluator of a cluster. */
+ * Preflight: mistakes in evaluations and exporters are found before the first step, by a program on its own, by the
+ * chief and by the evaluator of a cluster. */
 #include "estimator/preflight.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
     "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"], \"evaluator\": [\"127.0.0.1:2\"]}, "                                 \
     "\"task\": {\"type\": \"chief\", \"index\": 0}}"
 
-/* --- what is trained, and what must not be --------------------------------------------------------------------------- */
+/* --- what is trained, and what must not be ------------------------------------------------------------------------ */
 
 static int steps; /* that were made */
 
@@ -80,7 +80,7 @@ static void expect_warning(const char *text)
     if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
 }
 
-/* --- metrics ----------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 static est_exporter *best(const char *metric)
 {
@@ -173,7 +173,7 @@ TEST(train_alone)
     est_test_dir_remove(dir);
 }
 
-/* --- inputs and models ------------------------------------------------------------------------------------------------- */
+/* --- inputs and models -------------------------------------------------------------------------------------------- */
 
 /* Without "y", or with another number of columns in "x". */
 static est_status other_input(const est_input_context *context, void *user, est_dataset **out)
@@ -270,7 +270,7 @@ TEST(files)
     est_test_dir_remove(dir);
 }
 
-/* --- exporters --------------------------------------------------------------------------------------------------------- */
+/* --- exporters ---------------------------------------------------------------------------------------------------- */
 
 static est_exporter *latest(const est_component *raw)
 {

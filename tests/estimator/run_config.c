@@ -162,7 +162,8 @@ static void replace_ok(const est_run_config *changed, resolved *out)
     if (resolve(changed, NULL, out) != EST_OK) fail_msg("%s", est_error_message());
 }
 
-/* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each other. */
+/* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each
+ * other. */
 TEST(replace)
 {
     resolved       first, r;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Early stopping that cannot stop a run is warned of before the first step, with what to set; early stopping that can is
- * not. */
+ * Early stopping that cannot stop a run is warned of before the first step, with what to set; early stopping that can
+ * is not. */
 #include <string.h>
 
 #include "estimator/runs_test.h"
 #include "estoc/early_stopping.h"
 
-/* --- the log ------------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static char warnings[2000];
 
@@ -34,7 +34,7 @@ static void expect(const char *text)
     assert_string_equal(end, "\n");
 }
 
-/* --- runs ---------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 typedef struct run {
     const char *cluster, *name;        /* of the evaluation; NULL: none */

@@ -167,7 +167,8 @@ TEST(new_data)
     est_test_dir_remove(dir);
 }
 
-/* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says so. */
+/* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says
+ * so. */
 TEST(new_learning_rate)
 {
     static const double rates[] = { 0.125, 0.125, 100 };
@@ -616,7 +617,7 @@ TEST(refused)
     est_test_dir_remove(dir);
 }
 
-/* --- on a terminal ------------------------------------------------------------------------------------------------- */
+/* --- on a terminal ------------------------------------------------------------------------------------------------ */
 
 /* Whether a training shows the progress line, and news, on a terminal. */
 static void train_on_terminal(bool quiet, est_log_level level, bool progress, bool news)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dynamic embedding columns: they learn, they compute what an embedding over a vocabulary of the same keys computes, bit
- * for bit and with any number of threads, and a checkpoint has all of them. The rules for keys are tested in
+ * Dynamic embedding columns: they learn, they compute what an embedding over a vocabulary of the same keys computes,
+ * bit for bit and with any number of threads, and a checkpoint has all of them. The rules for keys are tested in
  * tests/kernels/row_table.c. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 #define BATCH   16
 #define EACH    3 /* keys of an example, some of them -1 */
 
-/* --- a model: the sum over an embedding is to be the label --------------------------------------------------------------- */
+/* --- a model: the sum over an embedding is to be the label -------------------------------------------------------- */
 
 typedef struct model {
     est_columns *columns;
@@ -170,7 +170,7 @@ static int64_t rows_of(model *m)
     return n;
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------------------- */
+/* --- learning ----------------------------------------------------------------------------------------------------- */
 
 TEST(learns)
 {
@@ -218,7 +218,7 @@ TEST(frozen_only_looks)
     close_model(&m);
 }
 
-/* --- the same as an embedding over a vocabulary ------------------------------------------------------------------------------ */
+/* --- the same as an embedding over a vocabulary ------------------------------------------------------------------- */
 
 static void compare_with_vocabulary(est_optimizer optimizer, int threads)
 {
@@ -282,7 +282,7 @@ TEST(optimizers_that_touch_all_rows)
     refused(est_rms_prop(0.1, EST_RMS_PROP(.keras = true)), "use est_rms_prop with a momentum");
 }
 
-/* --- checkpoints ---------------------------------------------------------------------------------------------------------------- */
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
 static const char *const saved_names[] = {
     WEIGHTS,
@@ -361,7 +361,8 @@ TEST(other_keys)
     assert_ok(est_dir_remove(dir));
 }
 
-/* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
+/* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old
+ * ones. */
 TEST(fewer_rows_that_fit)
 {
     recipe     r = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
@@ -388,8 +389,8 @@ TEST(fewer_rows_that_fit)
     assert_ok(est_dir_remove(dir));
 }
 
-/* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other out
- * before and after. */
+/* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other
+ * out before and after. */
 TEST(resumed_is_undisturbed)
 {
     enum { KEYS = 100 };
@@ -491,7 +492,7 @@ TEST(checkpoint_has_rows_of_keys)
     assert_ok(est_dir_remove(dir));
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static int64_t resident_bytes(void)
 {
@@ -518,7 +519,7 @@ TEST(memory_is_that_of_the_keys)
     close_model(&m);
 }
 
-/* --- what is refused ---------------------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static est_node odd_make(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
 {

@@ -143,7 +143,7 @@ TEST(refusals)
     feature_end(&t);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* Rows in the manner of the census file: blanks after commas, "?" for what is not known, empty fields, no header. */
 static const char *const census   = "39, State-gov, 13, 2174, 1\n"
@@ -248,7 +248,7 @@ TEST(examples)
     feature_end(&t);
 }
 
-/* --- failed allocations ----------------------------------------------------------------------------------------------- */
+/* --- failed allocations ------------------------------------------------------------------------------------------- */
 
 /* All kinds of columns, a spec, and layers of them over features that are placeholders. */
 static est_feature placeholder(void *user, const char *name)

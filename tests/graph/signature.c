@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signature texts: what the parser reads and refuses, and what every op of the table owes to the rest of the library. */
+ * Signature texts: what the parser reads and refuses, and what every op of the table owes to the rest of the
+ * library. */
 #include "graph/signature.h"
 
 #include "ops/ops.h"
@@ -132,7 +133,7 @@ TEST(bad_texts_are_refused)
     }
 }
 
-/* --- the table of ops ------------------------------------------------------------------------------------------------ */
+/* --- the table of ops --------------------------------------------------------------------------------------------- */
 
 static int inputs_of(const est_signature *sig)
 {
@@ -178,7 +179,7 @@ TEST(every_op_keeps_its_promises)
     assert_true(n > 100);
 }
 
-/* --- shape functions that know nothing ------------------------------------------------------------------------------- */
+/* --- shape functions that know nothing ---------------------------------------------------------------------------- */
 
 static est_dtype allowed_type(const est_signature *sig, int attr)
 {

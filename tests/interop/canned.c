@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Canned estimators beside TensorFlow's: every class, head, kind of column and optimizer, over the same rows in the same
- * order. Each case goes both ways:
+ * Canned estimators beside TensorFlow's: every class, head, kind of column and optimizer, over the same rows in the
+ * same order. Each case goes both ways:
  *
  *     TensorFlow trains 100 steps; we go on from its step 0 to 50 and from its step 50 to 100, evaluate and predict;
  *     we train 100 steps; TensorFlow goes on from our step 50 to 100.
@@ -18,7 +18,7 @@
 #define PIECE     50 /* steps */
 #define PREDICTED 6  /* rows */
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
 static est_columns *set;
 
@@ -113,7 +113,7 @@ static void make_columns(void)
 
 #define LIST(columns) ((est_column_list){ (columns), (int)(sizeof(columns) / sizeof(columns)[0]) })
 
-/* --- heads ------------------------------------------------------------------------------------------------------------ */
+/* --- heads -------------------------------------------------------------------------------------------------------- */
 
 static struct heads {
     est_head *binary, *multi_class, *multi_label, *multi_label_words, *regression, *poisson, *poisson_part, *logistic,
@@ -183,7 +183,7 @@ static void free_heads(void)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) est_head_free(all[i]);
 }
 
-/* --- cases ------------------------------------------------------------------------------------------------------------ */
+/* --- cases -------------------------------------------------------------------------------------------------------- */
 
 typedef est_status (*make_fn)(const est_canned_options *options, est_estimator **out);
 
@@ -330,7 +330,7 @@ static void add_v1(void)
         EST_CANNED(.v1 = true, .label = "value", .optimizer = NAMED("Adagrad")));
 }
 
-/* --- running ---------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static void add_lists(est_column_list list, const est_column **all, int *n)
 {

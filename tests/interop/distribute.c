@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Multi-worker training, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one process: from the
- * same checkpoint with the same records both have the same losses at every step and the same variables in the end, and each goes on
- * from what the other left. distribute.py has the same models; a run is a model with an optimizer and batches. */
+ * Multi-worker training, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one
+ * process: from the same checkpoint with the same records both have the same losses at every step and the same
+ * variables in the end, and each goes on from what the other left. distribute.py has the same models; a run is a model
+ * with an optimizer and batches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +161,8 @@ static void train_workers(const char *kind, const char *run, const char *max_ste
     cluster_free(&c);
 }
 
-/* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it began with. */
+/* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it
+ * began with. */
 TEST(theirs)
 {
     interop_ask("train_theirs");
@@ -174,15 +176,15 @@ TEST(workers)
     interop_ask("check_workers");
 }
 
-/* By design: our mean is that of all examples, so that workers with batches of any size train as one process with all of them
- * would; TensorFlow's is that of the workers' means. */
+/* By design: our mean is that of all examples, so that workers with batches of any size train as one process with all
+ * of them would; TensorFlow's is that of the workers' means. */
 TEST(uneven_workers)
 {
     train_workers("our_workers", "uneven", "50");
     interop_ask("check_uneven_workers");
 }
 
-/* --- two replicas in a process ------------------------------------------------------------------------------------- */
+/* --- two replicas in a process ------------------------------------------------------------------------------------ */
 
 static void train_replicas(const char *kind, const char *run, int64_t max_steps)
 {
@@ -203,7 +205,7 @@ TEST(replicas)
     interop_ask("check_replicas");
 }
 
-/* --- runs that move ------------------------------------------------------------------------------------------------ */
+/* --- runs that move ----------------------------------------------------------------------------------------------- */
 
 /* Each goes on from the last checkpoint of the other: with the slots of Adam, with moving averages. */
 TEST(moved_runs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Feature columns beside TensorFlow's: the same columns over the same features with the same variables give the same
- * layers, variables have the same names and shapes, and an exported model of them gives the same answers. This side makes the features, runs, and tells all of it; feature.py
- * has the same columns. */
+ * layers, variables have the same names and shapes, and an exported model of them gives the same answers. This side
+ * makes the features, runs, and tells all of it; feature.py has the same columns. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define ROWS 40
 
-/* --- features: ROWS random rows each ---------------------------------------------------------------------------------- */
+/* --- features: ROWS random rows each ------------------------------------------------------------------------------ */
 
 typedef struct raw {
     const char *name;
@@ -130,7 +130,7 @@ static est_feature find(void *user, const char *name)
     return (est_feature){ 0 };
 }
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
+/* --- columns ------------------------------------------------------------------------------------------------------ */
 
 #define COLUMNS_MAX 64
 
@@ -241,7 +241,7 @@ static est_columns *make_columns(lists *l, bool with_shared)
     return c;
 }
 
-/* --- running and telling ---------------------------------------------------------------------------------------------- */
+/* --- running and telling ------------------------------------------------------------------------------------------ */
 
 static void say_features(est_strbuf *out)
 {
@@ -404,7 +404,7 @@ TEST(specs)
     interop_ask("specs");
 }
 
-/* --- a model over them, exported ------------------------------------------------------------------------------------- */
+/* --- a model over them, exported ---------------------------------------------------------------------------------- */
 
 static est_status model_fn(est_model *m, est_mode mode, const void *params)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copy-on-write snapshots: what is read is what there was, whoever changes it meanwhile; a full buffer makes changes wait and no
- * longer than they must; nobody waits for a snapshot that has ended. */
+ * Copy-on-write snapshots: what is read is what there was, whoever changes it meanwhile; a full buffer makes changes
+ * wait and no longer than they must; nobody waits for a snapshot that has ended. */
 #include "kernels/copy_on_write.h"
 
 #include <pthread.h>
@@ -83,7 +83,7 @@ static void add_to_row(est_var *var, int64_t row)
     for (int64_t i = row * WIDTH; i < (row + 1) * WIDTH; i++) ((int32_t *)var->value.data)[i]++;
 }
 
-/* --- one thread --------------------------------------------------------------------------------------------------------- */
+/* --- one thread --------------------------------------------------------------------------------------------------- */
 
 /* Rows at the edges of lines and chunks, some twice; changes before, at and behind the reader; and after the end. */
 TEST(rows)
@@ -197,7 +197,7 @@ TEST(no_memory)
     est_store_free(store);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------------ */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 #define TABLE_ROWS 200000
 #define SEED       3
@@ -242,8 +242,8 @@ static void *update(void *arg)
     return NULL;
 }
 
-/* Snapshots one after the other while rows change: each is one moment, in which the table and its slot agree. The thread that
- * changes is stopped to begin one, as the thread that the variables belong to would. */
+/* Snapshots one after the other while rows change: each is one moment, in which the table and its slot agree. The
+ * thread that changes is stopped to begin one, as the thread that the variables belong to would. */
 TEST(while_rows_change)
 {
     est_store *store   = new_store();
@@ -282,8 +282,8 @@ static void *fill_with_77(void *arg)
 
 #define BIG_BYTES (3 * EST_COW_BUFFER)
 
-/* All of a variable that is larger than the buffer changes: the change waits for the reader, the buffer stays what it is, and the
- * snapshot is what there was. */
+/* All of a variable that is larger than the buffer changes: the change waits for the reader, the buffer stays what it
+ * is, and the snapshot is what there was. */
 TEST(full)
 {
     est_store *store = new_store();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heads share: options they refuse, labels and weights that do not fit, names of metrics and summaries, regularization,
- * signatures, parse specs. The numbers are in tests/models/heads.c. */
+ * What heads share: options they refuse, labels and weights that do not fit, names of metrics and summaries,
+ * regularization, signatures, parse specs. The numbers are in tests/models/heads.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void assert_refused(est_status status, const char *text)
     est_test_error_has(text);
 }
 
-/* --- making ------------------------------------------------------------------------------------------------------------ */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 static est_node any_loss(est_node labels, est_node logits, est_features features, void *user)
 {
@@ -123,7 +123,7 @@ TEST(multi_head_refusals)
     est_head_free(NULL);
 }
 
-/* --- models of nothing but a head -------------------------------------------------------------------------------------- */
+/* --- models of nothing but a head --------------------------------------------------------------------------------- */
 
 /* What a model is made of: the width of the logits, and whether a regularized layer makes them. */
 typedef struct plan {
@@ -270,7 +270,7 @@ TEST(how_it_trains)
     est_head_free(head);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static const char *metric_names(const est_model *model, char out[1024])
 {
@@ -379,7 +379,7 @@ TEST(exports_of_several)
     est_head_free(multi);
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* Four rows of logits, labels and weights. */
 typedef struct data {
@@ -544,7 +544,7 @@ TEST(weight_column)
     est_columns_free(set);
 }
 
-/* --- parse specs ------------------------------------------------------------------------------------------------------- */
+/* --- parse specs -------------------------------------------------------------------------------------------------- */
 
 static void expect_feature(const est_parse_spec *spec, int i, const char *name, est_dtype dtype, int64_t width)
 {
@@ -625,7 +625,7 @@ TEST(label_spec)
     est_head_free(odd);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static est_status make_all(void)
 {

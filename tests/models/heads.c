@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every head against TensorFlow's: tests/golden/heads.json, written by scripts/make-golden-heads. The logits are a feature of
- * the input, so that a model is nothing but a head; evaluations and predictions are those of an estimator.
+ * Every head against TensorFlow's: tests/golden/heads.json, written by scripts/make-golden-heads. The logits are a
+ * feature of the input, so that a model is nothing but a head; evaluations and predictions are those of an estimator.
  *
  * Tolerances are relative to max(1, |expected|): metrics are quotients of sums of eight float32 numbers. */
 #include <math.h>
@@ -17,7 +17,7 @@
 
 #define TOL 2e-6
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_json *load(const char *name)
 {
@@ -62,7 +62,7 @@ static est_tensor *json_tensor(const est_json *v)
     return list_tensor(json_object_get(v, "data"), est_dtype_from_name(name, strlen(name)), shape);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------------ */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 #define ROWS         8
 #define FIRST        5 /* rows of the first batch */
@@ -149,7 +149,7 @@ static void input_clear(input *in)
     }
 }
 
-/* --- heads ------------------------------------------------------------------------------------------------------------ */
+/* --- heads -------------------------------------------------------------------------------------------------------- */
 
 static int64_t integer_at(const est_json *c, const char *key)
 {
@@ -237,7 +237,7 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     return est_head_finish(*head, model, mode, est_model_feature(model, "logits"), NULL);
 }
 
-/* --- comparing -------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static void near(const char *title, const char *what, double got, double want)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every public function with one argument wrong and the others good: a NULL, an index that is out of range, no node, a list
- * without data, options of another kind. None may crash; what they return must be an error or say "nothing", as
+ * Every public function with one argument wrong and the others good: a NULL, an index that is out of range, no node, a
+ * list without data, options of another kind. None may crash; what they return must be an error or say "nothing", as
  * estoc/status.h promises. scripts/make-misuse writes the calls from the headers; here is what they are made with.
  *
  * Each call has a process of its own, so that a crash is one failure in a list, and what a call took or broke is nobody
@@ -25,7 +25,7 @@
 /* What a child ends with. A sanitizer that ends it takes 1 or 23. */
 enum { ALL_WELL = 0, TAKEN_AS_GOOD = 40, NOT_NAMED, NO_ARGUMENT, NO_DIRECTORY, REFUSED_AS_CONTROL, END_MAX };
 
-/* --- good arguments -------------------------------------------------------------------------------------------------- */
+/* --- good arguments ----------------------------------------------------------------------------------------------- */
 
 /* Ends the process when an argument cannot be made. */
 static void need(est_status status, const char *what)
@@ -388,7 +388,7 @@ static FILE *some_FILE(void)
     return stderr;
 }
 
-/* --- what may come back ---------------------------------------------------------------------------------------------- */
+/* --- what may come back ------------------------------------------------------------------------------------------- */
 
 static bool status_neutral(est_status status)
 {
@@ -462,7 +462,7 @@ VALUES(VALUE_NEUTRAL)
              const est_column *: column_neutral, est_node: node_neutral, default: pointer_neutral)(x)
 /* clang-format on */
 
-/* --- the calls ------------------------------------------------------------------------------------------------------- */
+/* --- the calls ---------------------------------------------------------------------------------------------------- */
 
 typedef enum demand {
     CONTROL,       /* nothing is wrong: it comes back; its error is not that of a refusal below */

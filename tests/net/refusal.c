@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is refused: strangers, garbage, frames that are repeated or too large, peers of another job, version or authority. They
- * are told why where that is possible, logged once, and harm nobody else. */
+ * Who is refused: strangers, garbage, frames that are repeated or too large, peers of another job, version or
+ * authority. They are told why where that is possible, logged once, and harm nobody else. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,7 +24,7 @@
 #include "support/dir_test.h"
 #include "support/net_test.h"
 
-/* --- the log --------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 typedef struct log_lines {
     pthread_mutex_t lock;
@@ -65,7 +65,7 @@ static void expect_logged(const char *text)
     if (strstr(last, text) == NULL) fail_msg("\"%s\" was logged, not \"%s\"", last, text);
 }
 
-/* --- a stranger: a socket without a net ------------------------------------------------------------------------------ */
+/* --- a stranger: a socket without a net --------------------------------------------------------------------------- */
 
 static int call(const net_test *t)
 {
@@ -146,7 +146,7 @@ static void expect_closed(int fd)
     close(fd);
 }
 
-/* --- over tcp -------------------------------------------------------------------------------------------------------- */
+/* --- over tcp ----------------------------------------------------------------------------------------------------- */
 
 static void expect_alive(net_test *server)
 {
@@ -405,7 +405,7 @@ TEST(back_pressure)
     free(body);
 }
 
-/* --- over tls -------------------------------------------------------------------------------------------------------- */
+/* --- over tls ----------------------------------------------------------------------------------------------------- */
 
 TEST(plain_text_to_tls)
 {
@@ -448,7 +448,8 @@ TEST(tls_to_plain_text)
     net_test_stop(&server);
 }
 
-/* A handshake by OpenSSL itself, with a certificate of `folder` or none: whether a byte could be read, which never is. */
+/* A handshake by OpenSSL itself, with a certificate of `folder` or none: whether a byte could be read, which never
+ * is. */
 static void shake_hands(net_test *server, const char *folder, int version)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());

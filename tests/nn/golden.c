@@ -14,7 +14,7 @@
 #include "ops/ops.h"
 #include "support/nn_test.h"
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static est_json *load(const char *name)
 {
@@ -97,7 +97,7 @@ static est_node json_const(est_graph *g, const est_json *v)
     return node;
 }
 
-/* --- comparing -------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static void near(const char *what, int64_t i, double got, double want, double tol)
 {
@@ -120,7 +120,7 @@ static void tensor_near(const char *what, const est_tensor *got, const est_json 
     est_tensor_free(w);
 }
 
-/* --- operations one by one ---------------------------------------------------------------------------------------------- */
+/* --- operations one by one ---------------------------------------------------------------------------------------- */
 
 #define OP_TOL 3e-6 /* sums of at most 36 products of numbers around 1 */
 
@@ -197,7 +197,7 @@ TEST(operations)
     est_json_free(root);
 }
 
-/* --- optimizers ---------------------------------------------------------------------------------------------------------- */
+/* --- optimizers --------------------------------------------------------------------------------------------------- */
 
 #define TRAIN_TOL 2e-5 /* ten steps, each of which divides by roots of what the last ones left */
 
@@ -310,7 +310,7 @@ TEST(optimizers)
     est_json_free(root);
 }
 
-/* --- losses ---------------------------------------------------------------------------------------------------------------- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
 typedef est_node (*loss_fn)(est_node labels, est_node predictions, const est_loss_options *options);
 
@@ -386,7 +386,7 @@ TEST(losses)
     est_json_free(root);
 }
 
-/* --- schedules --------------------------------------------------------------------------------------------------------------- */
+/* --- schedules ---------------------------------------------------------------------------------------------------- */
 
 static est_schedule schedule_of(const char *name)
 {
@@ -443,7 +443,7 @@ TEST(schedules)
     est_json_free(root);
 }
 
-/* --- metrics ------------------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 typedef struct columns {
     est_node binary, prob, class, guess, real, target, norm, weights;
@@ -526,7 +526,7 @@ TEST(metrics)
     est_json_free(root);
 }
 
-/* --- batch normalisation ----------------------------------------------------------------------------------------------------------- */
+/* --- batch normalisation ------------------------------------------------------------------------------------------ */
 
 static void put(nn_test *t, const char *name, const est_json *value)
 {
@@ -596,7 +596,7 @@ TEST(batch_norm)
     est_json_free(root);
 }
 
-/* --- random streams ----------------------------------------------------------------------------------------------------------------- */
+/* --- random streams ----------------------------------------------------------------------------------------------- */
 
 /* The streams are TensorFlow's. Our graph operations use them differently on purpose: TensorFlow's count what they have
  * drawn, ours count runs, so that a run can be repeated from its number alone. */

@@ -142,7 +142,7 @@ TEST(dropout)
     nn_end(&t);
 }
 
-/* --- embeddings ----------------------------------------------------------------------------------------------------- */
+/* --- embeddings --------------------------------------------------------------------------------------------------- */
 
 /* Row i of the table is (i, 10 i). */
 static est_node table_values(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
@@ -227,7 +227,7 @@ TEST(ragged_embedding)
     }
 }
 
-/* --- weights, regularizers, refusals --------------------------------------------------------------------------------- */
+/* --- weights, regularizers, refusals ------------------------------------------------------------------------------ */
 
 TEST(regularizers)
 {

@@ -184,7 +184,7 @@ TEST(thresholds)
     nn_end(&t);
 }
 
-/* --- areas under curves ---------------------------------------------------------------------------------------------- */
+/* --- areas under curves ------------------------------------------------------------------------------------------- */
 
 static double auc_of(const double *l, const double *p, const double *w, int n, est_metric_options o)
 {

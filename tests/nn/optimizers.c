@@ -176,7 +176,7 @@ static void adadelta_step(cell *x, double g, bool touched, int t)
     x->w -= RATE * u;
 }
 
-/* --- the run -------------------------------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static const double target[ROWS] = { 1, -2, 0.5, 3 };
 static const double start[ROWS]  = { 0.25, 0.5, -0.75, 1 };
@@ -344,7 +344,7 @@ TEST(worked_values)
     }
 }
 
-/* --- around the update ---------------------------------------------------------------------------------------------- */
+/* --- around the update -------------------------------------------------------------------------------------------- */
 
 /* Two variables with gradients 3 and 4, sgd with rate 1: what clipping leaves of them. */
 static void check_clipping(est_minimize_options options, double da, double db)
@@ -434,8 +434,8 @@ static void set_scalar(nn_test *t, const char *name, float value)
     est_tensor_free(tensor);
 }
 
-/* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of its
- * own. */
+/* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of
+ * its own. */
 TEST(keras_variables)
 {
     nn_test       t    = nn_begin(1);

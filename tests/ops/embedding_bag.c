@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstEmbeddingBag, EstRowsBag and their gradients; tests/interop/feature_ops.c compares them with TensorFlow's feature columns. */
+ * EstEmbeddingBag, EstRowsBag and their gradients; tests/interop/feature_ops.c compares them with TensorFlow's feature
+ * columns. */
 #include <math.h>
 
 #include "estoc/optimizers.h"
@@ -140,7 +141,7 @@ static void bag_slice_backward(est_ref *r)
     slice_backward(r, est_node_int(r->node, "column"));
 }
 
-/* --- the builder and the optimizers --------------------------------------------------------------------------------- */
+/* --- the builder and the optimizers ------------------------------------------------------------------------------- */
 
 /* Trains a table with Adagrad by the bag and by what it lowers to in spirit: gather, segment sum. The gradient of the
  * bag is distinct already, so nothing sums it again. */
@@ -230,7 +231,7 @@ static void test_batches(void)
     est_graph_free(graph);
 }
 
-/* --- cases ---------------------------------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------------------------------------- */
 
 #define VAR(...)                                                                                                       \
     {                                                                                                                  \

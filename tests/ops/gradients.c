@@ -35,7 +35,7 @@ static void expect(nn_test *t, est_node node, int64_t n, const double *want)
 #define EXPECT(t, node, ...)                                                                                           \
     expect(t, node, (int64_t)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (const double[]){ __VA_ARGS__ })
 
-/* --- accumulation ------------------------------------------------------------------------------------------------------ */
+/* --- accumulation ------------------------------------------------------------------------------------------------- */
 
 TEST(every_use_adds_its_part)
 {
@@ -73,7 +73,7 @@ TEST(what_is_not_a_scalar_counts_by_its_sum)
     nn_end(&t);
 }
 
-/* --- rows of variables -------------------------------------------------------------------------------------------------- */
+/* --- rows of variables -------------------------------------------------------------------------------------------- */
 
 typedef struct table {
     nn_test  t;
@@ -151,7 +151,7 @@ TEST(several_reads_of_one_variable_meet)
     nn_end(&k.t);
 }
 
-/* --- where nothing flows ------------------------------------------------------------------------------------------------ */
+/* --- where nothing flows ------------------------------------------------------------------------------------------ */
 
 TEST(no_path_leaves_the_gradient_unset)
 {
@@ -204,7 +204,7 @@ TEST(integers_and_strangers_are_refused)
     nn_end(&other);
 }
 
-/* --- gradients of gradients ---------------------------------------------------------------------------------------------- */
+/* --- gradients of gradients --------------------------------------------------------------------------------------- */
 
 TEST(second_derivatives)
 {
@@ -242,7 +242,7 @@ TEST(second_derivatives)
     nn_end(&t);
 }
 
-/* --- several outputs, unknown sizes -------------------------------------------------------------------------------------- */
+/* --- several outputs, unknown sizes ------------------------------------------------------------------------------- */
 
 TEST(parts_get_their_own_gradients)
 {

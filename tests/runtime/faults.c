@@ -156,8 +156,9 @@ static bool survive(flavour kind, const batch *batches, int64_t n, const float w
     return fired;
 }
 
-/* The thread sanitizer looks for races, which many of the allocations would show alike; that nothing leaks whichever of them
- * fails is for the address sanitizer, which has them all. A prime, so that each kind of allocation has its turn. */
+/* The thread sanitizer looks for races, which many of the allocations would show alike; that nothing leaks whichever of
+ * them fails is for the address sanitizer, which has them all. A prime, so that each kind of allocation has its
+ * turn. */
 #define STRIDE (EST_TEST_TSAN ? 31 : 1)
 
 static void survive_all(flavour kind)
@@ -196,7 +197,7 @@ TEST(convolution_model)
     survive_all(CONV_MOMENTUM);
 }
 
-/* --- runs that make tensors, sizes that are only known late -------------------------------------------------------------- */
+/* --- runs that make tensors, sizes that are only known late ------------------------------------------------------- */
 
 static est_status run_late(est_session *s, est_node n, est_node y, const est_tensor *size, est_tensor **out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that are drawn when they are first touched: the same bits as of a session that fills its variables at once, whoever
- * touches them and in whatever order; who touches rows leaves the others waiting; memory is that of rows touched. */
+ * Rows that are drawn when they are first touched: the same bits as of a session that fills its variables at once,
+ * whoever touches them and in whatever order; who touches rows leaves the others waiting; memory is that of rows
+ * touched. */
 #include "kernels/lazy_rows.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@
 #define ROWS  60013 /* no multiple of a block */
 #define WIDTH 5     /* odd: rows begin anywhere in a group of random numbers */
 
-/* --- sessions ------------------------------------------------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------------------------------------------------- */
 
 /* The session that is the measure fills its variables. */
 static est_session *open_session(est_graph *graph, bool at_once)
@@ -96,7 +97,7 @@ static est_node add_table(est_graph *graph)
                       EST_WEIGHT(.initializer = est_init_truncated_normal(0.1, 0.3, 0)));
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 /* Written by a program rather than by one of our initializers: numbers first, and a zero that is added. */
 static est_node make_by_hand(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
@@ -176,7 +177,7 @@ TEST(what_does_not_wait)
     est_graph_free(graph);
 }
 
-/* --- readers -------------------------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------------------------------ */
 
 /* Around the edges of blocks and of words of marks, some of them twice. */
 static const int64_t rows_asked[] = { 0, 7, 8, 9, 767, 768, 7, ROWS - 1, 1024, 1023, 0, ROWS - 2, 30000 };
@@ -239,7 +240,7 @@ TEST(dense_read)
     est_graph_free(graph);
 }
 
-/* --- writers -------------------------------------------------------------------------------------------------------- */
+/* --- writers ------------------------------------------------------------------------------------------------------ */
 
 /* A table that is looked up in bags, one of single rows, and one with rows of at most some length. */
 static est_node build_model(est_graph *graph, est_optimizer optimizer, est_node *ids, est_node *splits)
@@ -439,7 +440,7 @@ TEST(drawn_again)
     est_graph_free(graph);
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* What was saved is what would have been drawn; saving draws nothing; what is restored is not drawn over. */
 TEST(save_and_restore)
@@ -517,8 +518,8 @@ static est_snapshot *take_snapshot(est_session *session)
     return snapshot;
 }
 
-/* A snapshot does not follow the variables, which the optimizer changes before it is written, and while it is. Rows wait on where
- * they did. */
+/* A snapshot does not follow the variables, which the optimizer changes before it is written, and while it is. Rows
+ * wait on where they did. */
 static void compare_snapshot(est_optimizer optimizer, bool by_rows)
 {
     est_graph   *graph = new_graph();
@@ -558,7 +559,7 @@ TEST(snapshot)
     compare_snapshot(est_adam(0.01, NULL), false);
 }
 
-/* --- tasks ---------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 /* A shard draws its rows of the whole, at the task that has it. */
 TEST(shards)
@@ -589,7 +590,7 @@ TEST(shards)
     est_graph_free(graph);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 #define THREADS 4
 #define IDS     4000
@@ -642,7 +643,7 @@ TEST(threads)
     est_graph_free(graph);
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static int64_t resident_bytes(void)
 {
@@ -655,7 +656,8 @@ static int64_t resident_bytes(void)
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-/* 640 MB and a slot as large, of which 100 rows are used. The address sanitizer has memory of its own beside all of it. */
+/* 640 MB and a slot as large, of which 100 rows are used. The address sanitizer has memory of its own beside all of
+ * it. */
 TEST(memory_of_rows_touched)
 {
     static const int64_t most   = (EST_TEST_SANITIZED ? INT64_C(512) : INT64_C(32)) << 20;
@@ -683,7 +685,7 @@ TEST(memory_of_rows_touched)
     est_graph_free(graph);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 static est_status live(est_graph *graph, est_saver *saver)
 {

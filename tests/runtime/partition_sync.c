@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training steps that are made together: what is pushed to a task is the same, byte for byte, whatever else is fetched, and what is
- * fetched is what one process gets. All without a network, at tasks that do at once what they are sent. */
+ * Training steps that are made together: what is pushed to a task is the same, byte for byte, whatever else is fetched,
+ * and what is fetched is what one process gets. All without a network, at tasks that do at once what they are sent. */
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
@@ -116,7 +116,7 @@ static est_remote *remote_sync_replicas(int n_tasks, const est_partitioner *part
     return remote;
 }
 
-/* --- the same bytes ------------------------------------------------------------------------------------------------------- */
+/* --- the same bytes ----------------------------------------------------------------------------------------------- */
 
 /* All segments of a step that change variables; *n: how many. */
 static est_wire_writer pushed(est_step *step, int *n)
@@ -186,7 +186,7 @@ TEST(same_bytes)
     compare_pushed(est_adagrad(0.1, NULL), 2, &spread, 4);
 }
 
-/* --- the same values ------------------------------------------------------------------------------------------------------ */
+/* --- the same values ---------------------------------------------------------------------------------------------- */
 
 static void assert_same_results(est_step *a, est_step *b, unsigned wishes)
 {
@@ -238,7 +238,7 @@ TEST(same_values)
     compare_values(est_adagrad(0.1, NULL), 2, &spread);
 }
 
-/* --- what it costs -------------------------------------------------------------------------------------------------------- */
+/* --- what it costs ------------------------------------------------------------------------------------------------ */
 
 /* Messages of a step that fetches the loss, or the global step instead. */
 static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replicas, bool step_fetched)
@@ -263,7 +263,8 @@ static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replic
     return n;
 }
 
-/* Updates need no more messages for being made together; the global step, which is not known before all have pushed, one. */
+/* Updates need no more messages for being made together; the global step, which is not known before all have pushed,
+ * one. */
 TEST(messages)
 {
     est_optimizer optimizers[] = { est_sgd(0.1), est_adagrad(0.1, NULL), est_adam(0.01, NULL), est_ftrl(0.1, NULL),
@@ -280,7 +281,7 @@ TEST(messages)
     }
 }
 
-/* --- what goes wrong ------------------------------------------------------------------------------------------------------- */
+/* --- what goes wrong ---------------------------------------------------------------------------------------------- */
 
 /* An update that is computed here of what another one has left; at the task that has both it can be made. */
 TEST(update_of_update)

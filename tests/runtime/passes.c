@@ -84,7 +84,7 @@ static void end_both(both *b)
     est_session_free(b->without);
 }
 
-/* --- folding -------------------------------------------------------------------------------------------------------------- */
+/* --- folding ------------------------------------------------------------------------------------------------------ */
 
 TEST(constants_are_folded)
 {
@@ -134,7 +134,7 @@ TEST(large_and_failing_constants_are_left_alone)
     nn_end(&t);
 }
 
-/* --- merging -------------------------------------------------------------------------------------------------------------- */
+/* --- merging ------------------------------------------------------------------------------------------------------ */
 
 TEST(equal_operations_are_merged)
 {
@@ -262,7 +262,7 @@ TEST(an_update_may_read_the_variable_it_changes)
     nn_end(&t);
 }
 
-/* --- fusing: products ------------------------------------------------------------------------------------------------------- */
+/* --- fusing: products --------------------------------------------------------------------------------------------- */
 
 /* Rounding of a sum of k products done in another order: about sqrt(k) units of 2^-24, here with room for k <= 300. */
 #define ROUNDING 4e-6
@@ -394,7 +394,7 @@ TEST(fusing_keeps_waits)
     }
 }
 
-/* --- fusing: convolution and pooling ------------------------------------------------------------------------------------------ */
+/* --- fusing: convolution and pooling ------------------------------------------------------------------------------ */
 
 typedef struct conv_case {
     int64_t batch, height, width, in, out;
@@ -480,8 +480,8 @@ static void assert_all(nn_test *t, const char *name, float want)
     est_tensor_free(value);
 }
 
-/* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It is
- * too large to be folded. */
+/* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It
+ * is too large to be folded. */
 TEST(constants_go_straight_into_variables)
 {
     nn_test   t    = nn_begin(1);

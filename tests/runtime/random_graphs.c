@@ -74,7 +74,7 @@ static int pick(program *p, int n)
     return (int)(draw(&p->rng) % (uint64_t)n);
 }
 
-/* --- writing a program --------------------------------------------------------------------------------------------------- */
+/* --- writing a program -------------------------------------------------------------------------------------------- */
 
 static void add_value(program *p, est_node node, int rows, int cols, bool rough)
 {
@@ -426,7 +426,7 @@ static void write_program(program *p, bool functional, uint64_t seed)
     assert_ok(est_graph_status(p->g));
 }
 
-/* --- running it -------------------------------------------------------------------------------------------------------------- */
+/* --- running it --------------------------------------------------------------------------------------------------- */
 
 typedef struct feeds {
     est_tensor *x, *ids, *late;
@@ -472,7 +472,7 @@ static void compare(const value *v, int index, const char *what, uint64_t seed, 
     }
 }
 
-/* --- one seed ---------------------------------------------------------------------------------------------------------------- */
+/* --- one seed ----------------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
     program      live, plain;
@@ -586,7 +586,7 @@ static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *o
     for (uint64_t seed = begin; seed < end; seed++) try_seed(seed, options, s);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------------------ */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 TEST(plans_compute_what_the_program_says)
 {

@@ -25,7 +25,7 @@ static est_tensor *i64(int64_t value)
     return t;
 }
 
-/* --- mistakes ------------------------------------------------------------------------------------------------------------ */
+/* --- mistakes ----------------------------------------------------------------------------------------------------- */
 
 typedef struct pair {
     nn_test   t;
@@ -162,7 +162,7 @@ TEST(asking_whether_a_variable_has_a_value_is_not_filling_it)
     nn_end(&t);
 }
 
-/* --- sizes that only the step knows ---------------------------------------------------------------------------------------- */
+/* --- sizes that only the step knows ------------------------------------------------------------------------------- */
 
 /* Scratch of operations that cut up their work grows with what they get: from nothing to a lot, and back. */
 TEST(late_sizes_get_the_scratch_they_need)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing allocated
- * in a step, passes that change nothing but speed, and errors that say where to look. */
+ * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing
+ * allocated in a step, passes that change nothing but speed, and errors that say where to look. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +208,7 @@ TEST(sizes_that_creep_up_find_room)
     est_graph_free(m.g);
 }
 
-/* --- variables ------------------------------------------------------------------------------------------------------ */
+/* --- variables ---------------------------------------------------------------------------------------------------- */
 
 TEST(reads_see_the_value_before_unordered_writes)
 {
@@ -373,7 +373,7 @@ TEST(uninitialised_variables_are_named)
     est_graph_free(g);
 }
 
-/* --- errors --------------------------------------------------------------------------------------------------------- */
+/* --- errors ------------------------------------------------------------------------------------------------------- */
 
 TEST(wrong_feeds_are_refused_and_named)
 {
@@ -446,7 +446,7 @@ TEST(a_nan_is_traced_to_the_node_that_made_it)
     est_graph_free(g);
 }
 
-/* --- shapes that only a running step knows ----------------------------------------------------------------------------- */
+/* --- shapes that only a running step knows ------------------------------------------------------------------------ */
 
 TEST(sizes_decided_by_data_flow_on)
 {

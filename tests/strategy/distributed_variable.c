@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that replicas write by themselves: every kind of synchronization and aggregation, read and written in replicas and
- * across them. */
+ * Variables that replicas write by themselves: every kind of synchronization and aggregation, read and written in
+ * replicas and across them. */
 #include "strategy/strategy.h"
 #include "support/fault_loop.h"
 #include "support/memory_communicator.h"
@@ -132,7 +132,7 @@ TEST(made)
     est_strategy_free(s);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static void expect_refused(est_graph *graph, const char *text)
 {
@@ -186,7 +186,7 @@ TEST(refused)
     est_strategy_free(s);
 }
 
-/* --- workers ------------------------------------------------------------------------------------------------------------- */
+/* --- workers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct worker {
     nn_test       t;
@@ -252,7 +252,7 @@ TEST(workers)
     }
 }
 
-/* --- the first that has a batch ------------------------------------------------------------------------------------------ */
+/* --- the first that has a batch ----------------------------------------------------------------------------------- */
 
 typedef struct first_worker {
     nn_test                  t;

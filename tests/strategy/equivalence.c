@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * n replicas with parts of a batch train as one replica with the whole of it: every optimizer, dense variables and tables of rows,
- * gradients that are summed and gradients that are averaged by examples, parts of equal and of unequal size, in one process and in
- * several workers.
+ * n replicas with parts of a batch train as one replica with the whole of it: every optimizer, dense variables and
+ * tables of rows, gradients that are summed and gradients that are averaged by examples, parts of equal and of unequal
+ * size, in one process and in several workers.
  *
- * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20 steps of
- * optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far above, and far below what
- * one wrong example would make. */
+ * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20
+ * steps of optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far
+ * above, and far below what one wrong example would make. */
 #include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
 #include "support/memory_communicator.h"
@@ -35,7 +35,7 @@ static void fill_data(void)
     }
 }
 
-/* --- the model ----------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 typedef struct model {
     est_optimizer        optimizer;
@@ -137,7 +137,7 @@ static void compare(const outcome *got, const outcome *want, double tolerance, c
     }
 }
 
-/* --- equal parts, every optimizer ----------------------------------------------------------------------------------- */
+/* --- equal parts, every optimizer --------------------------------------------------------------------------------- */
 
 typedef struct named_optimizer {
     const char   *name;
@@ -202,7 +202,7 @@ TEST(optimizers)
     }
 }
 
-/* --- parts of unequal size ------------------------------------------------------------------------------------------ */
+/* --- parts of unequal size ---------------------------------------------------------------------------------------- */
 
 TEST(unequal_parts)
 {
@@ -229,7 +229,7 @@ TEST(unequal_parts)
     }
 }
 
-/* --- workers -------------------------------------------------------------------------------------------------------- */
+/* --- workers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct worker {
     nn_test    t;
@@ -319,7 +319,7 @@ TEST(workers)
     }
 }
 
-/* --- what else belongs to a loss ------------------------------------------------------------------------------------- */
+/* --- what else belongs to a loss ---------------------------------------------------------------------------------- */
 
 /* est_regularization_loss is float32: its gradient has 24 bits. */
 TEST(regularizers)
@@ -369,7 +369,7 @@ TEST(clipping)
     compare(&got, &want, 0, "one replica and none");
 }
 
-/* --- losses that are sums -------------------------------------------------------------------------------------------- */
+/* --- losses that are sums ----------------------------------------------------------------------------------------- */
 
 TEST(sums)
 {

@@ -53,7 +53,7 @@ static void expect(est_status (*build)(plan *p, int replica), int n, est_status 
     est_graph_free(p.graph);
 }
 
-/* --- turns and merges ------------------------------------------------------------------------------------------------ */
+/* --- turns and merges --------------------------------------------------------------------------------------------- */
 
 static est_node sum_brought(est_graph *graph, void *const *brought, int n)
 {
@@ -100,7 +100,7 @@ TEST(turns)
     nn_end(&t);
 }
 
-/* --- what goes wrong ------------------------------------------------------------------------------------------------- */
+/* --- what goes wrong ---------------------------------------------------------------------------------------------- */
 
 static est_status build_too_few(plan *p, int replica)
 {
@@ -176,7 +176,7 @@ TEST(failures)
     expect(build_bad_merge, 2, EST_INVALID_ARGUMENT, "2 replicas were too many");
 }
 
-/* --- what is shared -------------------------------------------------------------------------------------------------- */
+/* --- what is shared ----------------------------------------------------------------------------------------------- */
 
 /* A vocabulary. */
 static est_tensor *letters(void)
@@ -289,7 +289,7 @@ TEST(not_shared)
     expect(build_other_table, 2, EST_INVALID_ARGUMENT, "vocabulary 'vocabulary' has other keys or another default");
 }
 
-/* --- random numbers -------------------------------------------------------------------------------------------------- */
+/* --- random numbers ----------------------------------------------------------------------------------------------- */
 
 static est_node four(est_graph *graph)
 {
@@ -348,7 +348,7 @@ TEST(workers_draw)
     assert_memory_not_equal(drawn[0][1], drawn[1][1], sizeof drawn[0][1]);
 }
 
-/* --- the same graph each time, and memory that is out ------------------------------------------------------------------ */
+/* --- the same graph each time, and memory that is out ------------------------------------------------------------- */
 
 static est_status build_model(plan *p, int replica)
 {

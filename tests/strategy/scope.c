@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has them, merges,
- * losses, and what it says to whoever calls them in the wrong place. */
+ * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has
+ * them, merges, losses, and what it says to whoever calls them in the wrong place. */
 #include "strategy/scope.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
@@ -25,7 +25,7 @@ static void expect(est_graph *graph, const char *text)
     est_graph_free(graph);
 }
 
-/* --- contexts ------------------------------------------------------------------------------------------------------------- */
+/* --- contexts ----------------------------------------------------------------------------------------------------- */
 
 typedef struct seen {
     int replica[4], id[4], total[4];
@@ -89,7 +89,7 @@ TEST(one_device)
     est_strategy_free(s);
 }
 
-/* --- scopes --------------------------------------------------------------------------------------------------------------- */
+/* --- scopes ------------------------------------------------------------------------------------------------------- */
 
 static est_node run_inside(const est_replica_context *c, void *user)
 {
@@ -164,7 +164,7 @@ TEST(scope_in_merge)
     est_strategy_free(s);
 }
 
-/* --- sums, means and gathers ---------------------------------------------------------------------------------------------- */
+/* --- sums, means and gathers -------------------------------------------------------------------------------------- */
 
 /* Replica 0 has [[1, 2], [3, 4], [5, 6]], replica 1 [[7, 8]]. */
 static est_node uneven(const est_replica_context *c, void *user)
@@ -339,7 +339,7 @@ TEST(refused)
     est_strategy_free(s);
 }
 
-/* --- metrics -------------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 static est_node add_up(const est_replica_context *c, void *user)
 {
@@ -371,7 +371,7 @@ TEST(metric_states)
     est_strategy_free(s);
 }
 
-/* --- in replicas ---------------------------------------------------------------------------------------------------------- */
+/* --- in replicas -------------------------------------------------------------------------------------------------- */
 
 static est_node biggest(const est_strategy *strategy, est_per_replica values, void *user)
 {
@@ -459,7 +459,7 @@ TEST(merge_refused)
     est_strategy_free(s);
 }
 
-/* --- losses --------------------------------------------------------------------------------------------------------------- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
 static est_node losses(const est_replica_context *c, void *user)
 {
@@ -502,7 +502,7 @@ TEST(losses)
     est_strategy_free(s);
 }
 
-/* --- workers -------------------------------------------------------------------------------------------------------------- */
+/* --- workers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct worker {
     nn_test       t;
@@ -585,7 +585,7 @@ TEST(workers)
     memory_communicator_free(communicator);
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------------ */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 /* Of three workers the first is lost: the ranks are those of the other two. */
 typedef struct key_worker {
@@ -661,7 +661,8 @@ static est_node draw_rows(const est_replica_context *c, void *user)
     return est_scalar(c->graph, EST_F32, 0);
 }
 
-/* What row a key gets depends on the seed of the job, which all workers build their graphs with, and on nothing of the worker. */
+/* What row a key gets depends on the seed of the job, which all workers build their graphs with, and on nothing of the
+ * worker. */
 TEST(rows_of_workers)
 {
     for (int i = 0; i < 4; i++) {
@@ -683,7 +684,7 @@ TEST(rows_of_workers)
     }
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 TEST(memory_is_out)
 {

@@ -58,7 +58,7 @@ TEST(local)
     est_strategy_free(s);
 }
 
-/* --- multi_worker_mirrored --------------------------------------------------------------------------------------------- */
+/* --- multi_worker_mirrored ---------------------------------------------------------------------------------------- */
 
 static void expect_worker(const char *json, int workers, int worker)
 {
@@ -153,7 +153,7 @@ TEST(workers)
     est_strategy_free(s);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static void expect_refused(est_status got, est_status code, const char *text)
 {

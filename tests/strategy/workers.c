@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training loops of one's own over several workers: servers on loopback and a thread for each, in one process. Together they learn what one
- * learns from whole batches; one that is lost and started again brings the others no other numbers. */
+ * Training loops of one's own over several workers: servers on loopback and a thread for each, in one process. Together
+ * they learn what one learns from whole batches; one that is lost and started again brings the others no other
+ * numbers. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,7 +210,8 @@ TEST(lost)
     }
 }
 
-/* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has ended. */
+/* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has
+ * ended. */
 TEST(lost_at_end)
 {
     worker calm[WORKERS], w[WORKERS];

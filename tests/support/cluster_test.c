@@ -28,7 +28,7 @@
 
 #define LOOK_NS 10000000 /* between two looks at a condition */
 
-/* --- making ------------------------------------------------------------------------------------------------------------ */
+/* --- making ------------------------------------------------------------------------------------------------------- */
 
 static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens)
 {
@@ -80,7 +80,7 @@ cluster_task *cluster_find(cluster *c, const char *type, int index)
     return NULL;
 }
 
-/* --- starting ------------------------------------------------------------------------------------------------------------ */
+/* --- starting ----------------------------------------------------------------------------------------------------- */
 
 static void put_job(const cluster *c, const cluster_task *self, const char *type, char *out, size_t size, bool *first)
 {
@@ -217,7 +217,7 @@ void cluster_start_all(cluster *c)
     for (int i = 0; i < c->n; i++) cluster_start(c, &c->tasks[i]);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
 
 bool cluster_look(cluster_task *task)
 {
@@ -359,7 +359,7 @@ void cluster_wait_step(cluster *c, long step, double secs)
     }
 }
 
-/* --- what is left -------------------------------------------------------------------------------------------------------- */
+/* --- what is left ------------------------------------------------------------------------------------------------- */
 
 /* One line of a ledger: a run, by who asked for it, of whom, and its number there. */
 typedef struct ledger_run {

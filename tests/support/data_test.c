@@ -18,7 +18,7 @@ static void check(est_status status)
     if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
 }
 
-/* --- a source ------------------------------------------------------------------------------------------------------- */
+/* --- a source ----------------------------------------------------------------------------------------------------- */
 
 typedef struct test_rows {
     est_dataset      base;
@@ -88,7 +88,7 @@ est_dataset *est_test_rows(const est_component *components, int n, int64_t n_row
     return est_dataset_with(&own->base, components, n);
 }
 
-/* --- elements as text ----------------------------------------------------------------------------------------------- */
+/* --- elements as text --------------------------------------------------------------------------------------------- */
 
 static void put_value(est_strbuf *text, const est_tensor *tensor, int64_t i)
 {
@@ -155,7 +155,7 @@ static est_status put_elements(est_strbuf *text, est_iterator *rows, const est_d
     return EST_OK;
 }
 
-/* --- what a dataset yields ------------------------------------------------------------------------------------------ */
+/* --- what a dataset yields ---------------------------------------------------------------------------------------- */
 
 est_dataset *est_test_finish(est_dataset *dataset)
 {
@@ -230,7 +230,7 @@ void est_test_breaks(est_dataset *dataset, est_status status, const char *text)
     est_dataset_free(dataset);
 }
 
-/* --- positions ------------------------------------------------------------------------------------------------------ */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static void check_position(est_test_make make, est_tensor *position, const char *want, int64_t n)
 {
@@ -272,7 +272,7 @@ void est_test_positions(est_test_make make, int64_t n)
     est_dataset_free(dataset);
 }
 
-/* --- allocations ---------------------------------------------------------------------------------------------------- */
+/* --- allocations -------------------------------------------------------------------------------------------------- */
 
 static est_status resume(const est_dataset *dataset, est_tensor *position, int64_t n)
 {

@@ -29,7 +29,7 @@ const est_component shop_raw[3] = {
     { .name = "ids", .dtype = EST_I64, .ragged = true },
 };
 
-/* --- model ----------------------------------------------------------------------------------------------------------- */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 static est_node features(est_model *m, est_mode mode, const shop_params *p)
 {
@@ -132,7 +132,7 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-/* --- input ----------------------------------------------------------------------------------------------------------- */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 est_str shop_example(int64_t i)
 {
@@ -178,7 +178,7 @@ est_status shop_input(const est_input_context *context, void *user, est_dataset 
     return est_dataset_finish(d, out);
 }
 
-/* --- estimators ------------------------------------------------------------------------------------------------------ */
+/* --- estimators --------------------------------------------------------------------------------------------------- */
 
 est_estimator *shop_estimator(const char *dir, const shop_params *params)
 {

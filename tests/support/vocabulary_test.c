@@ -24,7 +24,7 @@ static void ok(est_status status)
     if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
 }
 
-/* --- model ----------------------------------------------------------------------------------------------------------- */
+/* --- model -------------------------------------------------------------------------------------------------------- */
 
 static est_node number_list(est_graph *graph)
 {
@@ -60,7 +60,7 @@ est_status word_model(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-/* --- input ----------------------------------------------------------------------------------------------------------- */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 static void make_rows(est_tensor **word, est_tensor **number)
 {
@@ -111,7 +111,7 @@ est_estimator *word_trained(const char *dir, word_params *params)
     return e;
 }
 
-/* --- serving --------------------------------------------------------------------------------------------------------- */
+/* --- serving ------------------------------------------------------------------------------------------------------ */
 
 static void read_meta(const char *dir, est_arena *arena, est_meta_graph_def **out)
 {

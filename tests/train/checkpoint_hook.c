@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checkpoint saver: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that loses no
- * step. */
+ * The checkpoint saver: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that
+ * loses no step. */
 #include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 #include "train/events_test.h"
 #include "train/loop_test.h"
 
-/* --- a listener that writes down its calls ------------------------------------------------------------------------------ */
+/* --- a listener that writes down its calls ------------------------------------------------------------------------ */
 
 typedef struct listener {
     est_saving_listener listener;
@@ -60,7 +60,7 @@ static listener make_listener(const char *name)
                                                        .after_save = listener_after, .end = listener_end) };
 }
 
-/* --- trainings ------------------------------------------------------------------------------------------------------------ */
+/* --- trainings ---------------------------------------------------------------------------------------------------- */
 
 static est_saver *make_saver(const char *dir)
 {
@@ -329,7 +329,7 @@ TEST(listener_stops, .setup_func = keep_log)
     trainer_free(&t);
 }
 
-/* --- extras ----------------------------------------------------------------------------------------------------------------- */
+/* --- extras ------------------------------------------------------------------------------------------------------- */
 
 static int extras_failures;
 
@@ -379,7 +379,7 @@ TEST(extras, .setup_func = keep_log)
     trainer_free(&t);
 }
 
-/* --- going back ---------------------------------------------------------------------------------------------------------------- */
+/* --- going back --------------------------------------------------------------------------------------------------- */
 
 static void note_step(recorder *own, est_loop *loop)
 {
@@ -413,7 +413,7 @@ TEST(recovery, .setup_func = keep_log)
     trainer_free(&t);
 }
 
-/* --- event files --------------------------------------------------------------------------------------------------------------- */
+/* --- event files -------------------------------------------------------------------------------------------------- */
 
 typedef struct reader {
     est_saving_listener base;
@@ -476,7 +476,7 @@ TEST(summaries_are_not_behind, .setup_func = keep_log)
     trainer_free(&t);
 }
 
-/* --- SIGTERM ---------------------------------------------------------------------------------------------------------------------- */
+/* --- SIGTERM ------------------------------------------------------------------------------------------------------ */
 
 static int started;
 
@@ -542,7 +542,7 @@ TEST(sigterm, .setup_func = keep_log)
     est_checkpoint_close(checkpoint);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static est_status save_some(void)
 {

@@ -18,7 +18,7 @@ static int set_up(void **state)
     return keep_log(state);
 }
 
-/* --- results ------------------------------------------------------------------------------------------------------------ */
+/* --- results ------------------------------------------------------------------------------------------------------ */
 
 /* A new event file in the directory with this value, and a loss unless the name is "loss". */
 static void add_result(const char *dir, int64_t step, const char *name, double value)
@@ -136,7 +136,7 @@ TEST(damaged_results, .setup_func = set_up)
     est_free(bytes);
 }
 
-/* --- rules -------------------------------------------------------------------------------------------------------------------- */
+/* --- rules -------------------------------------------------------------------------------------------------------- */
 
 /* Whether a training of a few steps is stopped by the hook, which is freed. */
 static bool stops(est_hook *hook)
@@ -222,7 +222,7 @@ TEST(missing_metric, .setup_func = set_up)
     trainer_free(&t);
 }
 
-/* --- when it looks -------------------------------------------------------------------------------------------------------------- */
+/* --- when it looks ------------------------------------------------------------------------------------------------ */
 
 static est_status ask(void *user, est_loop *loop, bool *stop)
 {

@@ -50,7 +50,7 @@ static void expect_on_screen(const char *text)
     if (!screen_has(text)) fail_msg("'%s' is not in '%s'", text, screen);
 }
 
-/* --- a training that takes its time ------------------------------------------------------------------------------------ */
+/* --- a training that takes its time ------------------------------------------------------------------------------- */
 
 static est_manual_clock clock_at;
 static double           step_secs;
@@ -254,7 +254,7 @@ TEST(nothing)
     assert_string_equal(screen, "");
 }
 
-/* --- input, ends and failures ----------------------------------------------------------------------------------------------- */
+/* --- input, ends and failures ------------------------------------------------------------------------------------- */
 
 static est_status slow_row(void *user, const est_field *in, est_field *out)
 {
@@ -344,7 +344,7 @@ TEST(stopping)
     expect_on_screen("step 3/10  2 examples/s  loss 61.93  0:07 left  stopping");
 }
 
-/* --- many threads ------------------------------------------------------------------------------------------------------------ */
+/* --- many threads ------------------------------------------------------------------------------------------------- */
 
 enum { N_THREADS = 4, N_LINES = 50 };
 

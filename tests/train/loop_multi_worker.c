@@ -11,7 +11,7 @@
 
 #define WORKERS 2
 
-/* --- a worker -------------------------------------------------------------------------------------------------------- */
+/* --- a worker ----------------------------------------------------------------------------------------------------- */
 
 typedef struct counting_hook {
     est_hook hook;
@@ -160,7 +160,7 @@ static void expect_steps(const worker *w, int64_t steps)
     }
 }
 
-/* --- idle steps -------------------------------------------------------------------------------------------------------- */
+/* --- idle steps --------------------------------------------------------------------------------------------------- */
 
 /* The first has one batch, the second five. */
 TEST(idle, .setup_func = keep_log)
@@ -211,9 +211,10 @@ TEST(idle_stop, .setup_func = keep_log)
     memory_communicator_free(communicator);
 }
 
-/* --- joining again ------------------------------------------------------------------------------------------------------ */
+/* --- joining again ------------------------------------------------------------------------------------------------ */
 
-/* A step that only others have made is the last one for this worker, too: nothing runs after it, and no loss is made up. */
+/* A step that only others have made is the last one for this worker, too: nothing runs after it, and no loss is made
+ * up. */
 TEST(rejoin_at_last_step, .setup_func = keep_log)
 {
     memory_communicator *communicator = memory_communicator_create(WORKERS);
@@ -241,7 +242,7 @@ TEST(rejoin_at_last_step, .setup_func = keep_log)
     memory_communicator_free(communicator);
 }
 
-/* --- the library's ------------------------------------------------------------------------------------------------------- */
+/* --- the library's ------------------------------------------------------------------------------------------------ */
 
 static void expect_idle(est_hook *hook, bool idle)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of loops and hooks: a line y = 2 x to be learned from a few rows, hooks that write down their calls, and the
- * lines of the log. */
+ * For tests of loops and hooks: a line y = 2 x to be learned from a few rows, hooks that write down their calls, and
+ * the lines of the log. */
 #ifndef EST_TESTS_LOOP_TEST_H
 #define EST_TESTS_LOOP_TEST_H
 
@@ -177,7 +177,7 @@ static inline est_status run_hooks(trainer *t, est_hooks hooks)
     return status;
 }
 
-/* --- a hook that writes down its calls -------------------------------------------------------------------------------- */
+/* --- a hook that writes down its calls ---------------------------------------------------------------------------- */
 
 /* What it does besides: in run `run` (from 1; of before_run or after_run) it fails or stops. */
 typedef struct recorder {

@@ -556,8 +556,8 @@ TEST(all_damaged)
     est_log_set_sink(NULL, NULL);
 }
 
-/* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed has
- * left something in it. */
+/* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed
+ * has left something in it. */
 TEST(zeros_after_damage)
 {
     model      m[2];
@@ -745,8 +745,8 @@ TEST(state_file_order)
 
 /* --- failures --------------------------------------------------------------------------------------------------- */
 
-/* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason to
- * take an older checkpoint. */
+/* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason
+ * to take an older checkpoint. */
 TEST(every_failure)
 {
     model       m     = make_model();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary writer: every kind of value read back, pictures pixel by pixel, when it flushes, and that a failing disk is
- * only a warning. */
+ * The summary writer: every kind of value read back, pictures pixel by pixel, when it flushes, and that a failing disk
+ * is only a warning. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -122,7 +122,7 @@ TEST(flush, .setup_func = set_clock)
     est_summary_writer_free(writer);
 }
 
-/* --- pictures ----------------------------------------------------------------------------------------------------------- */
+/* --- pictures ----------------------------------------------------------------------------------------------------- */
 
 /* The pixels of the only picture of the only summary. */
 static void decode(const char *path, uint8_t *out, size_t n_rows, size_t row)
@@ -209,7 +209,7 @@ TEST(no_pictures, .setup_func = set_clock)
     est_summary_writer_free(writer);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 TEST(no_directory, .setup_func = set_clock)
 {
