@@ -115,7 +115,7 @@ bench-allreduce: build/dist/build.ninja
 	@cmake --build build/dist --target bench/all_reduce bench/net
 	@bench/compare-allreduce $(if $(NETWORKS),--networks)
 
-bench-multi-worker: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
+bench-multi-worker: ## compare two workers of multi-worker training with one, with TensorFlow's and with PyTorch's
 bench-multi-worker: build/dist/build.ninja
 	@cmake --build build/dist --target bench/multi_worker
 	@scripts/bench-env

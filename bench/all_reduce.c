@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-reduce of float32 between processes of this machine. Rank 0 prints one line of JSON a size: how long an operation took, for
- * every window. bench/compare-allreduce puts that beside others.
+ * All-reduce of float32 between processes of this machine. Rank 0 prints one line of JSON a size: how long an operation
+ * took, for every window. bench/compare-allreduce puts that beside others.
  *
  *   all_reduce transport ranks [communication [sizes in bytes, as 4096,65536 [seconds a size [networks]]]]
  *
- * `networks`, as a=10.0.0.1,b=10.0.0.2: network namespaces and this machine's addresses there. The ranks are spread over them as over
- * hosts. "-": this network, but every rank says that it is on a host of its own, so that nothing goes through shared memory. */
+ * `networks`, as a=10.0.0.1,b=10.0.0.2: network namespaces and this machine's addresses there. The ranks are spread
+ * over them as over hosts. "-": this network, but every rank says that it is on a host of its own, so that nothing goes
+ * through shared memory. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The canned wide & deep classifier from Examples on disk to updated variables, through est_train. The clicks are those of
- * bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
+ * The canned wide & deep classifier from Examples on disk to updated variables, through est_train. The clicks are those
+ * of bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
  * --seconds (bench/support/turns.h); an amount is examples.
  *
  *   canned [--hidden 64,32] [--batch N] [--folder FOLDER] [--threads N] [--turns N] [--seconds S] [--rows N]
  *          [--stages RUNS] [--report 1]
  *
- * --rows makes the tables of the word C4 that long, to see what grows with a table. --stages traces that many steps after
- * the last turn and prints where their time went, beside the least time that the machine could do it in; --report prints
- * the last of them op by op. */
+ * --rows makes the tables of the word C4 that long, to see what grows with a table. --stages traces that many steps
+ * after the last turn and prints where their time went, beside the least time that the machine could do it in; --report
+ * prints the last of them op by op. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

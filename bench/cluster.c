@@ -4,13 +4,13 @@
  *
  *   cluster [--model cnn|mlp|wide_deep|waiting] [--workers N] [--ps N] [--over tcp|tls|ucx] [--turns N] [--seconds S]
  *
- * This process is the chief, which is the first of the workers; everybody else is forked off it. Each has one thread for its
- * kernels. Checkpoints, summaries and step logging are off. The chief's hook begins to measure when every worker has made some
- * steps, and prints a line of JSON a turn: global steps, seconds, and the processor time of all ps tasks
- * and of all tasks meanwhile.
+ * This process is the chief, which is the first of the workers; everybody else is forked off it. Each has one thread
+ * for its kernels. Checkpoints, summaries and step logging are off. The chief's hook begins to measure when every
+ * worker has made some steps, and prints a line of JSON a turn: global steps, seconds, and the processor time of all ps
+ * tasks and of all tasks meanwhile.
  *
- * "waiting" is the model for questions of scale: two variables of 64 KB, at two ps tasks if there are two, are pulled and their
- * gradients pushed; in place of computing, every step waits for 20 ms. */
+ * "waiting" is the model for questions of scale: two variables of 64 KB, at two ps tasks if there are two, are pulled
+ * and their gradients pushed; in place of computing, every step waits for 20 ms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

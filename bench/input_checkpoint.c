@@ -118,7 +118,7 @@ static bench_turn save(void *arg)
     return (bench_turn){ total_bytes(j), bench_now_secs() - start, 0 };
 }
 
-/* A session as a program has it that starts anew: the variables have no values yet. */
+/* The session of a program that has just started: the variables have no values yet. */
 static void open_restore(job *j)
 {
     open_save(j);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Examples a second of workers that train together, by est_multi_worker_mirrored_strategy: one contestant of bench/compare-multi-worker.
+ * Examples a second of multi-worker training by est_multi_worker_mirrored_strategy: one contestant of
+ * bench/compare-multi-worker.
  *
- *   multi_worker [--model cnn|mlp|wide_deep] [--workers N] [--over apart|shared|tcp|tls|ucx] [--pack BYTES] [--turns N] [--seconds S]
+ *   multi_worker [--model cnn|mlp|wide_deep] [--workers N] [--over apart|shared|tcp|tls|ucx] [--pack BYTES] [--turns N]
+ *   [--seconds S]
  *        [--timeline DIR]
  *
- * Each worker is a process with one thread for its kernels, bound to a processor of its own, or to one of another's where there are
- * more workers than processors. This process is the chief, which is the first of them. Checkpoints, summaries and step logging are off.
+ * Each worker is a process with one thread for its kernels, bound to a processor of its own, or to one of another's
+ * where there are more workers than processors. This process is the chief, which is the first of them. Checkpoints,
+ * summaries and step logging are off.
  *
- * "shared": sums go through memory that the workers have in common, as they do by themselves on one machine; tcp, tls and ucx: over
- * loopback, as between machines. "apart": the same processes at the same time, and none waits for another: what is left of the
- * difference between that and "shared" is the strategy.
+ * "shared": sums go through memory that the workers have in common, as they do by themselves on one machine; tcp, tls
+ * and ucx: over loopback, as between machines. "apart": the same processes at the same time, and none waits for
+ * another: what is left of the difference between that and "shared" is the strategy.
  *
- * A turn prints a line of JSON: examples of all workers, seconds and processor time of all. --turns 0: a turn for every line that is
- * read, until there are no more. --timeline: writes every hundredth step of the chief as a timeline. */
+ * A turn prints a line of JSON: examples of all workers, seconds and processor time of all. --turns 0: a turn for every
+ * line that is read, until there are no more. --timeline: writes every hundredth step of the chief as a timeline. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network between two processes of this machine: what a small request costs there and back, how many small ones go
- * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare writes to a
- * loopback socket, in one direction and in both, and memcpy.
+ * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare
+ * writes to a loopback socket, in one direction and in both, and memcpy.
  *
  *   net [seconds of a measurement [transport]] */
 #include <arpa/inet.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast a variable of a parameter server is read and written: one contestant of bench/compare-cluster, which asks it.
+ * How fast a variable of a parameter server is read and written: one contestant of bench/compare-cluster, which asks
+ * it.
  *
  *   push_pull [--over tcp|tls|ucx|socket|memory] [--seconds S]
  *
- * A line "pull N" or "push N" of standard input has a variable of N bytes read into this process, or assigned from it, for S
- * seconds; the answer is a line of JSON: how often, in what time, and how long half and 99 of 100 of them took at most.
- * N is a power of four from 1024 to 256 Mi.
+ * A line "pull N" or "push N" of standard input has a variable of N bytes read into this process, or assigned from it,
+ * for S seconds; the answer is a line of JSON: how often, in what time, and how long half and 99 of 100 of them took at
+ * most. N is a power of four from 1024 to 256 Mi.
  *
  * tcp, tls and ucx go through a session and a ps in a process of its own. socket is the least that two processes on
  * loopback need, blocking reads and writes of the same bytes, and memory the least that one needs, memcpy. */

@@ -4,10 +4,10 @@
  *
  *   sparse_rows [--rows N] [--over tcp|tls|ucx] [--turns N] [--seconds S]
  *
- * A batch is 512 x 26 ids, drawn by Zipf's law from a table of 1e7 rows of 16 floats. A step pulls the distinct rows among them,
- * spreads them to the batch, takes the mean square as loss, and pushes the gradients of the rows, which Adagrad applies at the
- * ps. An amount is distinct rows (bench/support/turns.h), processor time that of both processes; the last line says how many a batch has, and how many bytes a step
- * took over the sockets, both ways. */
+ * A batch is 512 x 26 ids, drawn by Zipf's law from a table of 1e7 rows of 16 floats. A step pulls the distinct rows
+ * among them, spreads them to the batch, takes the mean square as loss, and pushes the gradients of the rows, which
+ * Adagrad applies at the ps. An amount is distinct rows (bench/support/turns.h), processor time that of both processes;
+ * the last line says how many a batch has, and how many bytes a step took over the sockets, both ways. */
 #include <dirent.h>
 #include <linux/tcp.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes synthetic click data as TFRecord files of Examples, in the layout of click logs: label is 0 or 1, I1 to I13 are
- * counts, C1 to C26 are categories of 8 hexadecimal digits; a missing value is absent. A planted logistic model
+ * Writes synthetic click data as TFRecord files of Examples, in the layout of click logs: label is 0 or 1, I1 to I13
+ * are counts, C1 to C26 are categories of 8 hexadecimal digits; a missing value is absent. A planted logistic model
  * (support/synth_model.h) draws the clicks, so the best AUC that a model can reach is known, and printed.
  *
  *   synth -o FILE [--rows 100000] [--shards N] [--seed 1] [--cardinality 10,100,1000,10000,100000] [--zipf 1.1]

@@ -312,8 +312,8 @@ typedef struct job_field {
     job_kind    kind;
     size_t      offset, size; /* of the member */
     const char *help;
-    const char *
-        standard; /* the default: a scalar, {} or []; "$key": the value of that key, or the record's name; NULL: none */
+    /* The default: a scalar, {} or []; "$key": the value of that key, or the record's name; NULL: none. */
+    const char     *standard;
     const char     *only, *required;
     double          min, max;          /* numbers; max 0: no limit, and no limits at all when both are 0 */
     bool            above;             /* more than min, not min itself */

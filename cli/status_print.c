@@ -54,7 +54,7 @@ static void add_duration(tool_table *table, double secs)
     }
 }
 
-/* A task of those that train together, which counts its own steps. A ps counts those of others. */
+/* A task of multi-worker training counts its own steps; a ps counts those of others. */
 static bool counts_alone(const status_view *view, int i)
 {
     return json_is_integer(json_object_get(view->told[i], "step")) && strncmp(view->names[i], "ps:", 3) != 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predicts from a census who earns more than 50,000 dollars a year, with the models of the well-known tutorial: a linear
- * one over categories and crosses of them (wide), a neural network (deep), or the sum of both (wide_deep).
+ * Predicts from a census who earns more than 50,000 dollars a year, with the models of the well-known tutorial: a
+ * linear one over categories and crosses of them (wide), a neural network (deep), or the sum of both (wide_deep).
  *
  *   census_wide_deep [--model-dir DIR] [--seed N] wide|deep|wide_deep data-directory
  *
- * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2);
- * the names adult-train.csv and adult-test.csv do as well.
- * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. On a cluster
- * (`estoc launch --ps 2 --workers 3 --evaluator -- census_wide_deep --model-dir DIR ...`) the evaluator says how good it is. */
+ * The directory has adult.data and adult.test of the Adult data set of the UCI repository
+ * (archive.ics.uci.edu/dataset/2); the names adult-train.csv and adult-test.csv do as well.
+ * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. On a
+ * cluster (`estoc launch --ps 2 --workers 3 --evaluator -- census_wide_deep --model-dir DIR ...`) the evaluator says
+ * how good it is. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@
 
 /* --- columns ------------------------------------------------------------------------------------------------------ */
 
-/* "?" is what the files have for unknown. It stays a category of its own, for requests to the exported model too: were it
- * taken for missing, crosses would see "" in a row of CSV, but nothing in an Example. */
+/* "?" is what the files have for unknown. It stays a category of its own, for requests to the exported model too: were
+ * it taken for missing, crosses would see "" in a row of CSV, but nothing in an Example. */
 static const char *const education_names[] = { "Bachelors", "HS-grad", "11th", "Masters", "9th", "Some-college",
     "Assoc-acdm", "Assoc-voc", "7th-8th", "Doctorate", "Prof-school", "5th-6th", "10th", "1st-4th", "Preschool",
     "12th" };

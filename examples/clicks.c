@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Training and evaluating with the prepared form: an embedding and a dense layer on made-up clicks, Adagrad with a
- * falling learning rate and clipped gradients, and a streaming AUC over held-out batches. Prints where the time went. */
+ * falling learning rate and clipped gradients, and a streaming AUC over held-out batches. Prints where the time
+ * went. */
 #include <estoc/estoc.h>
 #include <math.h>
 #include <stdio.h>

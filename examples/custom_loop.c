@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A training loop of one's own with a strategy: two replicas, each with its half of every batch, learn which points lie in a circle.
- * Above each part, the lines of the TensorFlow 2 program that it stands for. */
+ * A training loop of one's own with a strategy: two replicas, each with its half of every batch, learn which points lie
+ * in a circle. Above each part, the lines of the TensorFlow 2 program that it stands for. */
 #include <estoc/estoc.h>
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A regressor with metrics of its own: predicts the weight of a baby from what is known before its birth, and adds to its
- * evaluations the root mean squared error, which the library has, and the coefficient of determination, which it has not.
+ * A regressor with metrics of its own: predicts the weight of a baby from what is known before its birth, and adds to
+ * its evaluations the root mean squared error, which the library has, and the coefficient of determination, which it
+ * has not.
  *
  *   custom_metric [--steps N] [--model-dir DIR] [--quiet]
  *
@@ -102,8 +103,8 @@ static est_node sum_f64(est_node x)
     return est_sum(est_cast(x, EST_F64));
 }
 
-/* R^2 = 1 - (sum of squared errors) / (sum of squared distances of labels from their mean). The mean is known only at the end,
- * so four sums are kept: est_metric_state() makes them, for one evaluation each and in no checkpoint. */
+/* R^2 = 1 - (sum of squared errors) / (sum of squared distances of labels from their mean). The mean is known only at
+ * the end, so four sums are kept: est_metric_state() makes them, for one evaluation each and in no checkpoint. */
 static est_status my_r2(est_model *m, void *user)
 {
     est_graph *graph  = est_model_graph(m);

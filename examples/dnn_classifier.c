@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shortest program of the canned kind: hashed categories, embeddings of them, a classifier of three hidden layers, and
- * train_and_evaluate.
+ * The shortest program of the canned kind: hashed categories, embeddings of them, a classifier of three hidden layers,
+ * and train_and_evaluate.
  *
  *   dnn_classifier [--steps N] [--model-dir DIR]
  *
- * The rows are made up: two words and a number decide the class together, and one label of twenty is wrong. No model can be
- * right about more than 95 % of them, and none that weighs the words one by one about more than 65 %. */
+ * The rows are made up: two words and a number decide the class together, and one label of twenty is wrong. No model
+ * can be right about more than 95 % of them, and none that weighs the words one by one about more than 65 %. */
 #include <estoc/estoc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  *
  * Started again with the same --model-dir, it goes on where it stopped, also after a kill or Ctrl-C. It trains on a
  * cluster, too: `estoc launch --ps 1 --workers 1 --evaluator -- fashion_mnist_cnn --model-dir DIR`; and, step by step,
- * with several workers that have all variables each: `estoc launch --no-chief --workers 2 -- fashion_mnist_cnn --model-dir DIR
- * --strategy multi_worker_mirrored`. */
+ * with several workers that have all variables each: `estoc launch --no-chief --workers 2 -- fashion_mnist_cnn
+ * --model-dir DIR --strategy multi_worker_mirrored`. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>

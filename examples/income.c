@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Structured data from CSV files, all of it: columns of numbers and of words, a vocabulary file, a model of one's own, early
- * stopping, an export of the best model, and predictions. Tells from age, hours and job who earns much.
+ * Structured data from CSV files, all of it: columns of numbers and of words, a vocabulary file, a model of one's own,
+ * early stopping, an export of the best model, and predictions. Tells from age, hours and job who earns much.
  *
  *   income [--model-dir DIR] DATA-DIR
  *

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Film ratings from raw ids: users and movies are 64-bit numbers that nobody has listed or counted. Each gets a vector when
- * training has seen it twice, and a rating is the product of two of them, with what the user and the movie add on their own.
+ * Film ratings from raw ids: users and movies are 64-bit numbers that nobody has listed or counted. Each gets a vector
+ * when training has seen it twice, and a rating is the product of two of them, with what the user and the movie add on
+ * their own.
  *
  *   movie_embeddings [--steps N] [--model-dir DIR]
  *
- * The ratings are made up, with a noise of half a star: no model can do better than an error of 0.5. Always guessing the
- * mean is what it has to beat. */
+ * The ratings are made up, with a noise of half a star: no model can do better than an error of 0.5. Always guessing
+ * the mean is what it has to beat. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <math.h>

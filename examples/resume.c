@@ -5,8 +5,8 @@
  *
  *   resume [new-directory]
  *
- * Trains in a child process, kills it without warning (SIGKILL) some time after a checkpoint, starts the next child, and so
- * on; lets the last one finish; trains once more undisturbed; and compares all variables, bit for bit. */
+ * Trains in a child process, kills it without warning (SIGKILL) some time after a checkpoint, starts the next child,
+ * and so on; lets the last one finish; trains once more undisturbed; and compares all variables, bit for bit. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,9 +1,10 @@
-# Brings a program that was written for Estoc 0.1 (commit 0a7e186) to the names of 0.2. Apply it once:
+# Brings a program, job file or script that was written for Estoc 0.1 (commit 0a7e186) to the names of 0.2. Apply it once:
 #
-#     sed -i -f scripts/renames.sed my_program.c
+#     sed -i -f scripts/renames.sed my_program.c my_job.yaml my_script.sh
 #
-# One line for each name, `s/\bold\b/new/g`; the program is one long line here, so \s may be the end of one of its lines. CHANGES.md
-# has the same as a table, and what no pattern can do. `scripts/check renames` applies this file to the examples of 0a7e186.
+# One line for each name, `s/\bold\b/new/g`; the file is one long line here, so \s may be the end of one of its lines.
+# CHANGES.md has the same as tables, and lists what no pattern can do. `scripts/check renames` applies this file to the
+# examples of 0a7e186.
 
 :all
 $!{
@@ -15,6 +16,36 @@ b all
 s/\bEST_COLUMNS\b/EST_COLUMN_LIST/g
 s/\bEST_LISTENERS\b/EST_SAVING_LISTENERS/g
 s/\bEST_EXPORTER\b/EST_EXPORTER_OPTIONS/g
+
+# --- functions and structs
+s/\(\bEST_SESSION(\([^()]\|([^()]*)\)*\)\.peers\b/\1.communicator/g
+s/\.peers\(\s*=\s*est_workers_peers\)\b/.communicator\1/g
+s/\best_workers_peers\b/est_workers_communicator/g
+s/\best_workers_meet\b/est_workers_join/g
+s/\best_workers_number\b/est_workers_rank/g
+s/\bstruct est_peers\b/struct est_communicator/g
+s/\best_lazy_adam(\s*\(\([^,(){}]\|([^()]*)\|{[^{}]*}\)*\),\s*NULL)/est_adam(\1, EST_ADAM(.lazy = true))/g
+s/\best_lazy_adam(\s*\(\([^,(){}]\|([^()]*)\|{[^{}]*}\)*\),\s*EST_ADAM(\s*/est_adam(\1, EST_ADAM(.lazy = true, /g
+
+# --- options of multi_worker_mirrored, in C and in job files
+s/\bgo_on\b/elastic/g
+s/\breturn_secs\b/rejoin_secs/g
+
+# --- environment variables
+s/\bEST_LOG\b/ESTOC_LOG/g
+s/\bEST_NUM_THREADS\b/ESTOC_NUM_THREADS/g
+
+# --- make targets and files of the tree
+s/\bestoc synth\b/build\/release\/bench\/synth/g
+s/\bmake run-sync\b/make run-multi-worker/g
+s/\bmake bench-sync\b/make bench-multi-worker/g
+s/\bbench\/compare-sync\b/bench\/compare-multi-worker/g
+s/\(\bmake chaos\b[^\n]*\bMODE=\)sync\b/\1sync_replicas/g
+s/\(\bmake chaos\b[^\n]*\bMODE=\)sync_keys\b/\1sync_replicas_keys/g
+s/\(\bmake chaos\b[^\n]*\bMODE=\)together\b/\1multi_worker/g
+s/\(\bmake chaos\b[^\n]*\bMODE=\)together_keys\b/\1multi_worker_keys/g
+s/\bdocs\/synchronous\.md\b/docs\/strategies.md/g
+s/\b\(tfjob\|jobset\)-sync\.yaml\b/\1-multi-worker.yaml/g
 
 # --- structs of functions: their macro fills struct_size
 s/\.hook\( *\)= { \(\.[^{}]*\) }/.hook\1= EST_HOOK(\2)/g

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers of bench/compare-multi-worker share: workers that train together, each bound to a processor of its own, and turns that the first
+"""What the peers of bench/compare-multi-worker share: multi-worker training, each bound to a processor of its own, and turns that the first
 of them takes (this process; it starts the others)."""
 import argparse
 import json

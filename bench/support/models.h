@@ -29,8 +29,8 @@ bench_model bench_model_build(const char *name, int64_t batch, double width);
 /* The same in the graph of these inputs, which stand for the placeholders of bench_model_build, in their order. */
 bench_model bench_model_join(const char *name, const est_node *feeds, int n_feeds);
 
-/* The model for an estimator: its model_fn calls the first and its input_fn the second, which gives the same few batches for
- * ever. They live as long as the process, which has one such input. */
+/* The model for an estimator: its model_fn calls the first and its input_fn the second, which gives the same few
+ * batches for ever. They live as long as the process, which has one such input. */
 EST_MUST_CHECK est_status bench_model_estimate(est_model *model, const char *name);
 EST_MUST_CHECK est_status bench_model_input(const char *name, est_dataset **out);
 

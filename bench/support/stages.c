@@ -54,7 +54,8 @@ static double view_bytes(const est_view *v)
     return bytes;
 }
 
-/* Rows of the table that is input `table` that a kernel looks up or updates: as many as it has ids, behind the table. */
+/* Rows of the table that is input `table` that a kernel looks up or updates: as many as it has ids, behind the
+ * table. */
 static double rows_bytes(const est_call *c, int table)
 {
     const est_view *rows  = &est_call_variable(c, table)->value;

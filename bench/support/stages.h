@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the time of a traced step went, by what is done rather than by op, and the least that each could take: the bytes
- * that its kernels must read and write over the bandwidth of the machine, or their operations over its peak, whichever
- * is more. A row of a table counts as the cache lines it lies in. */
+ * Where the time of a traced step went, by what is done rather than by op, and the least that each could take: the
+ * bytes that its kernels must read and write over the bandwidth of the machine, or their operations over its peak,
+ * whichever is more. A row of a table counts as the cache lines it lies in. */
 #ifndef EST_BENCH_STAGES_H
 #define EST_BENCH_STAGES_H
 

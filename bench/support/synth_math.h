@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The arithmetic of bench/synth. Its output has to be the same on every machine, and floating point is not: libraries
- * round exp and log differently, and compilers fuse multiplications with additions. So everything here is integers, with
- * a binary point where the comments say: Q24 has 24 bits behind it. */
+ * round exp and log differently, and compilers fuse multiplications with additions. So everything here is integers,
+ * with a binary point where the comments say: Q24 has 24 bits behind it. */
 #ifndef EST_BENCH_SYNTH_MATH_H
 #define EST_BENCH_SYNTH_MATH_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A cluster on loopback for a benchmark: its tasks are forked off this process, so that a benchmark says in one file what
- * all of them do. To be forked before this process starts threads, that is before it makes a server or a session. Tasks
- * die with this process, whatever ends it. */
+ * A cluster on loopback for a benchmark: its tasks are forked off this process, so that a benchmark says in one file
+ * what all of them do. To be forked before this process starts threads, that is before it makes a server or a session.
+ * Tasks die with this process, whatever ends it. */
 #ifndef EST_BENCH_TASKS_H
 #define EST_BENCH_TASKS_H
 
@@ -39,7 +39,8 @@ est_remote *bench_tasks_connect(bench_tasks *t, est_server **server);
 double bench_tasks_ps_secs(const bench_tasks *t);
 double bench_tasks_cpu_secs(const bench_tasks *t);
 
-/* Kills what it started. Servers, remotes and sessions of this process may still be there: they find their peers gone. */
+/* Kills what it started. Servers, remotes and sessions of this process may still be there: they find their peers
+ * gone. */
 void bench_tasks_stop(bench_tasks *t);
 
 #endif

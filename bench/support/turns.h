@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A contestant of bench/compare-input: a program that does its work in turns and says after each, as a line of JSON, how
- * much it did in what time. The comparison holds all contestants of a question open and gives them turns one by one, so
- * that whatever else the machine does meets them alike. */
+ * A contestant of bench/compare-input: a program that does its work in turns and says after each, as a line of JSON,
+ * how much it did in what time. The comparison holds all contestants of a question open and gives them turns one by
+ * one, so that whatever else the machine does meets them alike. */
 #ifndef EST_BENCH_TURNS_H
 #define EST_BENCH_TURNS_H
 

@@ -237,8 +237,8 @@ typedef struct est_eval_spec {
     est_input_fn input_fn;
     void        *input_user;
 
-    /* Batches; 0 or EST_FOREVER: until the input ends, as in est_evaluate_options. The EvalSpec of TensorFlow has 100 as its
-     * default. 0 is refused when the input is known to have no end. */
+    /* Batches; 0 or EST_FOREVER: until the input ends, as in est_evaluate_options. The EvalSpec of TensorFlow has 100
+     * as its default. 0 is refused when the input is known to have no end. */
     int64_t steps;
 
     const char   *name;

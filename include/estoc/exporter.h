@@ -150,8 +150,8 @@ typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_me
 /* Options of the latest, final and best exporter. */
 typedef struct est_exporter_options {
     size_t struct_size; /* filled by EST_EXPORTER_OPTIONS */
-    const est_export_options
-        *saved_model; /* EST_EXPORT(.input = ...); its checkpoint_path is ignored; copied. required */
+    /* EST_EXPORT(.input = ...); its checkpoint_path is ignored; copied. required */
+    const est_export_options *saved_model;
 
     /* 0: 5; EST_OFF: all. The newest by name are kept, among names of 10 digits; the one just written always stays. */
     int            exports_to_keep;

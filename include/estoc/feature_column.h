@@ -4,11 +4,11 @@
  *
  *     est_columns *c = est_columns_create();
  *
- *     const est_column *age      = est_numeric_column(c, "age", NULL);
- *     const est_column *ages     = est_bucketized_column(age, EST_F32S(18, 25, 30, 35, 40, 45, 50, 55, 60, 65));
- *     const est_column *work     = est_hash_bucket_column(c, "occupation", 1000, NULL);
- *     const est_column *crossed  = est_crossed_column(EST_COLUMN_LIST(ages, est_key_column(c, "occupation")), 50000, 0);
- *     const est_column *embedded = est_embedding_column(work, 8, NULL);
+ *     const est_column *age     = est_numeric_column(c, "age", NULL);
+ *     const est_column *ages    = est_bucketized_column(age, EST_F32S(18, 25, 30, 35, 40, 45, 50, 55, 60, 65));
+ *     const est_column *work    = est_hash_bucket_column(c, "occupation", 1000, NULL);
+ *     const est_column *crossed = est_crossed_column(EST_COLUMN_LIST(ages, est_key_column(c, "occupation")), 50000, 0);
+ *     const est_column *vectors = est_embedding_column(work, 8, NULL);
  *     ...
  *     est_columns_free(c);
  *

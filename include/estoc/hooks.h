@@ -19,17 +19,17 @@
  *
  * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
  * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
- * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
+ * a new session (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
  * eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
- * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it (a
- * prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen enough calls
- * est_loop_request_stop.
+ * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it
+ * (a prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen
+ * enough calls est_loop_request_stop.
  *
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
  *
- * A hook may use the session itself (est_loop_session): what it runs there does not move the random numbers that the runs
- * of the loop draw, so that a resumed training stays the same.
+ * A hook may use the session itself (est_loop_session): what it runs there does not move the random numbers that the
+ * runs of the loop draw, so that a resumed training stays the same.
  *
  * Threading: hooks are called by the loop's thread, one at a time. */
 #ifndef ESTOC_HOOKS_H
@@ -54,9 +54,9 @@ struct est_hook {
     est_status (*end)(est_hook *hook, est_loop *loop);
     void (*free)(est_hook *hook); /* called by the owner of the hook; NULL: nothing to free */
 
-    /* true: before_run and after_run are also called for steps that this worker of a synchronous training runs without a batch,
-     * while other workers still have some, and after_run for a step that only others ran, which est_loop_runs does not count.
-     * Fetches are not computed in these steps. */
+    /* true: before_run and after_run are also called for steps that this worker of a synchronous training runs without
+     * a batch, while other workers still have some, and after_run for a step that only others ran, which est_loop_runs
+     * does not count. Fetches are not computed in these steps. */
     bool idle;
 };
 
@@ -78,8 +78,8 @@ EST_API void est_hook_free(est_hook *hook);
 
 /* --- what a hook sees of its loop --------------------------------------------------------------------------------- */
 
-/* What the loop runs, on what, and for which directory ("": none); borrowed until the loop goes. A session may be replaced
- * by a new one. */
+/* What the loop runs, on what, and for which directory ("": none); borrowed until the loop goes. A session may be
+ * replaced by a new one. */
 EST_API est_graph   *est_loop_graph(est_loop *loop);
 EST_API est_session *est_loop_session(est_loop *loop); /* NULL in begin */
 EST_API const char  *est_loop_model_dir(const est_loop *loop);
@@ -107,9 +107,9 @@ EST_API double  est_loop_loss(const est_loop *loop);
 EST_API int64_t est_loop_global_step(const est_loop *loop);
 EST_API int64_t est_loop_runs(const est_loop *loop);
 
-/* Ends the loop after this round of after_run; not an error. The first reason is the one that is told. Of workers that train in step
- * (est_multi_worker_mirrored_strategy) the chief's stop ends the job for all; another that stops before the chief does goes on
- * with it. */
+/* Ends the loop after this round of after_run; not an error. The first reason is logged. In multi-worker training
+ * (est_multi_worker_mirrored_strategy) the chief's stop ends the job for all; a worker that stops before the chief goes
+ * on with it. */
 EST_API void est_loop_request_stop(est_loop *loop, const char *reason);
 EST_API bool est_loop_should_stop(const est_loop *loop);
 
@@ -143,9 +143,9 @@ typedef struct est_saving_listeners {
 
 /* --- standard hooks ----------------------------------------------------------------------------------------------- */
 
-/* Each is made on the heap and freed with est_hook_free. When memory is out or an argument is wrong the result is NULL and
- * est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list is a good
- * enough place to check. "every" options: exactly one is set. */
+/* Each is made on the heap and freed with est_hook_free. When memory is out or an argument is wrong the result is NULL
+ * and est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list
+ * is a good enough place to check. "every" options: exactly one is set. */
 
 typedef struct est_named_node {
     const char *name;
@@ -161,8 +161,8 @@ typedef struct est_named_nodes {
 
 #define EST_LOG_LINE_MAX 4096
 
-/* Writes what a logging hook is to log of these values, in the order of its nodes, as text that ends with 0 into line[size];
- * snprintf does. The values are borrowed during the call. "" logs nothing. */
+/* Writes what a logging hook is to log of these values, in the order of its nodes, as text that ends with 0 into
+ * line[size]; snprintf does. The values are borrowed during the call. "" logs nothing. */
 typedef est_status (*est_logging_format)(void *user, est_named_tensors values, char *line, size_t size);
 
 typedef struct est_logging_options {
@@ -184,9 +184,9 @@ EST_API EST_MUST_CHECK est_hook *est_stop_at_step_hook(int64_t num_steps, int64_
 /* Stops when that many seconds have passed. */
 EST_API EST_MUST_CHECK est_hook *est_stop_at_secs_hook(double seconds);
 
-/* A NaN loss, or a variable that is NaN when it is to be saved, ends the run with an error, which names a feature or label
- * that is not finite; or, without fail_on_nan, stops it with a warning. A training makes one that fails, unless it is given
- * one. */
+/* A NaN loss, or a variable that is NaN when it is to be saved, ends the run with an error, which names a feature or
+ * label that is not finite; or, without fail_on_nan, stops it with a warning. A training makes one that fails, unless
+ * it is given one. */
 EST_API EST_MUST_CHECK est_hook *est_nan_hook(bool fail_on_nan);
 
 typedef struct est_every_options {
@@ -198,8 +198,8 @@ typedef struct est_every_options {
 #define EST_EVERY(...) (&(const est_every_options){ .struct_size = EST_STRUCT_SIZE(est_every_options), __VA_ARGS__ })
 /* Logs and writes "global_step/sec" every so often; options NULL: every 100 steps. */
 EST_API EST_MUST_CHECK est_hook *est_step_counter_hook(const est_every_options *options);
-/* Writes the summaries of the model (est_model_scalar and others) in the first run and then every so often; into an event
- * file of its own when output_dir is given. A training makes one that follows save_summary_steps. */
+/* Writes the summaries of the model (est_model_scalar and others) in the first run and then every so often; into an
+ * event file of its own when output_dir is given. A training makes one that follows save_summary_steps. */
 EST_API EST_MUST_CHECK est_hook *est_summary_saver_hook(const est_every_options *options);
 
 typedef struct est_profiler_options {

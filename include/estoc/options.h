@@ -6,25 +6,27 @@
  *
  *     est_dense(x, 10, EST_DENSE(.activation = est_relu))
  *
- * The first field of each, struct_size, says which struct it is and how long; the macro of the struct fills it. A struct of
- * another kind, one that no macro made and one of a newer header are EST_INVALID_ARGUMENT. One of an older, shorter header has
- * zeros for what it lacks. Where the macro cannot be used write .struct_size = EST_STRUCT_SIZE(est_dense_options). A plain
- * sizeof is accepted for bindings that know no kinds; then only the length is checked.
+ * The first field of each, struct_size, says which struct it is and how long; the macro of the struct fills it. A
+ * struct of another kind, one that no macro made and one of a newer header are EST_INVALID_ARGUMENT. One of an older,
+ * shorter header has zeros for what it lacks. Where the macro cannot be used write .struct_size =
+ * EST_STRUCT_SIZE(est_dense_options). A plain sizeof is accepted for bindings that know no kinds; then only the length
+ * is checked.
  *
- * Structs of functions that a program embeds in its own (est_hook, est_saving_listener, est_exporter) have a struct_size as well.
- * Their macros are initializers, also of static objects; a cast makes a value:
+ * Structs of functions that a program embeds in its own (est_hook, est_saving_listener, est_exporter) have a
+ * struct_size as well. Their macros are initializers, also of static objects; a cast makes a value:
  *
  *     static plateau stop = { .hook = EST_HOOK(.after_run = plateau_after_run), .best = INFINITY };
  *     own->hook = (est_hook)EST_HOOK(.after_run = plateau_after_run);
  *
- * Structs that are passed by value or are elements of lists (est_optimizer, est_initializer, est_component) have a size that does
- * not change, and `reserved` for members to come: it is all zeros, as in every struct that an initializer makes. Small values
- * that have no such member (est_node, est_shape, est_gradient, spans) do not grow. A struct that the library hands out by a
- * pointer (est_task) may grow at its end.
+ * Structs that are passed by value or are elements of lists (est_optimizer, est_initializer, est_component) have a size
+ * that does not change, and `reserved` for members to come: it is all zeros, as in every struct that an initializer
+ * makes. Small values that have no such member (est_node, est_shape, est_gradient, spans) do not grow. A struct that
+ * the library hands out by a pointer (est_task) may grow at its end.
  *
- * Names: the macro of a struct is its name in capitals. _OPTIONS is left out, unless the shorter name has another meaning:
- * EST_TRAIN_OPTIONS, EST_EVALUATE_OPTIONS and EST_PREDICT_OPTIONS are called with modes (EST_TRAIN), EST_EXPORTER_OPTIONS is
- * beside EST_EXPORTER. The macro of a list is the name of the list: EST_COLUMN_LIST makes an est_column_list. */
+ * Names: the macro of a struct is its name in capitals. _OPTIONS is left out, unless the shorter name has another
+ * meaning: EST_TRAIN_OPTIONS, EST_EVALUATE_OPTIONS and EST_PREDICT_OPTIONS are called with modes (EST_TRAIN),
+ * EST_EXPORTER_OPTIONS is beside EST_EXPORTER. The macro of a list is the name of the list: EST_COLUMN_LIST makes an
+ * est_column_list. */
 #ifndef ESTOC_OPTIONS_H
 #define ESTOC_OPTIONS_H
 
@@ -34,7 +36,8 @@
 extern "C" {
 #endif
 
-/* Every struct that has a struct_size, and its macro. A new one goes to the end: programs that are compiled hold the numbers. */
+/* Every struct that has a struct_size, and its macro. A new one goes to the end: programs that are compiled hold the
+ * numbers. */
 /* clang-format off */
 #define EST_OPTIONS_LIST(X)                                                                                            \
     X(est_adadelta_options, EST_ADADELTA)                                                                              \

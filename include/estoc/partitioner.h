@@ -2,12 +2,12 @@
  *
  * Partitioners: into how many shards the rows of a variable go when the variables of a job are held by several tasks.
  *
- * A variable stays one variable for the model and in checkpoints; its shards have consecutive rows, the first ones one row
- * more when the numbers do not divide, and live at different tasks as far as there are enough. Slots of optimizers are spread
- * as their variable is. Formulas are TensorFlow's (tf.distribute.experimental.partitioners).
+ * A variable stays one variable for the model and in checkpoints; its shards have consecutive rows, the first ones one
+ * row more when the numbers do not divide, and live at different tasks as far as there are enough. Slots of optimizers
+ * are spread as their variable is. Formulas are TensorFlow's (tf.distribute.experimental.partitioners).
  *
- * Partitioners are plain structs, passed by value. Your own is a struct with your function in it. Every task of a job must
- * use the same one. Threading: any thread. */
+ * Partitioners are plain structs, passed by value. Your own is a struct with your function in it. Every task of a job
+ * must use the same one. Threading: any thread. */
 #ifndef ESTOC_PARTITIONER_H
 #define ESTOC_PARTITIONER_H
 
@@ -19,8 +19,8 @@ extern "C" {
 
 typedef struct est_partitioner est_partitioner;
 struct est_partitioner {
-    /* The number of shards of a variable that has at least one row; less than 2: it stays in one piece. More shards than rows
-     * become as many as rows. NULL: no variable is spread. */
+    /* The number of shards of a variable that has at least one row; less than 2: it stays in one piece. More shards
+     * than rows become as many as rows. NULL: no variable is spread. */
     int (*shards)(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape, int n_tasks);
     int64_t     bytes;       /* of a shard, at least or at most */
     int         n;           /* of shards */

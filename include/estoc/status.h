@@ -10,11 +10,12 @@
  * A wrong argument is an error, never a crash: NULL where no comment allows it, an index that is out of range, an
  * unknown key, options of another kind (estoc/options.h). A function that returns est_status returns
  * EST_INVALID_ARGUMENT. One that looks something up (est_metrics_get, est_checkpoint_at) returns NULL for a pointer,
- * NaN for a double, 0 for a count or a size, -1 for an index or a step, false for a bool. One that makes an object (est_nan_hook, est_best_exporter, est_columns_create) and
- * returns it in place of a status returns NULL, and est_error_message says why. One that returns nothing does
- * nothing. A builder of nodes, datasets or columns keeps the error for the call that ends the chain (est_graph_status,
- * est_dataset_finish, est_columns_status); of no graph at all it returns EST_NO_NODE, and est_error_message says why.
- * Pointers to freed objects, or to objects of another type, cannot be detected.
+ * NaN for a double, 0 for a count or a size, -1 for an index or a step, false for a bool. One that makes an object
+ * (est_nan_hook, est_best_exporter, est_columns_create) and returns it in place of a status returns NULL, and
+ * est_error_message says why. One that returns nothing does nothing. A builder of nodes, datasets or columns keeps the
+ * error for the call that ends the chain (est_graph_status, est_dataset_finish, est_columns_status); of no graph at all
+ * it returns EST_NO_NODE, and est_error_message says why. Pointers to freed objects, or to objects of another type,
+ * cannot be detected.
  *
  * Threading: any thread; error text belongs to the thread that saw the failure. */
 #ifndef ESTOC_STATUS_H
@@ -33,8 +34,9 @@ extern "C" {
 #define EST_MUST_CHECK        __attribute__((warn_unused_result))
 #define EST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* Values that an option takes where 0 means "the default". EST_OFF, for integers and doubles alike, is a real 0, or "none": it is
- * a number that no option has a use for, since -2 is one for some (EST_FTRL(.learning_rate_power = -2)). */
+/* Values that an option takes where 0 means "the default". EST_OFF, for integers and doubles alike, is a real 0, or
+ * "none": it is a number that no option has a use for, since -2 is one for some (EST_FTRL(.learning_rate_power =
+ * -2)). */
 #define EST_AUTO    (-1)
 #define EST_FOREVER (-3)
 #define EST_OFF     INT32_MIN
@@ -107,8 +109,8 @@ EST_API est_status est_error_raise(const est_error *error);
         if (est_try_status_ != EST_OK) return est_try_status_;                                                         \
     } while (0)
 
-/* Lists travel as spans, a pointer with its count: EST_I64S(1, 2, 3), or { pointer, n }. A zeroed span is an empty list. Only
- * arrays that a function writes to, and plain data, are a pointer and a count apart. */
+/* Lists travel as spans, a pointer with its count: EST_I64S(1, 2, 3), or { pointer, n }. A zeroed span is an empty
+ * list. Only arrays that a function writes to, and plain data, are a pointer and a count apart. */
 #define EST_SPAN(span, element, ...)                                                                                   \
     ((span){ (element[]){ __VA_ARGS__ }, (int)(sizeof((element[]){ __VA_ARGS__ }) / sizeof(element)) })
 

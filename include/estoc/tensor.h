@@ -99,7 +99,8 @@ EST_API const est_shape *est_tensor_shape(const est_tensor *tensor); /* borrowed
 EST_API int64_t          est_tensor_count(const est_tensor *tensor); /* elements */
 EST_API size_t           est_tensor_bytes(const est_tensor *tensor); /* of data; est_str elements count 16 each */
 
-/* The elements, row-major, to read or to write; borrowed until the tensor is freed. Write only while you hold the only reference. Borrowed until the tensor is freed. */
+/* The elements, row-major, to read or to write; borrowed until the tensor is freed. Write only while you hold the only
+ * reference. */
 EST_API const void *est_tensor_data(const est_tensor *tensor);
 EST_API void       *est_tensor_mutable_data(est_tensor *tensor);
 

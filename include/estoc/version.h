@@ -5,8 +5,8 @@
  *     #if EST_VERSION >= 1002000                           these headers are of 1.2.0 or newer
  *     if (est_version_number() < EST_VERSION) ...          the library is older than these headers
  *
- * A program runs with any library of the same major version that is not older than the headers it was compiled with; before
- * 1.0.0, of the same minor version. CMake, pkg-config and `estoc version` have their number from here.
+ * A program runs with any library of the same major version that is not older than the headers it was compiled with;
+ * before 1.0.0, of the same minor version. CMake, pkg-config and `estoc version` have their number from here.
  *
  * Threading: any thread. */
 #ifndef ESTOC_VERSION_H

@@ -22,7 +22,8 @@ typedef struct est_pool est_pool;
 /* `thread` is 0 .. est_pool_threads()-1, for per-thread scratch only; it must not change a result. */
 typedef void (*est_task_fn)(void *arg, int64_t task, int thread);
 
-/* n_threads counts the calling thread; 0: ESTOC_NUM_THREADS from the environment, else the cores this process may use. */
+/* n_threads counts the calling thread; 0: ESTOC_NUM_THREADS from the environment, else the cores this process may
+ * use. */
 EST_MUST_CHECK est_status est_pool_create(int n_threads, est_pool **out);
 void                      est_pool_free(est_pool *pool); /* joins its threads; NULL is fine */
 int                       est_pool_threads(const est_pool *pool);

@@ -83,7 +83,7 @@ static est_status find_chief(decision *d)
         }
         if (est_cluster_tasks(cluster, "worker") > 0 && est_cluster_tasks(cluster, "ps") == 0) {
             return est_fail(EST_INVALID_ARGUMENT,
-                            "%s: nothing says how the workers train together; set train_distribute to an "
+                            "%s: no strategy for workers without \"ps\" tasks; set train_distribute to an "
                             "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), "
                             "or add \"chief\": [\"host:port\"] and \"ps\" tasks",
                             what(d));

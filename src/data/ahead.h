@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stage whose elements are computed ahead: the common part of prefetch, map and the decoders. They provide pull and
- * work functions, as in data/parallel_jobs.h; this file has the other functions of a stage: delivery in order, skipped rows,
- * the saved position, pausing.
+ * work functions, as in data/parallel_jobs.h; this file has the other functions of a stage: delivery in order, skipped
+ * rows, the saved position, pausing.
  *
  * Bad rows are kept with the job in which they were found, and counted when that job is delivered. So the skipped rows,
  * and the row at which the limit is reached, do not depend on the number of workers (unless unordered). */

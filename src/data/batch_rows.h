@@ -9,8 +9,8 @@
 /* How many rows an element of the iterator's input has; components that do not agree are an error. */
 EST_MUST_CHECK est_status est_batch_rows_count(const est_iter *it, const est_element *element, int64_t *out);
 
-/* Rows [first, first + n) of an element with n_fields fields, as views, into `out`, which holds nothing before and after
- * a failure. */
+/* Rows [first, first + n) of an element with n_fields fields, as views, into `out`, which holds nothing before and
+ * after a failure. */
 EST_MUST_CHECK est_status est_batch_rows_slice(const est_element *element, int n_fields, int64_t first, int64_t n,
                                                est_element *out);
 

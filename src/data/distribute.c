@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The input of one worker of several that train in step, from a dataset of global batches. */
+ * The input of one worker in multi-worker training, from a dataset of global batches. */
 #include <inttypes.h>
 
 #include "base/argument.h"

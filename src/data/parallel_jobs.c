@@ -8,8 +8,8 @@
  *
  *   DP1  pulled - returned never exceeds the window, nor the window the slots: no two jobs are in one slot.
  *   DP2  Only the thread that holds pull_lock pulls, so the number of a job is the order of pulling.
- *   DP3  Slots from head to ready_until are the consumer's, without the lock: their jobs are finished, and nobody writes
- *       to such a slot before the consumer has counted its job as returned.
+ *   DP3  Slots from head to ready_until are the consumer's, without the lock: their jobs are finished, and nobody
+ *        writes to such a slot before the consumer has counted its job as returned.
  *   DP4  The consumer does not sleep unless a worker is running or was signalled, and a worker that goes to sleep wakes
  *       a consumer that has something to take. So the two never sleep at the same time with work to do.
  *

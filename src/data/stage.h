@@ -8,7 +8,7 @@
  * est_pass.
  *
  * Passes: an iterator is opened for the number of a pass, `turn`, from which everything random is drawn. A stage that
- * goes over its input again opens it anew with another turn (est_turn_mix), so that nothing needs to be carried from
+ * goes over its input again opens it again with another turn (est_turn_mix), so that nothing needs to be carried from
  * pass to pass and a saved position stays small.
  *
  * Saving: est_iter_save stops the stage's threads (`pause`), lets the stage write what it holds, saves its open inputs,

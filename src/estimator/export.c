@@ -2,11 +2,10 @@
  *
  * est_export_saved_model: writes a trained model as a SavedModel directory for serving.
  *
- * X1 An export is written below <base>/temp-<seconds>-estoc, checked there, and then renamed atomically.
- * X2 A failure leaves earlier exports unchanged and, unless the process dies, no temporary directory.
- *
- * X3 The temporary directory is locked while it is written, and the kernel releases the lock of a dead process. The
- *    next export removes every temporary directory that it can lock. */
+ *   X1  An export is written below <base>/temp-<seconds>-estoc, checked there, and then renamed atomically.
+ *   X2  A failure leaves earlier exports unchanged and, unless the process dies, no temporary directory.
+ *   X3  The temporary directory is locked while it is written, and the kernel releases the lock of a dead process. The
+ *       next export removes every temporary directory that it can lock. */
 #include "estimator/export.h"
 
 #include <dirent.h>

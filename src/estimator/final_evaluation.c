@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The evaluation of what a cluster has trained: made by the workers together, if eval_distribute says so, when they have
- * trained; else by an evaluator, while they train; else, when they have trained, by the task that leads them. An evaluator
- * need not be listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
- * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
+ * The evaluation of what a cluster has trained: made by the workers together, if eval_distribute says so, when they
+ * have trained; else by an evaluator, while they train; else, when they have trained, by the task that leads them. An
+ * evaluator need not be listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks
+ * for its lock (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not
+ * before.
  *
- * Of the processes that evaluate one directory one at a time has that lock, also the leader in its final evaluation. The
- * leader leaves that to an evaluator that has the lock. One that was there and has gone may have been lost before. It has
- * made the final evaluation when it removed its lock file, as those do that end in good order, and there are results of
- * max_steps, where an evaluator knows that this is the end and exports accordingly. */
+ * Of the processes that evaluate one directory one at a time has that lock, also the leader in its final evaluation.
+ * The leader leaves that to an evaluator that has the lock. One that was there and has gone may have been lost before.
+ * It has made the final evaluation when it removed its lock file, as those do that end in good order, and there are
+ * results of max_steps, where an evaluator knows that this is the end and exports accordingly. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A model of several replicas: model_fn is called for each of them, in one graph, each with batches of its own
- * (strategy/replicas_build.h). est_minimize reduces their gradients across replicas; this file combines losses, feeds and
- * metrics. Predictions, summaries and hooks are those of the first replica, as in TensorFlow. */
+ * (strategy/replicas_build.h). est_minimize reduces their gradients across replicas; this file combines losses, feeds
+ * and metrics. Predictions, summaries and hooks are those of the first replica, as in TensorFlow. */
 #include "base/callback.h"
 #include "estimator/model.h"
 #include "estoc/layers.h"

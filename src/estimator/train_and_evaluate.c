@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
- * master task among others; chief and worker tasks train
- * together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
+ * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does
+ * a master task among others; chief and worker tasks train one model, a ps task keeps its variables; an evaluator task
+ * watches the directory of a trainer elsewhere.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
- * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
- * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
- * evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only when the
- * start delay is over, unless all steps that this one could make are made. */
+ * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps.
+ * The mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there
+ * when the evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only
+ * when the start delay is over, unless all steps that this one could make are made. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -141,8 +141,8 @@ est_status est_evaluator_find_latest(const est_estimator *estimator, char out[ES
     return EST_OK;
 }
 
-/* Writes where the job has its checkpoints, if that is another directory than `path`, where the evaluator looks for them;
- * "" otherwise. */
+/* Writes where the job has its checkpoints, if that is another directory than `path`, where the evaluator looks for
+ * them; "" otherwise. */
 static void name_other(const est_evaluator *e, const char *path, char *out, size_t size)
 {
     out[0] = '\0';
@@ -209,8 +209,9 @@ est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
         &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_across_workers : NULL, .user = e }, out);
 }
 
-/* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
- * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
+/* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is
+ * over. The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it
+ * is. */
 est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
 {
     char         path[EST_CHECKPOINT_PATH_MAX];
@@ -388,8 +389,8 @@ static est_status run_evaluating(est_evaluator *e)
 
 /* --- the evaluator task ------------------------------------------------------------------------------------------- */
 
-/* A trainer that ends well leaves its mark before it lets go of the directory. One that died may be started again, so that
- * waiting is right; but someone has to do it. */
+/* A trainer that ends well leaves its mark before it lets go of the directory. One that died may be started again, so
+ * that waiting is right; but someone has to do it. */
 static void warn_abandoned(est_evaluator *e)
 {
     if (e->metrics == NULL || !is_free(e->estimator) || has_mark(e->estimator)) return;
@@ -445,8 +446,8 @@ static void begin_turn(est_evaluator *e, bool evaluated)
     est_log_info("%s was evaluated by another process.", e->seen);
 }
 
-/* Takes the lock that tells others of this evaluator; it waits while another process evaluates, a second evaluator or the
- * trainer at its end. Any other error is not worth failing for: the trainer evaluates at its end, anyway. */
+/* Takes the lock that tells others of this evaluator; it waits while another process evaluates, a second evaluator or
+ * the trainer at its end. Any other error is not worth failing for: the trainer evaluates at its end, anyway. */
 static void hold(est_evaluator *e)
 {
     bool       evaluated, waited = e->waits;
@@ -534,7 +535,8 @@ static est_status evaluator_loop(est_evaluator *e)
     }
 }
 
-/* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few do. */
+/* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few
+ * do. */
 static void warn_of_two(const est_estimator *estimator)
 {
     const est_cluster *cluster  = est_resolver_watched(estimator->resolver);

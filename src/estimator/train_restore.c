@@ -76,7 +76,7 @@ static est_status check_beginning(const est_training *t, const est_reached *had)
     return est_fail(EST_DATA_LOSS,
                     "%s, the variables%s%s are lost, and model_dir %s has no checkpoint to restore them from; bring "
                     "its checkpoint files back and start this task again, or restart all tasks with an empty model_dir "
-                    "to train anew",
+                    "to train from the beginning",
                     at, had->tasks[0] != '\0' ? " of " : "", had->tasks, t->estimator->model_dir);
 }
 

@@ -8,9 +8,9 @@
  *   B2  The data gets its name before the index does.
  *   B3  A checkpoint that has the name already stays whole until the new index replaces its index in one step.
  * So a checkpoint whose index exists is whole, and the index is the commit mark. For B3 the new data needs another name
- * than the old: `-of-00002` where the old one is `-of-00001`, and the other way round; the number is part of the header,
- * and readers open only the files that entries name. What checkpoints are called, how many are kept and which is the
- * latest is not decided here.
+ * than the old: `-of-00002` where the old one is `-of-00001`, and the other way round; the number is part of the
+ * header, and readers open only the files that entries name. What checkpoints are called, how many are kept and which
+ * is the latest is not decided here.
  *
  * Reading: every byte that reaches a tensor has been checked against its CRC; a damaged file is an error that names the
  * file, the offset and the tensor, never a wrong value.

@@ -6,7 +6,7 @@
  *   - w and the power are exact in float64: one multiplication or division (Clinger);
  *   - w has up to 19 digits and the power is at most 27: 5^27 fits 64 bits, so that product or quotient are found
  *     exactly in 128 bits and rounded once;
- *   - the rest goes to the C library, written anew without a decimal point, which is all that a locale could change. */
+ *   - the rest goes to the C library, rewritten without a decimal point, which is all that a locale could change. */
 #include "format/number.h"
 
 #include <float.h>

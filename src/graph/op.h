@@ -193,8 +193,8 @@ struct est_op {
     uint32_t inplace;   /* bit i: input i, if as large, may share memory with output 0 or the variable of fills_var */
     const est_update_inputs *update; /* EST_UPDATE(...) where writes is not 0, else NULL */
 
-    /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it changes them
-     * (kernels/copy_on_write.h). */
+    /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it
+     * changes them (kernels/copy_on_write.h). */
     bool     by_rows;
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* its effect on input 0's variable depends on call.trains */

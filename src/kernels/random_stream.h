@@ -2,8 +2,8 @@
  *
  * Random streams of ops: which numbers a node draws in a run.
  *
- * Element i of a random op is a function of its two seeds, the run and i. So an op may be split among threads, run twice
- * or run again for a gradient and draws the same. */
+ * Element i of a random op is a function of its two seeds, the run and i. So an op may be split among threads, run
+ * twice or run again for a gradient and draws the same. */
 #ifndef EST_KERNELS_RANDOM_STREAM_H
 #define EST_KERNELS_RANDOM_STREAM_H
 

@@ -76,21 +76,21 @@ struct est_link {
     int64_t              close_by_ns;
     bool                 half_closed;
 
-    pthread_mutex_t
-        lock; /* guards what follows and the queue of the wire; the network thread reads state and wire without it */
-    est_link_state state;
-    est_wire      *wire;
-    est_task_id    peer; /* fixed once open */
-    bool           flagged, cancelled;
-    bool           full; /* of answers that the peer does not read */
-    bool           close_wanted;
-    est_status     failure; /* of a link that is closing or lost */
-    char           why[EST_WHY_MAX];
-    est_ask_slot  *slots;
-    uint32_t       n_slots, free_slot; /* n_slots: none */
-    est_ask       *to_call;            /* finished asks with a `done` */
-    int64_t        heard_ns, sent_ns;
-    uint64_t       taken_bytes; /* of the wire, at the last tick */
+    /* Guards what follows and the queue of the wire; the network thread reads state and wire without it. */
+    pthread_mutex_t lock;
+    est_link_state  state;
+    est_wire       *wire;
+    est_task_id     peer; /* fixed once open */
+    bool            flagged, cancelled;
+    bool            full; /* of answers that the peer does not read */
+    bool            close_wanted;
+    est_status      failure; /* of a link that is closing or lost */
+    char            why[EST_WHY_MAX];
+    est_ask_slot   *slots;
+    uint32_t        n_slots, free_slot; /* n_slots: none */
+    est_ask        *to_call;            /* finished asks with a `done` */
+    int64_t         heard_ns, sent_ns;
+    uint64_t        taken_bytes; /* of the wire, at the last tick */
 
     est_link_counters counters;
     est_link         *next_flagged; /* guarded by the net's lock */

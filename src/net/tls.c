@@ -131,7 +131,7 @@ static void warn_of_open_key(const char *path)
     warned = true;
     pthread_mutex_unlock(&lock);
     if (again) return;
-    est_log_warn("%s can be read by others (mode %04o): anyone who has it can join the job; chmod 600 it", path,
+    est_log_warn("%s can be read by others (mode %04o): anyone with it can join the job; chmod 600 it", path,
                  (unsigned)info.st_mode & 07777);
 }
 

@@ -5,8 +5,8 @@
  *   m += (1 - beta1) (g - m),  v += (1 - beta2) (g^2 - v),  w -= alpha m / (sqrt(v) + epsilon)
  *
  * and, Nesterov, alpha (beta1 m + (1 - beta1) g) in place of alpha m. The powers of the betas are inputs, kept by the
- * optimizer. ResourceApplyAdam moves every element, and so does EstSparseAdam, as TensorFlow does for sparse gradients: m and v
- * of rows without a gradient decay. EstLazyAdam moves the rows of a sparse gradient only, with the same t. */
+ * optimizer. ResourceApplyAdam moves every element, and so does EstSparseAdam, as TensorFlow does for sparse gradients:
+ * m and v of rows without a gradient decay. EstLazyAdam moves the rows of a sparse gradient only, with the same t. */
 #include "kernels/apply.h"
 #include "ops/ops.h"
 

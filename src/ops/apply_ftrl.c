@@ -12,8 +12,8 @@
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
-/* No sum has two products, of which the compiler would round one, in a vector perhaps another than in the rest after it: the
- * same row must get the same bits in whatever tensor it is.
+/* No sum has two products, of which the compiler would round one, in a vector perhaps another than in the rest after
+ * it: the same row must get the same bits in whatever tensor it is.
  * k: 0 scale of g in z, 1 two l2_shrinkage, 2 scale of the powers, 3 l1, 4 two l2, 5 p */
 #define FTRL(name, T, suffix, power)                                                                                   \
     static inline void name##_##suffix(T *restrict w, T *restrict n, T *restrict z, T *restrict s3,                    \

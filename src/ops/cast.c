@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cast: every numeric dtype and bool to every other. Floats to integers drop the fraction (out of range is undefined,
- * as in C), but to uint8 they are cut to 0 .. 255, as in TensorFlow: there also NaN and what no int32 holds give 0. Integers
- * to uint8 keep the low byte; to bool means x != 0. */
+ * as in C), but to uint8 they are cut to 0 .. 255, as in TensorFlow: there also NaN and what no int32 holds give 0.
+ * Integers to uint8 keep the low byte; to bool means x != 0. */
 #include <string.h>
 
 #include "kernels/parallel.h"

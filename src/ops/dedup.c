@@ -3,9 +3,9 @@
  * EstDedup: sums the rows of a sparse gradient that have the same index, so that every index is left once, in order of
  * first sight.
  *
- * One pass over the indices gives every row its place in the result (kernels/distinct.h). A second pass copies first rows
- * and adds later ones in order; when large it is cut by place, so that sums do not depend on the number of threads.
- * Without duplicates it is one copy. */
+ * One pass over the indices gives every row its place in the result (kernels/distinct.h). A second pass copies first
+ * rows and adds later ones in order; when large it is cut by place, so that sums do not depend on the number of
+ * threads. Without duplicates it is one copy. */
 #include <string.h>
 
 #include "kernels/distinct.h"

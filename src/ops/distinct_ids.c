@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstDistinctIds: the ids of a tensor that are not negative, each once and in order of first sight, and for every element
- * its place among them, -1 where it is negative. What a task asks another for, and how it then finds what it got. */
+ * EstDistinctIds: the ids of a tensor that are not negative, each once and in order of first sight, and for every
+ * element its place among them, -1 where it is negative. What a task asks another for, and how it then finds what it
+ * got. */
 #include <inttypes.h>
 
 #include "kernels/distinct.h"

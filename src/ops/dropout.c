@@ -2,9 +2,9 @@
  *
  * EstDropout: y_i = x_i / (1 - rate) where u_i >= rate, else 0, with u uniform in [0, 1).
  *
- * The mask is never stored: u_i is a function of the seeds, the run and i (kernels/random_stream.h), so the gradient is the
- * same op with the same seeds on dy. u has the 23 bits that RandomUniform makes of the same words, so the op lowered to
- * TensorFlow's draws the same mask. */
+ * The mask is never stored: u_i is a function of the seeds, the run and i (kernels/random_stream.h), so the gradient is
+ * the same op with the same seeds on dy. u has the 23 bits that RandomUniform makes of the same words, so the op
+ * lowered to TensorFlow's draws the same mask. */
 #include <math.h>
 
 #include "kernels/parallel.h"

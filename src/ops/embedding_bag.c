@@ -5,10 +5,10 @@
  * weight that is not above 0, but for sum. With max_norm > 0 each e_i is first scaled down to that l2 norm.
  *
  * The rows of the table are read where they lie and added into the row of the result: nothing of [n, width] is made in
- * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that are
- * needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
- * ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom trained:
- * their gradient is made of other ops.
+ * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that
+ * are needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than
+ * once: ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom
+ * trained: their gradient is made of other ops.
  *
  * What a model joins bags into need not be joined: EstEmbeddingBagConcat writes each bag into its columns of the whole,
  * and EstEmbeddingBagSliceGrad reads dy from its columns of the whole's gradient. The planner makes both. */
@@ -227,7 +227,8 @@ SHARED(double, f64, __builtin_sqrt)
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual widths. */
+/* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual
+ * widths. */
 #define FORWARD(T, suffix)                                                                                             \
     static inline __attribute__((always_inline)) void combine_of_##suffix(const bag *b, int64_t begin, int64_t end,    \
                                                                           int64_t cols, bool plain)                    \

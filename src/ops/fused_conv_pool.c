@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution, bias, relu and 2x2 max pooling in one pass over the image, and the gradient of all four in one pass back.
- * Made only by runtime/fuse.c, in private copies of a graph.
+ * Convolution, bias, relu and 2x2 max pooling in one pass over the image, and the gradient of all four in one pass
+ * back. Made only by runtime/fuse.c, in private copies of a graph.
  *
  *   EstConvPool      pooled = maxpool(relu(conv(x, filter) + bias)); which = the place (0..3) of each maximum in its
  *                    window, 4 when relu let nothing through

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstLineUp: the weights of ragged values, or an error that says which row is the first with another number of them. The
- * result is as long as the values are: so nothing after it can fail first for a reason that says less. In TensorFlow's ops it
- * is an Identity that waits for an Assert. */
+ * EstLineUp: the weights of ragged values, or an error that says which row is the first with another number of them.
+ * The result is as long as the values are: so nothing after it can fail first for a reason that says less. In
+ * TensorFlow's ops it is an Identity that waits for an Assert. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -2,10 +2,10 @@
  *
  * Lookup tables: words and numbers to ids, and back.
  *
- * A handle is an output of type resource; the table behind it (kernels/lookup_table.h) belongs to the session, which runs
- * the operation that fills it before the first step that looks into it. EstVocabulary is the handle of a vocabulary: a
- * HashTableV2 that remembers what to do with keys it does not have. EstLookupOrHash gives those an id behind the last one,
- * by their hash, in one pass:
+ * A handle is an output of type resource; the table behind it (kernels/lookup_table.h) belongs to the session, which
+ * runs the operation that fills it before the first step that looks into it. EstVocabulary is the handle of a
+ * vocabulary: a HashTableV2 that remembers what to do with keys it does not have. EstLookupOrHash gives those an id
+ * behind the last one, by their hash, in one pass:
  *
  *   id = value of the key, or size of the table + Fingerprint64(key as text) mod num_oov_buckets */
 #include <inttypes.h>

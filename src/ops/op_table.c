@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of all operations, made from ops/ops.def, and the lookup by TensorFlow name. Also the two helpers with which
- * an op over the last axis serves any axis. */
+ * The table of all operations, made from ops/ops.def, and the lookup by TensorFlow name. Also the two helpers with
+ * which an op over the last axis serves any axis. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

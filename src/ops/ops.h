@@ -26,8 +26,8 @@ est_node est_axis_from_last(est_node x, int axis);
 /* The dtype a variable's handle says it holds; EST_DTYPE_NONE when `variable` is no handle. */
 est_dtype est_variable_dtype(est_node variable);
 
-/* In a later replica: the variable that the first has made under this name (est_replicas_find) with `op`; its dtype and shape
- * must be these. */
+/* In a later replica: the variable that the first has made under this name (est_replicas_find) with `op`; its dtype and
+ * shape must be these. */
 est_node est_shared_variable(est_graph *graph, const est_op *op, const char *name, est_dtype dtype, est_shape shape,
                              bool absolute);
 
@@ -48,7 +48,8 @@ typedef struct est_row_policy {
     int64_t      admit_after, max_age;
 } est_row_policy;
 
-/* A variable, float32 [max_rows, width], with a row for each key that was admitted. It has values from the beginning. */
+/* A variable, float32 [max_rows, width], with a row for each key that was admitted. It has values from the
+ * beginning. */
 est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, const est_row_policy *policy);
 
 /* A slot of one, called `name` whatever the scope: a row for each of the same keys, `value` at first. */
@@ -65,10 +66,11 @@ est_node est_check_found(est_node ids, est_node keys, const char *message);
 /* Weights of ragged values, as many in each row; at run time an error with column and row when they are not. */
 est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char *column);
 
-/* What the workers of synchronous training bring together (ops/reduce_across.c): a tensor of the same shape, rows by index, a
- * tensor along axis 0. `weight`, float32 [], is the number of examples that a worker's value is of: a mean is that over all
- * examples, and what has weight 0 does not count, in sums neither. A session without peers gives back what it got.
- * Output 1 of a gather, int64 [], is the row that this worker's begin at: whoever is lost, ranks are those of the others. */
+/* What the workers of synchronous training bring together (ops/reduce_across.c): a tensor of the same shape, rows by
+ * index, a tensor along axis 0. `weight`, float32 [], is the number of examples that a worker's value is of: a mean is
+ * that over all examples, and what has weight 0 does not count, in sums neither. A session without peers gives back
+ * what it got. Output 1 of a gather, int64 [], is the row that this worker's begin at: whoever is lost, ranks are those
+ * of the others. */
 est_node     est_reduce_across(est_node value, est_node weight, bool mean);
 est_gradient est_reduce_rows_across(est_gradient rows, est_node weight, bool mean);
 est_node     est_gather_across(est_node value);

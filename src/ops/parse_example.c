@@ -7,9 +7,9 @@
  *   ragged[r] = the values of all examples, and where the row of each starts
  *   sparse[s] = the same as (row, column) pairs, values and the shape of the whole
  *
- * Which features are wanted and what their defaults are comes in as tensors, so the parser is made when the op runs. How
- * many values there are is known only then, too: measure() parses, run() hands out. Strings point into what was parsed,
- * which stays until the next run. */
+ * Which features are wanted and what their defaults are comes in as tensors, so the parser is made when the op runs.
+ * How many values there are is known only then, too: measure() parses, run() hands out. Strings point into what was
+ * parsed, which stays until the next run. */
 #include <inttypes.h>
 #include <string.h>
 

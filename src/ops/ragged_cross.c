@@ -6,8 +6,9 @@
  *   h = hash_key, then h = FingerprintCat64(h, f) for each value taken, out = h mod num_buckets
  *
  * with f the Fingerprint64 of a string, or the integer itself. Of TensorFlow's op the hashed form on ragged inputs is
- * here: the attributes of sparse and dense ones, and input_order, an R for each ragged input, are there for exports. How many there are only the splits tell: measure() counts, run() fingerprints every value once and then
- * combines; what the earlier inputs gave is kept while the last one varies. */
+ * here: the attributes of sparse and dense ones, and input_order, an R for each ragged input, are there for exports.
+ * How many there are only the splits tell: measure() counts, run() fingerprints every value once and then combines;
+ * what the earlier inputs gave is kept while the last one varies. */
 #include <inttypes.h>
 
 #include "base/fingerprint.h"

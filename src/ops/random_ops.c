@@ -3,8 +3,8 @@
  * Random tensors: RandomUniform [0, 1), RandomStandardNormal, TruncatedNormal (within two deviations), RandomUniformInt
  * [minval, maxval).
  *
- * Numbers come from Philox, counted by element: see kernels/random_stream.h. Attribute seed is the graph's seed, seed2 the
- * op's own.
+ * Numbers come from Philox, counted by element: see kernels/random_stream.h. Attribute seed is the graph's seed, seed2
+ * the op's own.
  *
  * Each has a variant for the planner, "Est..Part", that draws elements of a larger tensor: those from `first` on. */
 #include <inttypes.h>

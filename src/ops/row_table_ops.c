@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dynamic embeddings: EstRowVariable, a variable with a row for each key that there is, or a slot of one; EstFindRows, from
- * keys to its rows; and EstFillRowTable, which does nothing here, since keys are where their rows are, and elsewhere fills
- * the table that finds them:
+ * Dynamic embeddings: EstRowVariable, a variable with a row for each key that there is, or a slot of one; EstFindRows,
+ * from keys to its rows; and EstFillRowTable, which does nothing here, since keys are where their rows are, and
+ * elsewhere fills the table that finds them:
  *
  *   EstFindRows      = LookupTableFindV2 in a HashTableV2, -1 for other keys
  *   EstFillRowTable  = LookupTableImportV2 of the variable "<name>/keys" and 0, 1, 2, ...
  *
- * Finding rows also counts and admits keys in a step that changes the variable in another way, as an optimizer does. All
- * other steps, and those of a frozen embedding, only look. What a step does to the row table is tentative until the run has
- * succeeded, and is rolled back when it fails (runtime/execute.c).
+ * Finding rows also counts and admits keys in a step that changes the variable in another way, as an optimizer does.
+ * All other steps, and those of a frozen embedding, only look. What a step does to the row table is tentative until the
+ * run has succeeded, and is rolled back when it fails (runtime/execute.c).
  *
  * Where the variable is at another task, two operations take the place of EstFindRows and go in front of the update
- * (runtime/lookups.c). Rows have no number outside of that task, since others may change it in between; there are only keys:
+ * (runtime/lookups.c). Rows have no number outside of that task, since others may change it in between; there are only
+ * keys:
  *
  *   EstPullRows   the rows of keys as a step with these keys sees them. It leaves the row table as it was.
- *   EstAdmitRows  the same step for good: counts and admits the keys, and finds the rows of a gradient by their keys. What
- *                 belongs to keys that have no row any more is left out. */
+ *   EstAdmitRows  the same step for good: counts and admits the keys, and finds the rows of a gradient by their keys.
+ *                 Gradients of keys that have no row any more are left out. */
 #include <string.h>
 
 #include "kernels/lookup_table.h"
@@ -56,7 +57,8 @@ static est_status find_prepare(est_call *c)
     return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has no rows for keys", var->name);
 }
 
-/* Keys are admitted one after the other. What this allocates, the index and the undo log, is the memory of many steps. */
+/* Keys are admitted one after the other. What this allocates, the index and the undo log, is the memory of many
+ * steps. */
 static est_status find_cpu(est_call *c)
 {
     if (c->trains) {
@@ -188,7 +190,8 @@ static const char *part_name(est_node variable, const char *part)
     return text;
 }
 
-/* The table, by another handle each time. Without node name sharing TensorFlow 2 would make tables of their own of them. */
+/* The table, by another handle each time. Without node name sharing TensorFlow 2 would make tables of their own of
+ * them. */
 static est_node table_of(est_node variable)
 {
     const char *name = part_name(variable, "table");
@@ -206,7 +209,8 @@ static void find_lower(const est_node_def *node, est_graph *graph, const est_nod
                         EST_NO_ATTRS);
 }
 
-/* The keys there are. No table can be filled with nothing: without keys it is one that has no row, as others have none. */
+/* The keys there are. No table can be filled with nothing: without keys it is one that has no row, as others have
+ * none. */
 static est_node stored_keys(est_node variable, est_node *rows)
 {
     est_graph  *graph = variable.graph;
@@ -369,8 +373,8 @@ typedef struct lookup {
     est_node variable, keys, rows;
 } lookup;
 
-/* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and gives rows away
- * looks at the whole step, and all workers have the same rows. */
+/* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and
+ * gives rows away looks at the whole step, and all workers have the same rows. */
 static est_node find_merged(est_graph *graph, void *const *brought, int n)
 {
     bool      communicator = est_graph_replicas(graph)->across_workers;

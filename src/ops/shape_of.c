@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shape, Size, Rank: what a tensor's shape is, as numbers in the graph. Only the shape of the input is looked at, so the
- * input's memory need not be kept for them. */
+ * Shape, Size, Rank: what a tensor's shape is, as numbers in the graph. Only the shape of the input is looked at, so
+ * the input's memory need not be kept for them. */
 #include "ops/array.h"
 
 static void write_int(est_view *out, int64_t i, int64_t value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a variable whose rows are spread over tasks makes necessary (runtime/shard_variables.c). Shards have consecutive rows, the
- * first rows % N of them one more than the rest (kernels/variable_access.h).
+ * What a variable whose rows are spread over tasks makes necessary (runtime/shard_variables.c). Shards have consecutive
+ * rows, the first rows % N of them one more than the rest (kernels/variable_access.h).
  *
  * EstSplitIds: for each shard the ids that are its rows, counted from its first (parts), and where they were among all
  * (positions), both in the order of the ids; and for each id where it is in the concatenation of the parts (place).

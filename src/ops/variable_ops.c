@@ -73,7 +73,8 @@ static est_status assign_cpu(est_call *c)
     return EST_OK;
 }
 
-/* Zeros are not written where there are only zeros: the pages of a large table are first touched by who uses its rows. */
+/* Zeros are not written where there are only zeros: the pages of a large table are first touched by who uses its
+ * rows. */
 static est_status assign_fill_cpu(est_call *c)
 {
     static const uint64_t zero; /* all bits 0 is zero in every dtype */
@@ -222,8 +223,8 @@ const est_op est_op_assign_fill = {
     .fills_var = true,
 };
 
-/* AssignVariableOp of what an initializer makes, when nothing else in the step touches the variable: first values that may
- * wait until they are needed (kernels/lazy_rows.h). The planner makes it. */
+/* AssignVariableOp of what an initializer makes, when nothing else in the step touches the variable: first values that
+ * may wait until they are needed (kernels/lazy_rows.h). The planner makes it. */
 const est_op est_op_assign_draw = {
     .name      = "EstAssignDraw",
     .signature = "resource: resource -> (); dtype: {float32, float64}; distribution: int; factor: float; term: float; "

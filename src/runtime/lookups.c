@@ -3,7 +3,7 @@
  * Lookups in tables that other tasks have: what travels is each row once, whatever the batch.
  *
  *   EstEmbeddingBag(table, ids, ...)          ->  EstRowsBag(rows, place, ...)
- *   EstEmbeddingBagGrad(dy, table, ids, ...)  ->  EstRowsBagGrad(dy, rows, place, ...), whose indices are turned into ids
+ *   EstEmbeddingBagGrad(dy, table, ids, ...)  ->  EstRowsBagGrad(dy, rows, place, ...), indices turned into ids
  *   ResourceGather(table, ids)                ->  GatherV2(rows, place)
  *
  * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is
@@ -16,7 +16,8 @@
  *   lookups of these                      ->  as above, in the values of EstPullRows
  *   an update of the rows `indices`       ->  that of EstAdmitRows(table, keys, GatherV2(distinct, indices), grad)
  *
- * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the update. */
+ * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the
+ * update. */
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"

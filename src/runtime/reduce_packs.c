@@ -2,7 +2,7 @@
  *
  * The pass that reduces and gathers values of a step across workers.
  *
- *   EstReduce(value, weight) ...      ->  EstReduceBegin(values, weights), once a pack, and EstReduceEnd for all of them
+ *   EstReduce(value, weight) ...      ->  EstReduceBegin(values, weights), one a pack, and one EstReduceEnd for all
  *   EstReduceRows(indices, values, w) ->  EstRowsBegin of all in a pack of rows, and an EstRowsEnd for each
  *   EstGather(value)                  ->  EstGatherBegin(value), EstGatherEnd
  *

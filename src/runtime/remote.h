@@ -114,8 +114,8 @@ struct est_remote {
 /* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
 EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);
 
-/* What touches a variable whose rows are spread over tasks touches its shards instead (runtime/shard_variables.c). To be run after
- * est_pass_lookups. */
+/* What touches a variable whose rows are spread over tasks touches its shards instead (runtime/shard_variables.c). To
+ * be run after est_pass_lookups. */
 EST_MUST_CHECK est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store);
 
 /* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an

@@ -5,8 +5,9 @@
  *   ReadVariableOp(table)             ->  ConcatV2 of what the shards hold
  *   VarIsInitializedOp(table)         ->  whether all of them have a value
  *   Shape(table)                      ->  a constant
- *   ResourceGather(table, ids)        ->  GatherV2(ConcatV2(ResourceGather(shard, its ids) ...), place), where EstSplitIds says
- *                                         whose an id is; lookups ask for distinct ids by now (runtime/lookups.c)
+ *   ResourceGather(table, ids)        ->  GatherV2(ConcatV2(ResourceGather(shard, its ids) ...), place), where
+ *                                         EstSplitIds says whose an id is; lookups ask for distinct ids by now
+ *                                         (runtime/lookups.c)
  *   an update with rows               ->  one update a shard with its rows of them (EstSplitRows)
  *   an update with rows and indices   ->  one update a shard with those that are its own, in the same order
  *

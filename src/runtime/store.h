@@ -47,8 +47,8 @@ const est_key_rows *est_store_table_rows(const est_store *store, const est_var *
  * keys that it has rows for. */
 EST_MUST_CHECK est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task);
 
-/* The same of one whose rows are spread over `n` tasks, 2 or more: tasks[i] has shard i (kernels/variable_access.h). Shards are
- * found by name, but not listed. */
+/* The same of one whose rows are spread over `n` tasks, 2 or more: tasks[i] has shard i (kernels/variable_access.h).
+ * Shards are found by name, but not listed. */
 EST_MUST_CHECK est_status est_store_add_shards(est_store *store, const est_node_def *handle, const int *tasks, int n);
 
 est_var *est_store_find(const est_store *store, const char *name); /* NULL: none */

@@ -99,7 +99,7 @@ est_status est_local_check(const est_run *run)
 
     if (run->purpose != EST_RUN_TRAIN || !trains_with_others(task)) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
-                    "task %s %d of a cluster of several without \"ps\" tasks: nothing says how they train together; "
+                    "task %s %d of a cluster of several without \"ps\" tasks: no strategy is set; "
                     "set train_distribute to an est_multi_worker_mirrored_strategy (in a job file run.strategy to "
                     "multi_worker_mirrored), add ps tasks, or leave the others out",
                     task->type, task->index);

@@ -171,7 +171,7 @@ est_status est_run_restore_input(est_run *run, est_loop *loop, const est_tensor 
     EST_TRY(est_loop_reset_input(loop));
     run->input_resumed = est_iterator_restore(est_loop_input(loop), position) == EST_OK;
     if (run->input_resumed) return EST_OK;
-    est_log_warn("the input starts anew: %s", est_error_message());
+    est_log_warn("the input starts from its beginning: %s", est_error_message());
     return est_loop_reset_input(loop);
 }
 

@@ -67,7 +67,8 @@ int est_loop_components(const est_loop *loop);
 
 int64_t est_field_rows(const est_field *field); /* 0: of nothing, or of a scalar */
 
-/* Adds a node that a hook names; its number, or 0 when the loop has failed. `purpose` is what it is for: "see" or "feed". */
+/* Adds a node that a hook names; its number, or 0 when the loop has failed. `purpose` is what it is for: "see" or
+ * "feed". */
 int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const char *purpose);
 
 /* Gives a reference back that est_loop_set_feed took. */

@@ -2,8 +2,9 @@
  *
  * Pinned checkpoints.
  *
- * A saver removes the index of a checkpoint before its data (saver.c, SV4), and gives a step that is saved again another
- * index. So the index is linked first, and the links are complete if the index is still the same file at the end. */
+ * A saver removes the index of a checkpoint before its data (saver.c, SV4), and gives a step that is saved again
+ * another index. So the index is linked first, and the links are complete if the index is still the same file at the
+ * end. */
 #include "train/pin.h"
 
 #include <dirent.h>

@@ -3,18 +3,20 @@
  * The saver: writes a session's variables to a checkpoint, makes it the latest, and removes old checkpoints.
  *
  * These invariants hold at every moment, whatever fails or is killed:
- * SV1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta`
- *    beside it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
- * SV2 the state file names only checkpoints whose index and `.meta` were on disk before;
- * SV3 a checkpoint is removed only after the state file that no longer names it is on disk;
- * SV4 the index of a checkpoint is removed first, so that the rest is never taken for a complete checkpoint;
- * SV5 a failed save leaves no file of its own, and leaves the previous checkpoints and state file unchanged;
- * SV6 a step that is saved again stays restorable all the time: its index changes from the old data to the new in one
- *    step (B3);
- * SV7 a restore takes all values from one checkpoint or changes nothing (restore.c).
+ *   SV1  an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta`
+ *        beside it is its own: that of the step's old index goes aside before the index changes, the new one comes
+ *        after;
+ *   SV2  the state file names only checkpoints whose index and `.meta` were on disk before;
+ *   SV3  a checkpoint is removed only after the state file that no longer names it is on disk;
+ *   SV4  the index of a checkpoint is removed first, so that the rest is never taken for a complete checkpoint;
+ *   SV5  a failed save leaves no file of its own, and leaves the previous checkpoints and state file unchanged;
+ *   SV6  a step that is saved again stays restorable all the time: its index changes from the old data to the new in
+ *        one step (B3);
+ *   SV7  a restore takes all values from one checkpoint or changes nothing (restore.c).
+ *
  * Each task of a session with remote variables writes its part of the checkpoint (runtime/remote.h) under a temporary
- * name, the variables of this process are one more part, and the parts are merged (format/bundle.h). SV1 to SV7 apply to
- * the merged checkpoint as to any other.
+ * name, the variables of this process are one more part, and the parts are merged (format/bundle.h). SV1 to SV7 apply
+ * to the merged checkpoint as to any other.
  *
  * A saver removes only files of its own directory. The first save of a process removes temporary files and data without
  * an index that a killed process left; the next save removes those of a failed save.

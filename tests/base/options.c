@@ -61,7 +61,8 @@ TEST(wrong_kind)
     }
 }
 
-/* Structs of functions that programs embed: one of an older header lacks its tail, and no other kind is taken for it. */
+/* Structs of functions that programs embed: one of an older header lacks its tail, and no other kind is taken for
+ * it. */
 TEST(embedded)
 {
     const size_t        whole = EST_STRUCT_SIZE(est_hook);

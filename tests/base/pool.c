@@ -231,16 +231,16 @@ TEST(workers_come_back_from_sleep)
 }
 
 /* Two tasks that each wait for the other: ends only if both run at once. */
-typedef struct meeting {
+typedef struct rendezvous {
     pthread_mutex_t lock; /* guards here */
     pthread_cond_t  changed;
     int             here;
     int             met[2];
-} meeting;
+} rendezvous;
 
 static void meet_task(void *arg, int64_t task, int thread)
 {
-    meeting        *m = arg;
+    rendezvous     *m = arg;
     struct timespec deadline;
 
     (void)thread;
@@ -259,7 +259,7 @@ TEST(tasks_run_at_the_same_time)
     est_pool *pool = pool_of(2);
 
     for (int round = 0; round < 20; round++) {
-        meeting m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+        rendezvous m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
         est_pool_for(pool, 2, meet_task, &m);
         assert_true(m.met[0] && m.met[1]);

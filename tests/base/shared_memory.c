@@ -109,7 +109,7 @@ TEST(who_finds_it)
     assert_int_not_equal(ftruncate(memory.fd, 1), 0); /* sealed */
     est_shared_memory_hide(&memory);
     expect_not_found(&name, "/proc/");
-    assert_int_equal(found.data[BYTES - 1], 9); /* who has it keeps it */
+    assert_int_equal(found.data[BYTES - 1], 9); /* an open mapping stays */
     est_shared_memory_close(&memory);
     est_shared_memory_close(&found);
     est_shared_memory_close(&found);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The version as a number, as text, of the headers and of the library. scripts/check-install compares it with what is installed. */
+ * The version as a number, as text, of the headers and of the library. scripts/check-install compares it with what is
+ * installed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

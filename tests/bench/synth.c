@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench/synth: its files have the same bytes on every machine, in shards as in one file, and the rows are distributed as
- * the options say. Bounds are five standard deviations of what is counted. */
+ * bench/synth: its files have the same bytes on every machine, in shards as in one file, and the rows are distributed
+ * as the options say. Bounds are five standard deviations of what is counted. */
 #include <math.h>
 
 #include "base/crc32c.h"
@@ -244,7 +244,8 @@ static double auc_by_ranks(synth_row *rows, size_t n)
     return (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * ((double)n - n_positive));
 }
 
-/* Clicks come as often as the probability says, for low ones as for high ones; and its AUC is the one that is printed. */
+/* Clicks come as often as the probability says, for low ones as for high ones; and its AUC is the one that is
+ * printed. */
 TEST(probabilities)
 {
     size_t     n_rows    = 50000;

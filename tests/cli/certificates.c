@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc certificates`: the three files, who may read them, and what is refused. That tasks accept each other by them is
- * tested with the network. */
+ * `estoc certificates`: the three files, who may read them, and what is refused. That tasks accept each other by them
+ * is tested with the network. */
 #include "cli/tool.h"
 
 static void expect_file(const char *path, const char *begins, mode_t forbidden)

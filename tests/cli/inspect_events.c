@@ -112,7 +112,8 @@ TEST(directory)
     tool_run_free(&run);
 }
 
-/* In a model directory --tag can only mean the events; without it, and with an option for neither, the checkpoint counts. */
+/* In a model directory --tag can only mean the events; without it, and with an option for neither, the checkpoint
+ * counts. */
 TEST(model_directory)
 {
     assert_int_equal(mkdir(tool_path("model"), 0700), 0);

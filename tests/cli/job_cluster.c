@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One job file for all tasks of a cluster: chief, worker, parameter server and evaluator are `estoc train` with the same
- * arguments, started by `estoc launch`. */
+ * One job file for all tasks of a cluster: chief, worker, parameter server and evaluator are `estoc train` with the
+ * same arguments, started by `estoc launch`. */
 #include <float.h>
 
 #include "cli/job_data.h"
@@ -81,7 +81,8 @@ static void expect_evaluated(const tool_run *run, const char *task, const char *
     assert_int_equal(access(export, R_OK), 0);
 }
 
-/* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
+/* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for
+ * clusters only. */
 TEST(multi_worker)
 {
     const char *path = changed("seed: 3",
@@ -137,7 +138,7 @@ TEST(epochs)
     tool_run_free(&run);
 }
 
-/* --- workers in step ---------------------------------------------------------------------------------------------- */
+/* --- multi-worker training ---------------------------------------------------------------------------------------------- */
 
 #define N_IDS  60
 #define RATE   0x1p-12
@@ -162,8 +163,9 @@ static void write_ids(const char *name, int from, int to)
     est_strbuf_clear(&text);
 }
 
-/* How often each row was trained with. A step moves the weight of a row by 2 RATE (1 - bias - weight) / rows of the step, and the bias by
- * less than 2 RATE in all. In the steps of some rows, from..to, one worker had less than a batch, or none: 4 rows, not 8. */
+/* How often each row was trained with. A step moves the weight of a row by 2 RATE (1 - bias - weight) / rows of the
+ * step, and the bias by less than 2 RATE in all. In the steps of some rows, from..to, one worker had less than a batch,
+ * or none: 4 rows, not 8. */
 static void expect_seen(const char *dir, int64_t steps, int times, int from, int to)
 {
     double          taken = 2 * RATE * (double)steps;
@@ -223,7 +225,7 @@ TEST(epoch)
     tool_run_free(&run);
 }
 
-/* Workers in step without run.eval_strategy: worker 0 evaluates alone. */
+/* Multi-worker training without run.eval_strategy: worker 0 evaluates alone. */
 TEST(evaluate_alone)
 {
     const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");
@@ -236,7 +238,8 @@ TEST(evaluate_alone)
     tool_run_free(&run);
 }
 
-/* Workers that evaluate together count every row once: counts and what follows from them are as one process has them. */
+/* Workers that evaluate together count every row once: counts and what follows from them are as one process has
+ * them. */
 TEST(evaluate_multi_worker)
 {
     static const char *const exact[] = { "accuracy",    "accuracy_baseline", "auc",       "auc_precision_recall",

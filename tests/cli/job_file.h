@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job file for the tests of job files, and ways to change it. The tests work inside of the temporary directory, so that
- * names are short. */
+ * A job file for the tests of job files, and ways to change it. The tests work inside of the temporary directory, so
+ * that names are short. */
 #ifndef EST_TESTS_CLI_JOB_FILE_H
 #define EST_TESTS_CLI_JOB_FILE_H
 

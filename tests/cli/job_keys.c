@@ -474,7 +474,8 @@ TEST(in_step)
         tool_expect_part(run.err, "\"eval_distribute\": false", "standard error"); /* it is not a task that trains */
         tool_run_free(&run);
     }
-    /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its optimizer. */
+    /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its
+     * optimizer. */
     run = TOOL(0, "train", path, DIR("replicas"), "--set", "run.strategy={name: mirrored, replicas: 2}", "--set",
                "run.eval_strategy=one_device", "--set", "train=null", "--set", "data.epochs=1", "--set",
                "data.batch=100", "--json");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job files at work: what train, evaluate, predict and export make of one on small data with a planted rule, in every format
- * and with every model, also when they are killed on the way. */
+ * Job files at work: what train, evaluate, predict and export make of one on small data with a planted rule, in every
+ * format and with every model, also when they are killed on the way. */
 #include "cli/job_data.h"
 
 #include <poll.h>
@@ -454,8 +454,8 @@ static void client_end(client *c, int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-/* Every row is answered before the next one is written: good, unreadable and refused ones, the shortest, and a good one behind
- * which half a row has come, whatever the batch is. */
+/* Every row is answered before the next one is written: good, unreadable and refused ones, the shortest, and a good one
+ * behind which half a row has come, whatever the batch is. */
 TEST(predict_streams)
 {
     static const char *const batches[] = { "1", "2", "1024" };
@@ -542,8 +542,8 @@ TEST(export)
 
 /* --- interrupted -------------------------------------------------------------------------------------------------- */
 
-/* Ends an endless training with a signal, goes on with it for a while, and compares the end with that of one that was left
- * alone. */
+/* Ends an endless training with a signal, goes on with it for a while, and compares the end with that of one that was
+ * left alone. */
 static void check_resumed(const char *dir, const char *whole_dir, int signal, int code)
 {
     const char *path = changed("throttle_secs: 0", "throttle_secs: 600");
@@ -670,7 +670,8 @@ TEST(tfrecords)
              "train", path, "-q", DIR("wrong"), "--set", "data.format=tfrecord");
 }
 
-/* "" and -1 of a category are values where the model has learnt from Examples, as in an export, and none where from CSV. */
+/* "" and -1 of a category are values where the model has learnt from Examples, as in an export, and none where from
+ * CSV. */
 TEST(predict_none)
 {
     static const char rows[] = "{\"trade\": null, \"code\": null}\n"

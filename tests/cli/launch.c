@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc launch`: what the tasks are told, what becomes of their output, how it ends, and that nothing stays behind. Tasks
- * are shell scripts, or this program with an argument. */
+ * `estoc launch`: what the tasks are told, what becomes of their output, how it ends, and that nothing stays behind.
+ * Tasks are shell scripts, or this program with an argument. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -317,7 +317,8 @@ TEST(output)
     tool_run_free(&run);
 }
 
-/* The first line is the call of `estoc status` that finds the run; it is by the ps, and the variables are those of the tasks. */
+/* The first line is the call of `estoc status` that finds the run; it is by the ps, and the variables are those of the
+ * tasks. */
 TEST(how_to_look)
 {
     tool_run run  = TOOL(0, "launch", "--ps", "1", "--", "sh", "-c",

@@ -4,9 +4,10 @@
 #include "cli/tool.h"
 #include "estoc/version.h"
 
-static const char *const commands[] = { "train",        "evaluate",   "predict", "export", "inspect",
-                                        "convert",      "tail",       "doctor",  "launch", "status",
-                                        "certificates", "completion", "version" };
+#define TOOL_COMMAND(name) #name,
+static const char *const commands[] = {
+#include "../cli/commands.def"
+};
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc status` against tasks that are processes of their own: what it shows of them, of one that is not there, and of one that
- * waits; and certificates of another job. */
+ * `estoc status` against tasks that are processes of their own: what it shows of them, of one that is not there, and of
+ * one that waits; and certificates of another job. */
 #include <signal.h>
 
 #include "base/thread.h"
@@ -82,7 +82,7 @@ static est_status train(est_server *server)
     return EST_OK; /* and all of it stays until the process ends */
 }
 
-/* Never returns. A worker waits for a chief, and there is none; a chief trains; a master trains together with others. */
+/* Never returns. A worker waits for a chief, and there is none; a chief trains; a master trains with other workers. */
 static void be_task(const job *j, const char *type, int ready, int stop)
 {
     est_server *server;
@@ -211,7 +211,7 @@ TEST(training)
     free_job(&j);
 }
 
-/* Those who train together count their steps themselves. */
+/* Tasks of multi-worker training count their own steps. */
 TEST(training_multi_worker)
 {
     job      j  = make_job_of("master", "tcp", NULL);

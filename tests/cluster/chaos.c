@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
- * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind. In several modes: what the
- * tasks promise each other is another for each. Workers that train together end with exactly the variables of an undisturbed job.
+ * Jobs whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no
+ * update is made twice, what was learned is what an undisturbed job learns, and nothing is left behind. In several
+ * modes: what the tasks promise each other is another for each. Multi-worker training end with exactly the variables of
+ * an undisturbed job.
  *
  * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
- * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync_replicas runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
+ * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync_replicas runs one mode only, ESTOC_CHAOS_CALM=1
+ * disturbs nobody. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,8 +129,8 @@ static void disturb(cluster *c, event *events, int n)
     } while (!over);
 }
 
-/* A stranger at a ps meanwhile: which one, from how many addresses and how follows from the seed. It has more connections than the
- * ps lets strangers have, and makes new ones for those that are closed. */
+/* A stranger at a ps meanwhile: which one, from how many addresses and how follows from the seed. It has more
+ * connections than the ps lets strangers have, and makes new ones for those that are closed. */
 static void disturb_flooded(cluster *c, const mode *m, event *events, uint64_t seed)
 {
     static flood  f;
@@ -196,8 +198,8 @@ static bool has_number(const numbers *list, int64_t n, int64_t value)
     return false;
 }
 
-/* No key has two rows, or a row and a place among those that wait for one; of those that have one each was last seen in a step
- * that was made, and one was seen before all others. Returns how many steps the table has counted. */
+/* No key has two rows, or a row and a place among those that wait for one; of those that have one each was last seen in
+ * a step that was made, and one was seen before all others. Returns how many steps the table has counted. */
 static long check_table(const est_checkpoint *checkpoint, const char *table)
 {
     numbers keys = read_part(checkpoint, table, "keys"), seen = read_part(checkpoint, table, "last_seen");
@@ -246,8 +248,8 @@ static void check_keys(const cluster *c, const mode *m, int more)
     est_checkpoint_close(checkpoint);
 }
 
-/* What a step may count beyond itself: of a step that was given to another, since its trainer was lost or silent, the ps that
- * does not count steps takes what it is sent. -1: a ps was killed, and has gone back to a checkpoint. */
+/* What a step may count beyond itself: of a step that was given to another, since its trainer was lost or silent, the
+ * ps that does not count steps takes what it is sent. -1: a ps was killed, and has gone back to a checkpoint. */
 static int count_more(const cluster *c, const event *events, int n)
 {
     int more = 0;
@@ -333,7 +335,7 @@ static double run_exporting(const mode *m, uint64_t seed, bool calm)
     return end_job(&c, m, seed);
 }
 
-/* Workers that train together, chief and all. */
+/* Multi-worker training, chief and all. */
 static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = multi_worker_make(3, "", m->word), quiet = multi_worker_make(3, "", m->word);
@@ -403,7 +405,8 @@ static bool have_ended(cluster *c)
     return all;
 }
 
-/* After the moment some of the others get the signal, too. A second one would kill: who has sent itself one gets no other. */
+/* Sends some of the other tasks the signal as well. A second signal would kill, so a task that has sent itself one gets
+ * none. */
 static void signal_others(cluster *c, uint64_t *seed)
 {
     int64_t until = est_now_ns() + 90 * EST_NS_PER_SEC;
@@ -475,8 +478,8 @@ static void stop_at_end(cluster *c, const mode *m, int first, uint64_t *seed, bo
     est_free(mark);
 }
 
-/* SIGTERM after the last step, while it is saved and in the final evaluation, to a cluster with parameter servers and to workers in
- * step, neither of which has an evaluator. */
+/* SIGTERM after the last step, while it is saved and in the final evaluation, to a cluster with parameter servers and
+ * to multi-worker training, neither of which has an evaluator. */
 static double run_stopped(const mode *m, uint64_t seed, bool calm)
 {
     cluster  ps      = cluster_make(1, 2, 2, 0), c, quiet;
@@ -504,12 +507,12 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
 
 /* --- modes -------------------------------------------------------------------------------------------------------- */
 
-/* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
- * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
- * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
- * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078.
- * With dynamic embeddings, of which half have to do without a row, the losses of 12 undisturbed jobs were 0.63 to 1.41, mean
- * 0.98, deviation 0.25; a model that knows no key has 2.7. */
+/* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231,
+ * standard deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last
+ * steps a longer tail (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by
+ * that of undisturbed ones plus 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean
+ * 0.0170, deviation 0.0078. With dynamic embeddings, of which half have to do without a row, the losses of 12
+ * undisturbed jobs were 0.63 to 1.41, mean 0.98, deviation 0.25; a model that knows no key has 2.7. */
 static mode modes[] = {
     { "async", run_seed, "tcp", NULL, 6000, 12, 0.1, 0.036, false, 0 },
     { "sync_replicas", run_seed, "tcp", "sync=2", 3000, 12, 0.08, 0.028, false,

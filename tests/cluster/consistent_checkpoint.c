@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * While the chief holds steps for a checkpoint no variable changes at any task: not by a worker whose step was given to others and
- * that comes back with it, nor by one that was asked to commit. Afterwards all go on. */
+ * While the chief holds steps for a checkpoint no variable changes at any task: not by a worker whose step was given to
+ * others and that comes back with it, nor by one that was asked to commit. Afterwards all go on. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,8 +171,8 @@ static bool is_held(est_server *s)
     return held;
 }
 
-/* A worker that has a turn is not heard any more where it got it, so the step is given to others and the chief may copy. Then
- * it comes with its push to the task that it still has a link with. */
+/* A worker that has a turn is not heard any more where it got it, so the step is given to others and the chief may
+ * copy. Then it comes with its push to the task that it still has a link with. */
 TEST(late_push)
 {
     job j;
@@ -265,8 +265,8 @@ TEST(turn_left_over)
     end(&j);
 }
 
-/* The link to the clock breaks before copies are made, as remote_files.c finds out by asking for them: the others are released
- * nevertheless. */
+/* The link to the clock breaks before copies are made, as remote_files.c finds out by asking for them: the others are
+ * released nevertheless. */
 TEST(release_without_clock)
 {
     job              j;

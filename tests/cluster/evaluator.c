@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An evaluator that does not see the directory of the chief: it says where it looks and where the job is, again and again, and
- * ends with the job. */
+ * An evaluator that does not see the directory of the chief: it says where it looks and where the job is, again and
+ * again, and ends with the job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

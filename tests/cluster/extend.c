@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Extensions of a server: requests and lost links come to them while they are there, and to nobody when they are not. */
+ * Extensions of a server: requests and lost links come to them while they are there, and to nobody when they are
+ * not. */
 #include "base/thread.h"
 #include "support/nn_test.h"
 #include "support/servers_test.h"

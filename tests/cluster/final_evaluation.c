@@ -100,9 +100,10 @@ static bool has_word(int argc, char **argv, const char *word)
     return false;
 }
 
-/* argv: the model directory; "mirrored": workers in step; "multi_worker": which evaluate together; "passes": the input ends
- * the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the evaluation, with "export"
- * after it; "first": to the first worker alone; "pause": the training, "slow": the exporter waits for the gate. */
+/* argv: the model directory; "mirrored": multi-worker training; "multi_worker": all workers evaluate; "passes": the
+ * input ends the training, also before it has made max_steps with "limit"; "kill", "term": what happens in the
+ * evaluation, with "export" after it; "first": to the first worker alone; "pause": the training, "slow": the exporter
+ * waits for the gate. */
 static int run_task(int argc, char **argv)
 {
     bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;

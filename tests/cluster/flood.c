@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job over tls whose ps is flooded by a stranger: more connections than the ps may have descriptors. It goes on: steps are
- * made, checkpoints are saved, a worker that was started again is let in; and the memory that the flood took is given back. */
+ * A job over tls whose ps is flooded by a stranger: more connections than the ps may have descriptors. It goes on:
+ * steps are made, checkpoints are saved, a worker that was started again is let in; and the memory that the flood took
+ * is given back. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static void disturb(cluster *c, flood *f)
     cluster_task *ps = cluster_find(c, "ps", 0), *worker = cluster_find(c, "worker", 0);
     long          before = rss_of(ps), during, after;
     int64_t       until;
-    int           anew = cluster_count_log(ps, "worker:0 was restarted");
+    int           restarts = cluster_count_log(ps, "worker:0 was restarted");
 
     f->port = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10);
     flood_start(f);
@@ -61,7 +62,7 @@ static void disturb(cluster *c, flood *f)
     cluster_signal(worker, SIGKILL);
     cluster_wait(c, worker, WAIT_SECS);
     cluster_start(c, worker);
-    while (cluster_count_log(ps, "worker:0 was restarted") == anew) {
+    while (cluster_count_log(ps, "worker:0 was restarted") == restarts) {
         cluster_wait_step(c, cluster_saved_step(c) + 1, WAIT_SECS);
     }
     cluster_wait_step(c, cluster_saved_step(c) + STEPS, WAIT_SECS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: each of its rules by itself, and all of them over random sequences, which are checked against the rules as the header
- * words them. */
+ * The gate: each of its rules by itself, and all of them over random sequences, which are checked against the rules as
+ * the header words them. */
 #include "cluster/gate.h"
 #include "base/fault.h"
 #include "support/nn_test.h"
@@ -42,7 +42,8 @@ static void expect_nobody(est_gate *gate)
 
 /* --- rule by rule ------------------------------------------------------------------------------------------------- */
 
-/* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were counted. */
+/* G1: at 8 of 10 two may begin; the third waits until one of them is lost, and is told of the end when both were
+ * counted. */
 TEST(limit)
 {
     est_gate *gate = make();
@@ -63,7 +64,7 @@ TEST(limit)
     expect(gate, 4, EST_GATE_FINISHED);
     ask(gate, "a", 10, 0, 5);
     expect(gate, 5, EST_GATE_FINISHED);
-    ask(gate, "a", 0, 0, 6); /* who has no limit goes on */
+    ask(gate, "a", 0, 0, 6); /* a worker without a limit goes on */
     expect(gate, 6, EST_GATE_BEGIN);
     est_gate_free(gate);
 }

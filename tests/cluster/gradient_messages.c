@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps whose gradients travel in several messages, on loopback: the numbers of a session without a cluster, bit for bit, also where
- * links break again and again between the messages of a step, in either direction. An update that was made twice, not at
- * all or after the one that follows would change them. */
+ * Steps whose gradients travel in several messages, on loopback: the numbers of a session without a cluster, bit for
+ * bit, also where links break again and again between the messages of a step, in either direction. An update that was
+ * made twice, not at all or after the one that follows would change them. */
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -153,8 +153,8 @@ TEST(same_numbers)
     est_graph_free(m.graph);
 }
 
-/* A step that was given to others is refused from its first push on by the task that counts steps, which may come long before the
- * count itself. */
+/* A step that was given to others is refused from its first push on by the task that counts steps, which may come long
+ * before the count itself. */
 static void refuse_without_turn(int n_ps)
 {
     servers      s       = servers_start(n_ps, 1, "tcp");
@@ -226,8 +226,8 @@ static void await_parked(est_server *ps)
     assert_int_equal(parked, 1);
 }
 
-/* Makes a step whose commit ends after some pieces, as this variable, which another one changes, has no value then; and so does its
- * worker, which can have nothing dropped. */
+/* Makes a step whose commit ends after some pieces, as this variable, which another one changes, has no value then; and
+ * so does its worker, which can have nothing dropped. */
 static void fail_commit(servers *s, est_session *session, const model *m, est_remote *remote)
 {
     est_var  *var  = est_store_find(est_host_store(s->ps[0]->host), "dense/kernel");
@@ -357,8 +357,8 @@ TEST(same_pieces)
     servers_stop(&s);
 }
 
-/* Pieces that were cut in two ways do not fit together: whoever comes second is told so, and the other makes the step. Where each
- * comes second with one of its pieces, both are told, and nobody does. */
+/* Pieces that were cut in two ways do not fit together: whoever comes second is told so, and the other makes the step.
+ * Where each comes second with one of its pieces, both are told, and nobody does. */
 TEST(other_pieces)
 {
     servers s    = servers_start(1, 2, "tcp");
@@ -405,8 +405,8 @@ static est_remote_segment *enter(est_session *session, est_remote *remote, est_n
     return est_tasks_of(remote)->segments;
 }
 
-/* The first is lost with its link, before or after it was sent, and a new link is there when the second is to go out, since a wait
- * for another task looks for all that are missing: the second goes after the first nevertheless. */
+/* The first is lost with its link, before or after it was sent, and a new link is there when the second is to go out,
+ * since a wait for another task looks for all that are missing: the second goes after the first nevertheless. */
 static void start_over_a_new_link(bool sent)
 {
     servers             s       = servers_start(1, 1, "tcp");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client that is no task and drives a cluster: one graph with operations at workers and variables at ps tasks, as TensorFlow's
- * in-graph replication has it. */
+ * A client that is no task and drives a cluster: one graph with operations at workers and variables at ps tasks, as
+ * TensorFlow's in-graph replication has it. */
 #include <pthread.h>
 
 #include "base/clock.h"

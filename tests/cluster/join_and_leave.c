@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks that leave, come late or come twice: SIGTERM to each role, the end of a job with and without max_steps, tasks that are
- * started after it, and two processes that both say they are the same worker. */
+ * Tasks that leave, come late or come twice: SIGTERM to each role, the end of a job with and without max_steps, tasks
+ * that are started after it, and two processes that both say they are the same worker. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,8 +127,8 @@ static long stopped_at(const cluster_task *task)
     return step;
 }
 
-/* Whoever stops a job signals all of it: the ps tasks stay until the chief has saved what they have. It saves for no other reason
- * here but the beginning, so what is saved at the end was saved after the signal. */
+/* Whoever stops a job signals all of it: the ps tasks stay until the chief has saved what they have. It saves for no
+ * other reason here but the beginning, so what is saved at the end was saved after the signal. */
 TEST(stop_all)
 {
     cluster       c     = make(2, 2, 0, "steps=100000");
@@ -214,8 +214,8 @@ TEST(late_ps)
     end(&c, 60);
 }
 
-/* Without max_steps each trains as long as its input lasts: 8 batches a pass, one pass for the chief, two and three for the
- * workers. The chief ends the job when all have. */
+/* Without max_steps each trains as long as its input lasts: 8 batches a pass, one pass for the chief, two and three for
+ * the workers. The chief ends the job when all have. */
 TEST(inputs_end)
 {
     cluster c = make(2, 2, 1, "passes=4");
@@ -255,8 +255,8 @@ TEST(chief_has_enough)
     }
 }
 
-/* A ps that is lost while the chief waits for the others' end: only the chief can give the new one its values, and the others
- * wait for that. */
+/* A ps that is lost while the chief waits for the others' end: only the chief can give the new one its values, and the
+ * others wait for that. */
 TEST(ps_lost_at_end)
 {
     for (int which = 0; which < 2; which++) {

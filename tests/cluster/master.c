@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clusters as they were before there were chiefs: a "master" trains with workers and parameter servers, evaluates and exports
- * what it has saved, and has no evaluator beside it. */
+ * Clusters as they were before there were chiefs: a "master" trains with workers and parameter servers, evaluates and
+ * exports what it has saved, and has no evaluator beside it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,8 @@ static void check_master(cluster *c)
     assert_int_equal(cluster_count_log(master, "metrics of step 300\n"), 1);
 }
 
-/* It evaluates after checkpoints and once more at the end; the worker, which would be in its way, writes the summaries. */
+/* It evaluates after checkpoints and once more at the end; the worker, which would be in its way, writes the
+ * summaries. */
 TEST(with_worker)
 {
     cluster       c      = make_old_cluster(1, 0);

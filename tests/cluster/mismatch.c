@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks that were told of different clusters, or run different programs: whoever differs from a parameter server, or from the chief,
- * ends with an error that says in what. */
+ * Tasks that were told of different clusters, or run different programs: whoever differs from a parameter server, or
+ * from the chief, ends with an error that says in what. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
 
-/* "old>new" after the words of the job: the worker has its TF_CONFIG with another text in place of `old`. ">word": it has another word
- * of the job. */
+/* "old>new" after the words of the job: the worker has its TF_CONFIG with another text in place of `old`. ">word": it
+ * has another word of the job. */
 static int run_task(int argc, char **argv)
 {
     const char *config = getenv("TF_CONFIG"), *change = argv[argc - 1], *to = strchr(change, '>'), *at;
@@ -104,7 +104,8 @@ TEST(own_address)
     cluster_free(&c);
 }
 
-/* Workers with parameter servers never talk to each other: that one runs another program is found by what it tells the servers. */
+/* Workers with parameter servers never talk to each other: that one runs another program is found by what it tells the
+ * servers. */
 TEST(other_program)
 {
     static const struct {
@@ -133,7 +134,8 @@ TEST(other_program)
     }
 }
 
-/* The program of the chief counts: when it was started anew with another one, those who still have the old one are refused. */
+/* The program of the chief counts: after it is restarted with another one, workers that still run the old one are
+ * refused. */
 TEST(other_chief)
 {
     cluster       c      = cluster_make(1, 1, 1, 0);

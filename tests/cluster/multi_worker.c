@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together step by step (multi_worker_mirrored), as processes: whoever is killed and comes back, the variables
- * in the end are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
+ * Workers of multi_worker_mirrored training, as processes: whoever is killed and comes back, the variables in the end
+ * are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so
+ * that every number drawn counts. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +95,8 @@ static void test_death(void **state)
     multi_worker_end(&c, d->end);
 }
 
-/* A number of steps is counted from where all began, whoever was lost since. Checkpoints are so many that a chief that comes back has
- * one of the very step that the others are at. */
+/* A number of steps is counted from where all began, whoever was lost since. Checkpoints are so many that a chief that
+ * comes back has one of the very step that the others are at. */
 static void check_counted(int victim, const char *task)
 {
     cluster calm = multi_worker_make(2, "count=40", NULL), c = multi_worker_make(2, "count=40", NULL);
@@ -123,9 +124,9 @@ TEST(counted)
     check_counted(1, "die_task=1");
 }
 
-/* One that is lost after the last step comes back when that is saved and the end is marked: the chief, which waits for it, tells
- * it before it leaves. Nothing in the directory says whether the mark is of this training or of the one before, unless the
- * last step is known; and then, too, the chief is not left waiting. */
+/* One that is lost after the last step comes back when that is saved and the end is marked: the chief, which waits for
+ * it, tells it before it leaves. Nothing in the directory says whether the mark is of this training or of the one
+ * before, unless the last step is known; and then, too, the chief is not left waiting. */
 static void check_back_after_end(const char *steps)
 {
     cluster       c      = multi_worker_make(2, steps, NULL);
@@ -165,8 +166,8 @@ TEST(killed_often)
     multi_worker_end_as_calm(&c, 3, NULL);
 }
 
-/* The same with dynamic embeddings. A step takes all of the time: most kills come in the middle of one, when the others have found
- * the rows of its keys. Keys, counts and what was evicted must be as if that step had been made once. */
+/* The same with dynamic embeddings. A step takes all of the time: most kills come in the middle of one, when the others
+ * have found the rows of its keys. Keys, counts and what was evicted must be as if that step had been made once. */
 TEST(killed_often_with_keys)
 {
     cluster c = multi_worker_make(3, "enough=400", "dynamic=1");
@@ -363,7 +364,8 @@ TEST(status)
     multi_worker_end(&c, cluster_saved_step(&c));
 }
 
-/* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
+/* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one
+ * more. */
 TEST(short_jobs)
 {
     for (int i = 0; i < 8; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, of which one has no batch left long before the other: the steps that it makes without one, for
+ * Multi-worker training, of which one has no batch left long before the other: the steps that it makes without one, for
  * models whose values have shapes that are not known before a batch is there. Both end with the same variables. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together with inputs of very different lengths: whoever has nothing left takes part with nothing until all
- * are out, also as the chief, which still saves, counts and stops; and evaluation together, in which workers are killed. */
+ * Multi-worker training with inputs of very different lengths: whoever has nothing left takes part with nothing until
+ * all are out, also as the chief, which still saves, counts and stops; and evaluation together, in which workers are
+ * killed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,8 @@ TEST(position_not_kept)
     multi_worker_end(&c, UNSAVED_STEPS);
 }
 
-/* A worker has empty batches between those with a row while the other is out: such a step learns nothing, and is not the end. */
+/* A worker has empty batches between those with a row while the other is out: such a step learns nothing, and is not
+ * the end. */
 TEST(empty_batches)
 {
     cluster calm = multi_worker_calm(2, "steps=0", "cut=4"), c = multi_worker_make(2, "steps=0", "cut=4");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, as processes: what they tell each other when they meet, and what their users read. */
+ * Multi-worker training, as processes: what they tell each other when they meet, and what their users read. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +80,8 @@ TEST(why_it_failed)
 
 /* --- what a run that nobody disturbs says ------------------------------------------------------------------------- */
 
-/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
+/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said
+ * twice. */
 TEST(calm)
 {
     cluster c = multi_worker_calm(2, "steps=60", "multi_worker=1");
@@ -100,7 +101,8 @@ TEST(calm)
     multi_worker_end(&c, 60);
 }
 
-/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step to wait for. */
+/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step
+ * to wait for. */
 TEST(lost_before_first_step)
 {
     cluster             c     = multi_worker_make(2, "steps=60", NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, of which one does not come back: the others save and end with a message, or go on without
+ * Multi-worker training, of which one does not come back: the others save and end with a message, or go on without
  * it, whichever they were told; also when it is the chief. */
 #include <signal.h>
 #include <stdio.h>
@@ -63,8 +63,8 @@ TEST(chief_lost)
     check_ended(3, 0, NULL);
 }
 
-/* Each has a directory of its own. What the others have saved when the chief was lost is in one that the chief does not see, and still
- * counts when all are started again. */
+/* Each has a directory of its own. What the others have saved when the chief was lost is in one that the chief does not
+ * see, and still counts when all are started again. */
 static void check_apart(const char *save, const char *die, long at)
 {
     cluster calm = multi_worker_calm(2, "steps=100", NULL), c = make(2, "steps=100", NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * n workers with batches of b examples train as one process with batches of n b, through the estimator: dense variables and rows of
- * a table, SGD and Adam, losses that are means and losses that are sums. And they evaluate together: every example counts
- * once, so that what is counted is exactly what one process counts.
+ * n workers with batches of b examples train as one process with batches of n b, through the estimator: dense variables
+ * and rows of a table, SGD and Adam, losses that are means and losses that are sums. And they evaluate together: every
+ * example counts once, so that what is counted is exactly what one process counts.
  *
- * Variables are float32 of order 1. A gradient is a sum of 24 terms, which in another order differs by at most 24 * 2^-24 of
- * them; 20 steps with rates up to 0.1 add up 20 of these differences times the rate: below 3e-6. One example too many or too few
- * would move a variable by more than 1e-3. */
+ * Variables are float32 of order 1. A gradient is a sum of 24 terms, which in another order differs by at most 24 *
+ * 2^-24 of them; 20 steps with rates up to 0.1 add up 20 of these differences times the rate: below 3e-6. One example
+ * too many or too few would move a variable by more than 1e-3. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that train together, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
- * its own, so that all have the same variables only when they have trained with those of all. */
+ * Multi-worker training, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has
+ * examples of its own, so that all have the same variables only when they have trained with those of all. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,7 +336,8 @@ TEST(unsummed_metric)
     cluster_free(&c);
 }
 
-/* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is over. */
+/* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is
+ * over. */
 TEST(apart)
 {
     cluster       c      = make(WAY_APART);

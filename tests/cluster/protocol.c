@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages of the cluster: tensors and entries of checkpoints come out as they went in; whatever is cut off or changed is an
- * error or another message, never more. */
+ * Messages of the cluster: tensors and entries of checkpoints come out as they went in; whatever is cut off or changed
+ * is an error or another message, never more. */
 #include "cluster/protocol.h"
 
 #include <limits.h>
@@ -132,7 +132,8 @@ TEST(nothing)
     est_blocks_free(blocks);
 }
 
-/* A payload in memory of its own, cut or changed; parts of exactly their size, so that a sanitizer sees a read beyond. */
+/* A payload in memory of its own, cut or changed; parts of exactly their size, so that a sanitizer sees a read
+ * beyond. */
 static est_status unpack_changed(est_blocks *blocks, est_payload payload, est_unpacked *unpacked)
 {
     est_message *message = NULL;
@@ -199,7 +200,8 @@ TEST(truncation)
     est_blocks_free(blocks);
 }
 
-/* Every bit of the head and of the lengths of strings. What is still a message has views within its parts: ASan looks. */
+/* Every bit of the head and of the lengths of strings. What is still a message has views within its parts: ASan
+ * looks. */
 TEST(mutation)
 {
     est_blocks  *blocks   = make_blocks();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks of a cluster that are killed, stopped or started again while it trains: the job ends all the same, every task with exit
- * code 0, at exactly max_steps, and no task does what another has done. */
+ * Tasks of a cluster that are killed, stopped or started again while it trains: the job ends all the same, every task
+ * with exit code 0, at exactly max_steps, and no task does what another has done. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -132,8 +132,8 @@ static void remove_checkpoints(const cluster *c)
     assert_true(n > 0);
 }
 
-/* Variables of a ps that is lost, and that no checkpoint has, do not begin anew in the middle of a training: neither with the chief
- * that knows the step nor with the next one, which may find the task lost that counts it. */
+/* Variables of a ps that is lost, and that no checkpoint has, do not begin again in the middle of a training: neither
+ * with the chief that knows the step nor with the next one, which may find the task lost that counts it. */
 TEST(ps_without_checkpoint)
 {
     for (int which = 0; which < 2; which++) {
@@ -200,9 +200,9 @@ static int64_t counted_steps(const char *model_dir, const char *name)
     return steps;
 }
 
-/* Keys of dynamic embeddings count with the push of their step, and once: not when they are looked up by a worker that is killed
- * before it pushes, and not again when the push is repeated because a link broke. With one ps a checkpoint is of one moment, so
- * the steps of the embeddings are the global steps, also after the ps has gone back to it. */
+/* Keys of dynamic embeddings count with the push of their step, and once: not when they are looked up by a worker that
+ * is killed before it pushes, and not again when the push is repeated because a link broke. With one ps a checkpoint is
+ * of one moment, so the steps of the embeddings are the global steps, also after the ps has gone back to it. */
 static void check_keys(const char *sync)
 {
     cluster c = cluster_make(1, 2, 1, 0);

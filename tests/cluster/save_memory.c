@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What saving costs a parameter server in memory, while nothing changes, while few rows do, and while more do than it keeps; and
- * that the checkpoint is of one moment in each case. The ps is a process of its own, whose disk hangs when the test says so. */
+ * What saving costs a parameter server in memory, while nothing changes, while few rows do, and while more do than it
+ * keeps; and that the checkpoint is of one moment in each case. The ps is a process of its own, whose disk hangs when
+ * the test says so. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@
 #define TABLES_BYTES  (2 * ROWS * WIDTH * (int64_t)sizeof(float))
 #define BUFFER_BYTES  (TABLES_BYTES / 10) /* docs/cluster.md */
 #define REST_BYTES    (INT64_C(8) << 20)  /* a piece of 1 MiB, marks of 1/512, a stack, messages of 2.4 MB */
-#define MANY          INT64_C(300000) /* rows of a run: more than are kept of one table, since a line of 64 bytes takes 72 */
+#define MANY          INT64_C(300000) /* rows of a run: more than are kept of one table; a line of 64 bytes takes 72 */
 
 /* --- the parameter server ----------------------------------------------------------------------------------------- */
 
@@ -299,8 +300,8 @@ static bool all_threads_sleep(const cluster_task *ps)
     return sleep;
 }
 
-/* The disk hangs and an update changes more than is kept. Once most of the buffer is in use one thread does nothing but fill the
- * rest, so it sleeps only when it waits for the reader. */
+/* The disk hangs and an update changes more than is kept. Once most of the buffer is in use one thread does nothing but
+ * fill the rest, so it sleeps only when it waits for the reader. */
 static void await_full_buffer(const cluster_task *ps, int64_t before)
 {
     int64_t until = est_machine_ns() + DEADLINE_SECS * EST_NS_PER_SEC;

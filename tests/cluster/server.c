@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Servers and sessions over them, on loopback: the numbers of a session without a cluster, bit for bit; variables that outlive
- * sessions; runs that are repeated because the link broke and must not be done twice; turns. */
+ * Servers and sessions over them, on loopback: the numbers of a session without a cluster, bit for bit; variables that
+ * outlive sessions; runs that are repeated because the link broke and must not be done twice; turns. */
 #include "estoc/server.h"
 
 #include <unistd.h>
@@ -383,7 +383,8 @@ static void read_sync_replicas(void *user, est_status status, const char *error,
     est_packing_clear(&name);
 }
 
-/* Requests of a client that does not fetch the answers wait in the executor, in their order, and nobody waits for them. */
+/* Requests of a client that does not fetch the answers wait in the executor, in their order, and nobody waits for
+ * them. */
 TEST(stuck_client)
 {
     fixture          f       = set_up(0);

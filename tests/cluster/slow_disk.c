@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parameter server whose disk hangs. When it is told to end it says what it still writes and for whom, waits for minutes, and
- * ends then, even if an update waits for the writer; what the writer needs stays until it is done. When whoever asked for the
- * checkpoint is lost, nobody waits for it any more. */
+ * A parameter server whose disk hangs. When it is told to end it says what it still writes and for whom, waits for
+ * minutes, and ends then, even if an update waits for the writer; what the writer needs stays until it is done. When
+ * whoever asked for the checkpoint is lost, nobody waits for it any more. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -138,7 +138,8 @@ static bool is_told_still(void)
 
 #define BIG_ROWS 24 /* of 1 MiB: more than is kept for a snapshot */
 
-/* A task with a session over the ps, in a thread of its own: the chief saves, the other one changes all of the variable. */
+/* A task with a session over the ps, in a thread of its own: the chief saves, the other one changes all of the
+ * variable. */
 typedef struct trainer {
     pthread_t    thread;
     est_remote  *remote;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A task that is far away, or busy, and takes its time to say who it is: whoever waits for it keeps the one attempt, and looks at
- * other things meanwhile. */
+ * A task that is far away, or busy, and takes its time to say who it is: whoever waits for it keeps the one attempt,
+ * and looks at other things meanwhile. */
 #include <limits.h>
 #include <unistd.h>
 

@@ -242,7 +242,7 @@ TEST(bad_options)
     assert_int_equal(est_resolve_slurm(NULL, NULL, &resolver), EST_INVALID_ARGUMENT); /* no chief */
     assert_string_equal(
         est_error_message(),
-        "Slurm: nothing says how the workers train together; set train_distribute to an "
+        "Slurm: no strategy for workers without \"ps\" tasks; set train_distribute to an "
         "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
         "\"chief\": [\"host:port\"] and \"ps\" tasks");
     assert_null(resolver);

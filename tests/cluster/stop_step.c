@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SIGTERM while parameter servers that are alive do not answer: a task that waits for a part of a step gives the step up, and what
- * the parameter server does of it later it does once; one that waits for a checkpoint gives that a bounded time. */
+ * SIGTERM while parameter servers that are alive do not answer: a task that waits for a part of a step gives the step
+ * up, and what the parameter server does of it later it does once; one that waits for a checkpoint gives that a bounded
+ * time. */
 #include <pthread.h>
 #include <signal.h>
 
@@ -292,8 +293,8 @@ static void await_long_wait(const char *why)
     }
 }
 
-/* A task that was stopped and has still to save waits for a step of another that is under way: `ends`, or for so long as a save may
- * take then. */
+/* A task that was stopped and has still to save waits for a step of another that is under way: `ends`, or for so long
+ * as a save may take then. */
 static void hold_after_signal(bool ends)
 {
     job         j     = make_job(0, ends ? ANSWER_SECS : 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous training with parameter servers: n workers with batches of b give the losses of one process with batches of n b;
- * spare workers hold nobody up; a worker whose link broke is counted once; one that has ended is not waited for; a step whose
- * committer dies is made once. */
+ * Synchronous training with parameter servers: n workers with batches of b give the losses of one process with batches
+ * of n b; spare workers hold nobody up; a worker whose link broke is counted once; one that has ended is not waited
+ * for; a step whose committer dies is made once. */
 #include <math.h>
 #include <pthread.h>
 
@@ -239,8 +239,8 @@ static void *push_keys(void *arg)
     return NULL;
 }
 
-/* The keys of all workers count as those of one step: one is admitted that none of them has seen often enough. Its row has first
- * values, since nobody had one to learn from. Graphs of other seeds push the same. */
+/* The keys of all workers count as those of one step: one is admitted that none of them has seen often enough. Its row
+ * has first values, since nobody had one to learn from. Graphs of other seeds push the same. */
 TEST(keys_of_a_step)
 {
     servers              s      = servers_start(1, 2, "tcp");
@@ -370,7 +370,8 @@ static void cut_link(est_server *server, const char *task)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* A worker whose link breaks when it has pushed makes its step again, and may fetch something else with it: it counts once. */
+/* A worker whose link breaks when it has pushed makes its step again, and may fetch something else with it: it counts
+ * once. */
 static void push_again(bool fetch_less)
 {
     servers   s   = servers_start(1, 2, "tcp");
@@ -382,7 +383,7 @@ static void push_again(bool fetch_less)
     await_accumulated(s.ps[0], 1);
     cut_link(s.ps[0], "worker:0");
     pthread_join(thread, &result);
-    assert_null(result); /* its session has to be made anew */
+    assert_null(result); /* it needs a new session */
     est_session_free(one.session);
     open_pusher(&one);
     if (fetch_less) {
@@ -470,7 +471,8 @@ static void silence(est_server *server, const char *task, bool silent)
     assert_ok(est_net_inject(est_server_net(server), task, silent ? EST_INJECT_SILENCE : EST_INJECT_NOTHING, 0));
 }
 
-/* Lets worker 1 become the committer and come as far as that; returns the lock that keeps what it asked for from being done. */
+/* Lets worker 1 become the committer and come as far as that; returns the lock that keeps what it asked for from being
+ * done. */
 static pthread_mutex_t *let_commit(servers *s, death how)
 {
     est_server      *other = s->ps[OTHER], *clock = s->ps[CLOCK];
@@ -615,7 +617,8 @@ static void *hold_for_copies(void *arg)
     return est_remote_hold(arg) == EST_OK ? arg : NULL;
 }
 
-/* The chief, which has not pushed, wants to copy while another commits, and that one dies: the step is made everywhere before. */
+/* The chief, which has not pushed, wants to copy while another commits, and that one dies: the step is made everywhere
+ * before. */
 static void hold_without_committer(death how)
 {
     servers          s    = servers_start(2, 3, "tcp");
@@ -654,8 +657,8 @@ TEST(hold_without_committer)
 
 /* --- work for another step ---------------------------------------------------------------------------------------- */
 
-/* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over the old
- * link waits no longer. */
+/* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over
+ * the old link waits no longer. */
 TEST(one_wait_a_worker)
 {
     servers      s       = servers_start(2, 2, "tcp");
@@ -693,8 +696,8 @@ TEST(one_wait_a_worker)
     servers_stop(&s);
 }
 
-/* A chief that was started again says that all variables have values, which changes none; then a spare worker comes with what
- * it made of the step before. The step that is being made is not touched by either. */
+/* A chief that was started again says that all variables have values, which changes none; then a spare worker comes
+ * with what it made of the step before. The step that is being made is not touched by either. */
 TEST(late_spare)
 {
     servers   s    = servers_start(2, 3, "tcp");
@@ -832,8 +835,8 @@ TEST(update_differently)
     update_differently(2);
 }
 
-/* The clock was started again where the time is behind: its timeline is the lesser one. The other task refuses what is pushed
- * for that, until the chief has said that it is the one that counts. */
+/* The clock was started again where the time is behind: its timeline is the lesser one. The other task refuses what is
+ * pushed for that, until the chief has said that it is the one that counts. */
 TEST(clock_is_behind)
 {
     servers   s    = servers_start(2, 2, "tcp");

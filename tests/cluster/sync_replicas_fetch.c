@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous training with parameter servers of workers that fetch different results: what one of them sees of variables, before and
- * after the updates, changes nothing of what all push. Their losses are those of one process, and what is seen is exactly what
- * the variables had. */
+ * Synchronous training with parameter servers of workers that fetch different results: what one of them sees of
+ * variables, before and after the updates, changes nothing of what all push. Their losses are those of one process, and
+ * what is seen is exactly what the variables had. */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -171,8 +171,8 @@ static void assert_close(const float *a, const float *b, size_t n, double tolera
     for (size_t i = 0; i < n; i++) assert_near(a[i], b[i], tolerance);
 }
 
-/* Every step begins with what the one before has left, rows are those of the table before the updates however late they were
- * asked for. */
+/* Every step begins with what the one before has left, rows are those of the table before the updates however late they
+ * were asked for. */
 static void check_sights(const worker *w)
 {
     for (int64_t at = 0; at < STEPS; at++) {

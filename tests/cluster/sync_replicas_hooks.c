@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous training with parameter servers through the estimator, by tasks that do not look at the same: the worker has hooks that
- * see a variable before and after every step and log it every second one, the chief writes summaries of it every third step.
- * Losses are those of one process with as many examples a step.
+ * Synchronous training with parameter servers through the estimator, by tasks that do not look at the same: the worker
+ * has hooks that see a variable before and after every step and log it every second one, the chief writes summaries of
+ * it every third step. Losses are those of one process with as many examples a step.
  *
- * A loss is of order 1, and the gradient a sum of 24 terms, which in another order differs by at most 24 * 2^-24 of them; STEPS
- * steps with a rate of 0.1 carry that on: below 3e-6. An update that is missed moves a loss by more than 1e-3. */
+ * A loss is of order 1, and the gradient a sum of 24 terms, which in another order differs by at most 24 * 2^-24 of
+ * them; STEPS steps with a rate of 0.1 carry that on: below 3e-6. An update that is missed moves a loss by more than
+ * 1e-3. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

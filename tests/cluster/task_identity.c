@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which process owns the name of a task when links break and processes of one name come and go: a hold ends with its link, a run
- * is made once even if another process came in between, steps need turns as before, and clients that will not come back are
- * forgotten. */
+ * Which process owns the name of a task when links break and processes of one name come and go: a hold ends with its
+ * link, a run is made once even if another process came in between, steps need turns as before, and clients that will
+ * not come back are forgotten. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -202,8 +202,8 @@ static uint64_t expect_here(est_server *ps)
     return requests;
 }
 
-/* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one. What went over
- * them counts once. */
+/* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one.
+ * What went over them counts once. */
 TEST(links_that_are_given_up)
 {
     servers   s = servers_start(1, 1, "tcp");
@@ -363,7 +363,8 @@ static void pass_silence(est_server *ps, double times)
     pthread_mutex_unlock(&ps->lock);
 }
 
-/* An older process does not get the place while the newer may be back; each run is made once, whichever of them returns. */
+/* An older process does not get the place while the newer may be back; each run is made once, whichever of them
+ * returns. */
 TEST(older_process)
 {
     twins       w  = make_twins();
@@ -421,8 +422,8 @@ static est_status repeat_over_new_link(const trainer *t)
     return status;
 }
 
-/* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused for good while
- * the other is heard, and may try again as soon as that may be dead. */
+/* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused
+ * for good while the other is heard, and may try again as soon as that may be dead. */
 TEST(clock_went_back)
 {
     twins       w  = make_twins();
@@ -527,7 +528,7 @@ TEST(answers_are_forgotten)
     servers_stop(&s);
 }
 
-/* --- a task that was started anew --------------------------------------------------------------------------------- */
+/* --- a task that was restarted --------------------------------------------------------------------------------- */
 
 /* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
 TEST(new_process_of_a_task)
@@ -553,7 +554,7 @@ TEST(new_process_of_a_task)
 
 /* --- a program that was changed ----------------------------------------------------------------------------------- */
 
-/* All but the ps are started anew with other terms, and a worker is there before the chief. */
+/* All but the ps are restarted with other terms, and a worker is there before the chief. */
 typedef struct comer {
     est_remote  *remote;
     est_session *session;
@@ -652,8 +653,8 @@ static void *run_step(void *arg)
     return est_step_run(t->run, NULL) == EST_OK ? NULL : t;
 }
 
-/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked for again, and
- * made once. */
+/* The executor is held up, as by a save that waits for its disk, for longer than a run is waited for: the run is asked
+ * for again, and made once. */
 TEST(run_that_expires)
 {
     servers   s     = servers_start(1, 1, "tcp");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a task tells of itself: numbers that are known, numbers per second by a clock that the test moves, those who wait and for
- * whom, and an answer at once from a task that is busy. */
+ * What a task tells of itself: numbers that are known, numbers per second by a clock that the test moves, those who
+ * wait and for whom, and an answer at once from a task that is busy. */
 #include "cluster/task_status.h"
 
 #include <unistd.h>
@@ -341,7 +341,7 @@ TEST(rates)
     tear_down(&f);
 }
 
-/* A task that trains together with others says itself which step it is at. A step that is made again counts once. */
+/* A task of multi-worker training reports its own step. A step that is made again counts once. */
 TEST(own_steps)
 {
     fixture   f = set_up(0);
@@ -409,7 +409,7 @@ static void *ask_turn(void *remote)
     return NULL;
 }
 
-/* There is one step left, and one who has begun it. */
+/* One step is left, and another worker has begun it. */
 TEST(wait_for_a_turn)
 {
     fixture    f        = set_up(1);
@@ -621,7 +621,8 @@ static void await_busy(est_server *server)
     assert_true(busy);
 }
 
-/* While a run has the variables the answer comes at once, with what was known of them before; and the worker says that it waits. */
+/* While a run has the variables the answer comes at once, with what was known of them before; and the worker says that
+ * it waits. */
 TEST(busy_task)
 {
     fixture    f = set_up(0);
@@ -692,7 +693,8 @@ static void await_told(wait_log *t, int n, const char *line)
     assert_non_null(strstr(t->last, line));
 }
 
-/* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and again. */
+/* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and
+ * again. */
 TEST(hung_task)
 {
     fixture    f    = set_up(0);
@@ -909,7 +911,8 @@ static bool has_clients(est_server *ps, int n)
     return found == n;
 }
 
-/* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will changes. */
+/* A ps waits for the chief as long as it does, whoever of the others comes meanwhile; only how long it still will
+ * changes. */
 TEST(wait_for_chief)
 {
     wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -174,7 +174,7 @@ static const struct {
                                       "list the tasks in \"cluster\"" },
     /* the chief */
     { "{\"cluster\": {\"worker\": [\"localhost:12345\", \"localhost:23456\"]}, " TASK("worker", "0") "}",
-      "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+      "TF_CONFIG: no strategy for workers without \"ps\" tasks; set train_distribute to an "
       "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
       "\"chief\": [\"host:port\"] and \"ps\" tasks" },
     { "{\"cluster\": {\"evaluator\": [\"e:1\"]}, " TASK("evaluator", "0") "}",
@@ -395,7 +395,7 @@ TEST(simple)
     assert_int_equal(est_resolve_simple(cluster, "worker", 0, NULL, &resolver), EST_INVALID_ARGUMENT);
     assert_string_equal(
         est_error_message(),
-        "cluster: nothing says how the workers train together; set train_distribute to an "
+        "cluster: no strategy for workers without \"ps\" tasks; set train_distribute to an "
         "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
         "\"chief\": [\"host:port\"] and \"ps\" tasks");
     assert_int_equal(est_resolve_simple(cluster, "worker", 2, EST_TASK_RULES(.no_chief_ok = true), &resolver),

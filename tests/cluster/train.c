@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate in a cluster of real processes: parameter servers, chief, workers and evaluator from TF_CONFIG. All exit
- * with 0, the global step is exactly max_steps, and what one process would have learned is learned. */
+ * train_and_evaluate in a cluster of real processes: parameter servers, chief, workers and evaluator from TF_CONFIG.
+ * All exit with 0, the global step is exactly max_steps, and what one process would have learned is learned. */
 #include "net/transport.h"
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A second chief beside the first. From another address: the one that was started later has the place, the other ends, and both and
- * the parameter servers say who the other is. With another model_dir: it is refused, and the first goes on. */
+ * A second chief beside the first. From another address: the one that was started later has the place, the other ends,
+ * and both and the parameter servers say who the other is. With another model_dir: it is refused, and the first goes
+ * on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any more.
- * Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound; when the peer
- * is heard again, training goes on. And a task that is started anew under those who wait for a chief that does not come back.
- * Processes that are stopped as a whole: unresponsive_worker.c, unresponsive_ps.c. */
+ * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any
+ * more. Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound;
+ * when the peer is heard again, training goes on. Also: a task that restarts while others wait for a chief that does
+ * not come back. Processes that are stopped as a whole: unresponsive_worker.c, unresponsive_ps.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +25,8 @@
 #define ANSWER_SECS  60.0 /* what a wait takes that does not end as it should, or for ever */
 #define BUSY_SECS    30.0 /* that a machine with other work may add to a bound */
 
-/* Tasks of type ps: what a step reads is at the first, what it changes at the second, and the third counts. So it asks them in
- * phases 1, 3 and 5. */
+/* Tasks of type ps: what a step reads is at the first, what it changes at the second, and the third counts. So it asks
+ * them in phases 1, 3 and 5. */
 enum { READS, PUSHES, CLOCK, N_PS };
 
 typedef struct trainer {
@@ -476,7 +476,7 @@ static void test_state(void **state)
     servers_stop(&f.servers);
 }
 
-/* --- a task that is started anew, and no chief -------------------------------------------------------------------- */
+/* --- a task that restarts without a chief -------------------------------------------------------------------- */
 
 static est_status do_turn_worker(fixture *f)
 {
@@ -503,19 +503,20 @@ static void chief_has_turn(fixture *f)
     take_turn(&f->trainers[0]);
 }
 
-static const row anew_rows[] = {
+static const row restart_rows[] = {
     /* clang-format off */
-    { "ps anew, await ready", without_chief, do_reconnect_worker, "ps:0", .who = "worker:1", .for_whom = "ps:0",
+    { "ps restart, await ready", without_chief, do_reconnect_worker, "ps:0", .who = "worker:1", .for_whom = "ps:0",
       .why = "the chief has not initialized its variables" },
-    { "ps anew, turn", chief_has_turn, do_turn_worker, "ps:0", .who = "worker:1", .for_whom = "ps:2",
+    { "ps restart, turn", chief_has_turn, do_turn_worker, "ps:0", .who = "worker:1", .for_whom = "ps:2",
       .why = "steps of others are under way" },
-    { "clock anew, turn", chief_has_turn, do_turn_worker, "ps:2", .who = "worker:1", .for_whom = "ps:2",
+    { "clock restart, turn", chief_has_turn, do_turn_worker, "ps:2", .who = "worker:1", .for_whom = "ps:2",
       .why = "steps of others are under way" },
     /* clang-format on */
 };
 
-/* The one that waits hears of it, comes back with a new session and is told in the end for whom it has waited in vain. */
-static void test_anew(void **state)
+/* The one that waits hears of it, comes back with a new session and is told in the end for whom it has waited in
+ * vain. */
+static void test_restart(void **state)
 {
     const row *r     = *state;
     fixture    f     = { .servers = servers_start(N_PS, 2, "tcp") };
@@ -548,8 +549,8 @@ static void test_anew(void **state)
 int main(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) est_test_row(rows[i].name, test_state, &rows[i]);
-    for (size_t i = 0; i < sizeof anew_rows / sizeof anew_rows[0]; i++) {
-        est_test_row(anew_rows[i].name, test_anew, &anew_rows[i]);
+    for (size_t i = 0; i < sizeof restart_rows / sizeof restart_rows[0]; i++) {
+        est_test_row(restart_rows[i].name, test_restart, &restart_rows[i]);
     }
     return est_test_run_apart(NULL, NULL);
 }

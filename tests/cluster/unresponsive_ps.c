@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks that have variables and fall silent or are started anew while others wait for them, or for those who wait for them. */
+ * Tasks with variables that fall silent or restart while others wait for them, directly or through another task. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static void end(cluster *c, long steps)
     cluster_free(c);
 }
 
-/* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a save as
- * well as in a step. */
+/* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a
+ * save as well as in a step. */
 static void stop_ps(int which)
 {
     cluster       c     = make("steps=400", "timeout=60", "pause_us=2000");
@@ -60,7 +60,7 @@ TEST(ps_1_silent)
     stop_ps(1);
 }
 
-/* A ps that is started anew while the chief waits for the step of a silent worker. The worker, back, can only go on when the
+/* A ps that restarts while the chief waits for the step of a silent worker. The worker, back, can only go on when the
  * chief has given the ps its values, so the chief must not wait for the worker. */
 static void restart_ps(int which)
 {

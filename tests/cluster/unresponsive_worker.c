@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * No wait without an end: tasks that are not there or fall silent (SIGSTOP) at every point where another waits for them. Who
- * waits says for whom, why and how long, and goes on or gives up within its bound; who comes back finds out what became of its
- * place and spoils nothing. Tasks that have variables: unresponsive_ps.c. */
+ * No wait without an end: tasks that are not there or fall silent (SIGSTOP) at every point where another waits for
+ * them. Who waits says for whom, why and how long, and goes on or gives up within its bound; who comes back finds out
+ * what became of its place and spoils nothing. Tasks that have variables: unresponsive_ps.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,8 @@ TEST(no_ps)
     cluster_free(&c);
 }
 
-/* The worker gives up first, then the ps tasks, which nobody came to any more. They must not before the worker has come. */
+/* The worker gives up first, then the ps tasks, which nobody came to any more. They must not before the worker has
+ * come. */
 TEST(no_chief)
 {
     cluster       c      = make(1, 1, 1, "steps=10", "timeout=5", NULL);
@@ -89,8 +90,8 @@ TEST(no_chief)
 
 /* --- tasks that fall silent --------------------------------------------------------------------------------------- */
 
-/* A worker with a turn that it does not use: the last steps wait for it, then others make its step, and the job ends while it
- * is still silent. When it comes back there is nothing left to do. */
+/* A worker with a turn that it does not use: the last steps wait for it, then others make its step, and the job ends
+ * while it is still silent. When it comes back there is nothing left to do. */
 TEST(worker)
 {
     cluster       c      = make(1, 1, 1, "steps=60", "timeout=60", "pause_us=20000");
@@ -162,8 +163,8 @@ static void stop_in_turn(const cluster_task *worker, const cluster_task *clock)
     est_server_free(client);
 }
 
-/* A worker with a turn while the chief wants to save between steps: the chief says whom it waits for, then the step is given
- * to others. */
+/* A worker with a turn while the chief wants to save between steps: the chief says whom it waits for, then the step is
+ * given to others. */
 TEST(worker_in_save)
 {
     cluster       c     = make(1, 1, 1, "steps=300", "timeout=8", "pause_us=10000");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes wrong in a group: aborts, ranks that are lost or leave, deadlines, operations that do not fit together; and who may join. */
+ * What goes wrong in a group: aborts, ranks that are lost or leave, deadlines, operations that do not fit together; and
+ * who may join. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static est_status reduce(est_rank_group *group, float *data, size_t count, est_c
                              &work);
 }
 
-/* The victim ends the group before it begins, or when it has; the rank after it does not begin before that, so that nobody can
- * be done. */
+/* The victim ends the group before it begins, or when it has; the rank after it does not begin before that, so that
+ * nobody can be done. */
 static void play(collective_rank *r)
 {
     scene     *s    = r->arg;
@@ -117,7 +118,8 @@ TEST(stages)
     }
 }
 
-/* Operations one after the other until the group ends; rank 1 ends it from another thread, in the middle of whatever is under way. */
+/* Operations one after the other until the group ends; rank 1 ends it from another thread, in the middle of whatever is
+ * under way. */
 static void *abort_soon(void *arg)
 {
     collective_rank *r = arg;
@@ -385,7 +387,7 @@ TEST(missing)
     }
 }
 
-static void go_on_without_2(collective_rank *r)
+static void continue_without_2(collective_rank *r)
 {
     est_work *work;
     int64_t   one = r->rank + 1;
@@ -421,7 +423,7 @@ TEST(generations)
 
     collective_start(&t, "tcp", 3);
     collective_join(&t, NULL);
-    collective_run(&t, go_on_without_2, NULL);
+    collective_run(&t, continue_without_2, NULL);
     collective_run(&t, come_late, NULL);
     collective_leave(&t);
     collective_join(&t, &(est_group_options){ .generation = 3 }); /* all together again */
@@ -500,8 +502,8 @@ TEST(come_again)
     pthread_mutex_destroy(&s.lock);
 }
 
-/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The last rank does
- * not come, so that the others wait. */
+/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The
+ * last rank does not come, so that the others wait. */
 static void come_and_end(collective_rank *r)
 {
     est_group_options options = collective_options(r, &(est_group_options){ .generation = 7 });

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks: every algorithm, sizes that divide evenly and that do not, 1 to 9 ranks on one host and on several, against a
- * plain sum; and the same bits everywhere and every time. */
+ * Sums over ranks: every algorithm, sizes that divide evenly and that do not, 1 to 9 ranks on one host and on several,
+ * against a plain sum; and the same bits everywhere and every time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

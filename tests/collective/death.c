@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that are processes, and one that is killed: at each stage, each of them. The others end soon, and know who it was. */
+ * Ranks that are processes, and one that is killed: at each stage, each of them. The others end soon, and know who it
+ * was. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

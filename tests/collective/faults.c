@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every allocation fails, one a run, while two ranks do one operation of each kind: both end, soon, and with a reason. Leaks are for
- * the sanitizer to see. */
+ * Every allocation fails, one a run, while two ranks do one operation of each kind: both end, soon, and with a reason.
+ * Leaks are for the sanitizer to see. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +124,8 @@ static void ring_and_fail(collective_rank *r)
     if (est_machine_ns() > until) collective_fail(r, "it took too long");
 }
 
-/* A bell that nobody hears would leave the other rank asleep: the group fails. Which point it is, and whether the other sleeps when
- * its turn comes, is as it happens: until it was that one. */
+/* A bell that nobody hears would leave the other rank asleep: the group fails. Which point it is, and whether the other
+ * sleeps when its turn comes, is as it happens: until it was that one. */
 TEST(bell)
 {
     collective_test t;

@@ -22,7 +22,7 @@
 #define COUNT    300000 /* elements of the variable: more than a block */
 #define END_SECS 30.0
 
-enum { STAGE_COMING, STAGE_MEETING, STAGE_MET, STAGE_SHARING, STAGE_TRAINING, N_STAGES, STAGE_NONE };
+enum { STAGE_COMING, STAGE_JOINING, STAGE_JOINED, STAGE_SHARING, STAGE_TRAINING, N_STAGES, STAGE_NONE };
 
 /* --- a worker ----------------------------------------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ static bool is_over(void *user)
 {
     const worker *w = user;
 
-    maybe_die(w, STAGE_MEETING);
+    maybe_die(w, STAGE_JOINING);
     return est_file_exists(w->ended);
 }
 
@@ -99,7 +99,7 @@ static void open_worker(worker *w, const char *model)
     task      = est_resolver_task(resolver);
     w->number = task->index;
     w->dies   = w->number == w->victim && !est_file_exists(w->died);
-    if (w->stage == STAGE_MEETING && w->number == (w->victim + 1) % WORKERS) { /* so that the victim has to wait */
+    if (w->stage == STAGE_JOINING && w->number == (w->victim + 1) % WORKERS) { /* so that the victim has to wait */
         while (!est_file_exists(w->died)) est_sleep_ns(EST_NS_PER_SEC / 100);
     }
     for (int i = 0; i < WORKERS; i++) {
@@ -218,7 +218,7 @@ static int run_task(int argc, char **argv)
     for (;;) {
         must(est_membership_join(w.membership, w.step, "", &w.view), "join");
         if (w.view.over) break;
-        maybe_die(&w, STAGE_MET);
+        maybe_die(&w, STAGE_JOINED);
         status = train(&w);
         if (status == EST_OK && w.view.rank == 0) {
             touch(w.ended);

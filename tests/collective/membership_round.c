@@ -61,7 +61,7 @@ static const scene scenes[] = {
     { "whoever is next says so for the host", { AWAY(11), HERE(-1, 0, ""), HERE(-1, 0, ""), AWAY(11) }, 1, true,
       EST_DECIDED_REFUSAL, .status = EST_DEADLINE_EXCEEDED, .text = "worker:0 (host0:1), worker:3 (host3:1) did not join" },
     { "one that was lost may come back",   { HERE(8, 2, "0123"), HERE(8, 2, "0123"), AWAY(4), HERE(8, 2, "0123") }, 0, true, WAIT },
-    { "a start anew knows it from others", { HERE(-1, 0, ""), HERE(8, 2, "0123"), AWAY(6), HERE(8, 2, "0123") }, 0, true,
+    { "a restarted one asks the others", { HERE(-1, 0, ""), HERE(8, 2, "0123"), AWAY(6), HERE(8, 2, "0123") }, 0, true,
       EST_DECIDED_GROUP, "013", 1, 8, 3 },
     { "the host is waited for, too",       { AWAY(4), HERE(8, 2, "0123"), HERE(8, 2, "0123"), HERE(8, 2, "0123") }, 1, true, WAIT },
     { "the next takes the host's place",   { AWAY(6), HERE(8, 2, "0123"), HERE(9, 2, "0123"), HERE(8, 2, "0123") }, 1, true,

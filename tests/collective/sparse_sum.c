@@ -198,9 +198,10 @@ TEST(rows)
 
 #define N_TABLES 4
 
-/* Rows of several tables are under way at once, two in each operation, next to a dense sum; the memory that they came from is
- * overwritten before they end, and they end in another order than they were begun in. Of a pair the first is of doubles, with an
- * index twice; the second of three floats a row (no multiple of 8 bytes), each index once, and times 0.5. */
+/* Rows of several tables are under way at once, two in each operation, next to a dense sum; the memory that they came
+ * from is overwritten before they end, and they end in another order than they were begun in. Of a pair the first is of
+ * doubles, with an index twice; the second of three floats a row (no multiple of 8 bytes), each index once, and times
+ * 0.5. */
 static void begin_pair(collective_rank *r, int t, est_sparse_sum_work **out)
 {
     int64_t index[] = { 100 + t, r->rank, 100 + t };

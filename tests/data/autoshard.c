@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * est_dataset_autoshard and est_dataset_distribute: the parts of all workers are every row of the whole once, by files and
- * by elements, through stages of every kind; the replicas of a step see its global batch; what is refused; positions and
- * failed allocations. */
+ * est_dataset_autoshard and est_dataset_distribute: the parts of all workers are every row of the whole once, by files
+ * and by elements, through stages of every kind; the replicas of a step see its global batch; what is refused;
+ * positions and failed allocations. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -553,7 +553,7 @@ TEST(distribute_by_elements)
     est_test_yields(est_dataset_distribute(global_batches(10), &second, EST_AUTO_SHARD_OFF),
                     "[0 1] ; [2] ; [3 4] ; [5 6] ; [7 8] ; [9]");
     est_test_yields(est_dataset_distribute(est_dataset_batch(range(10), 2, NULL), &one, EST_AUTO_SHARD_AUTO),
-                    "[1 3] ; [5 7] ; [9]"); /* not in step: whole batches */
+                    "[1 3] ; [5 7] ; [9]"); /* each on its own: whole batches */
     first.num_replicas_in_sync = 3;
     est_test_refused(est_dataset_distribute(global_batches(10), &first, EST_AUTO_SHARD_AUTO),
                      "stage distribute: 3 replicas in sync on 2 workers");

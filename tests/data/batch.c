@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch: stacked, padded and ragged. The tables are what tf.data's batch, padded_batch and ragged_batch give for the same
- * elements. */
+ * batch: stacked, padded and ragged. The tables are what tf.data's batch, padded_batch and ragged_batch give for the
+ * same elements. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding batches of rows: Examples, CSV and libsvm; the same with any number of workers; bad rows by file and line, left
- * out one by one; headers of CSV files; positions. */
+ * Decoding batches of rows: Examples, CSV and libsvm; the same with any number of workers; bad rows by file and line,
+ * left out one by one; headers of CSV files; positions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -138,7 +138,7 @@ static est_tensor *position_after(est_dataset *dataset, int n, int *seen)
 }
 
 /* Restored, saved at once or after `n` more elements, and restored again. */
-static void go_on(est_dataset *dataset, const est_tensor *position, int n, int *seen)
+static void resume(est_dataset *dataset, const est_tensor *position, int n, int *seen)
 {
     est_iterator *rows;
     est_tensor   *second = NULL;
@@ -173,7 +173,7 @@ TEST(positions_among_kinds)
                 int         seen[400] = { 0 };
                 est_tensor *position  = position_after(interleaved(&l, kinds[before]), n, seen);
 
-                go_on(interleaved(&l, kinds[after]), position, n % 3, seen);
+                resume(interleaved(&l, kinds[after]), position, n % 3, seen);
                 est_tensor_free(position);
                 for (int i = 0; i < 400; i++) assert_int_equal(seen[i], i % 100 < l.length[i / 100]);
             }
@@ -330,17 +330,17 @@ TEST(error_in_its_place)
 }
 
 /* Two callbacks inside at once. */
-typedef struct meeting {
+typedef struct rendezvous {
     pthread_mutex_t lock;
     pthread_cond_t  cond;
     int             n; /* inside so far */
-} meeting;
+} rendezvous;
 
 static est_status next_with_another(void *state, est_field *element)
 {
-    meeting *m     = state;
-    int64_t  limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
-    int64_t  value = 1;
+    rendezvous *m     = state;
+    int64_t     limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
+    int64_t     value = 1;
 
     pthread_mutex_lock(&m->lock);
     if (m->n >= 2) value = 0;
@@ -353,7 +353,7 @@ static est_status next_with_another(void *state, est_field *element)
     return value == 0 ? EST_OUT_OF_RANGE : est_tensor_i64(EST_SHAPE_SCALAR, &value, &element[0].values);
 }
 
-static est_dataset *make_meeting(void *user, const est_field *element)
+static est_dataset *make_rendezvous(void *user, const est_field *element)
 {
     (void)element;
     return est_dataset_generator((est_components){ &number, 1 },
@@ -362,12 +362,12 @@ static est_dataset *make_meeting(void *user, const est_field *element)
 
 TEST(threads_read_at_once)
 {
-    meeting m;
+    rendezvous m;
 
     m.n = 0;
     assert_int_equal(est_lock_init(&m.lock), EST_OK);
     assert_int_equal(est_cond_init(&m.cond), EST_OK);
-    source_yields_sorted(est_dataset_interleave(est_dataset_range(0, 2, 1), make_meeting,
+    source_yields_sorted(est_dataset_interleave(est_dataset_range(0, 2, 1), make_rendezvous,
                                                 EST_INTERLEAVE(.user = &m, .cycle = 2, .workers = 1, .unordered = true,
                                                                .components = { &number, 1 })),
                          "1|1|");

@@ -223,17 +223,17 @@ TEST(failure_without_a_message)
 }
 
 /* Two callbacks inside at once. */
-typedef struct meeting {
+typedef struct rendezvous {
     pthread_mutex_t lock;
     pthread_cond_t  cond;
     int             n; /* inside so far */
-} meeting;
+} rendezvous;
 
 static est_status meet(void *user, const est_field *in, est_field *out)
 {
-    meeting *m     = user;
-    int64_t  limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
-    bool     met;
+    rendezvous *m     = user;
+    int64_t     limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
+    bool        met;
 
     out->values = est_tensor_ref(in->values);
     pthread_mutex_lock(&m->lock);
@@ -247,7 +247,7 @@ static est_status meet(void *user, const est_field *in, est_field *out)
 
 TEST(workers_at_once)
 {
-    meeting m;
+    rendezvous m;
 
     m.n = 0;
     check(est_lock_init(&m.lock));

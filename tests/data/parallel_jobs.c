@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs done ahead: the order of what comes out, whatever the number of workers and the length of work; errors and ends in
- * their place; pausing, adding and freeing at every moment; pulls that block. Work is made longer by counting, never by
- * sleeping. Made to be run under ThreadSanitizer too. */
+ * Jobs done ahead: the order of what comes out, whatever the number of workers and the length of work; errors and ends
+ * in their place; pausing, adding and freeing at every moment; pulls that block. Work is made longer by counting, never
+ * by sleeping. Made to be run under ThreadSanitizer too. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Positions that were damaged: any flipped bit and any cut of the position of a chain with every kind of state is refused
- * or goes on with something, and never harms. */
+ * Positions that were damaged: any flipped bit and any cut of the position of a chain with every kind of state is
+ * refused or goes on with something, and never harms. */
 #include <string.h>
 
 #include "estoc/input.h"
@@ -81,7 +81,8 @@ static est_dataset *make_records(void)
         EST_INTERLEAVE(.cycle = 2, .workers = 1, .unordered = true, .bad_rows_max = EST_FOREVER));
 }
 
-/* Rows of a ragged batch, cut where the global batch is known and where it is not, and the parts of one of two workers. */
+/* Rows of a ragged batch, cut where the global batch is known and where it is not, and the parts of one of two
+ * workers. */
 static est_dataset *make_rebatch(void)
 {
     est_dataset *d = est_dataset_batch(rows_of(7, NULL), 3, EST_BATCH(.rows = EST_ROWS_RAGGED));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch: the same elements, made ahead by another thread; errors in their place; positions with what was made ahead. */
+ * prefetch: the same elements, made ahead by another thread; errors in their place; positions with what was made
+ * ahead. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -69,8 +69,8 @@ static void yields_sizes(est_dataset *dataset, const char *want)
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
 
-/* As Dataset.rebatch(batch_sizes_for_worker(G, W, R, w)) of TensorFlow 2.15 makes of range(n).batch(G), and the rebatch of
- * batches of unknown size; tests/interop/rebatch.c asks for many more. */
+/* As Dataset.rebatch(batch_sizes_for_worker(G, W, R, w)) of TensorFlow 2.15 makes of range(n).batch(G), and the rebatch
+ * of batches of unknown size; tests/interop/rebatch.c asks for many more. */
 static const struct {
     int64_t     n, global, workers, replicas, worker;
     const char *known, *even;

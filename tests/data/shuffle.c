@@ -124,9 +124,9 @@ TEST(passes)
     assert_memory_equal(got, got + 200, 100 * sizeof got[0]);
 }
 
-/* How often each element is in each place, in 4000 passes over 10 elements. Each of the 10 rows of the table (and each of
- * its columns) adds up to the same, so chi-square has 81 degrees of freedom: mean 81, deviation sqrt(2 * 81) = 12.7. A
- * right shuffle is above 81 + 5 * 12.7 = 145 about once in 50000 seeds, and the seed is fixed. Leaving one swap out
+/* How often each element is in each place, in 4000 passes over 10 elements. Each of the 10 rows of the table (and each
+ * of its columns) adds up to the same, so chi-square has 81 degrees of freedom: mean 81, deviation sqrt(2 * 81) = 12.7.
+ * A right shuffle is above 81 + 5 * 12.7 = 145 about once in 50000 seeds, and the seed is fixed. Leaving one swap out
  * gives thousands. */
 TEST(uniform)
 {

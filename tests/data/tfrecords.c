@@ -301,8 +301,8 @@ TEST(bad_rows_max)
     est_dataset_free(dataset);
 }
 
-/* With threads a failure may be known before its turn. Saving then fails with it, and reading goes on up to it; a position
- * that was saved before it was known restores. */
+/* With threads a failure may be known before its turn. Saving then fails with it, and reading goes on up to it; a
+ * position that was saved before it was known restores. */
 TEST(saving_before_a_failure)
 {
     char          bytes[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take, skip, repeat, shard, filter, zip, concatenate, enumerate and unbatch: what they yield (as tf.data does, where it
- * has the same), what they refuse, and positions and failed allocations in each of them and in chains. */
+ * take, skip, repeat, shard, filter, zip, concatenate, enumerate and unbatch: what they yield (as tf.data does, where
+ * it has the same), what they refuse, and positions and failed allocations in each of them and in chains. */
 #include <string.h>
 
 #include "support/data_test.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be reached, by one
- * process and by a cluster.
- * ESTOC_CENSUS names the directory; without it, a folder shared/data beside the checkout is looked at. The two files may
- * have either pair of names. Where there are none, CTest says that the test was skipped. */
+ * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be
+ * reached, by one process and by a cluster.
+ * ESTOC_CENSUS names the directory; without it, a folder shared/data beside the checkout is looked at. The two files
+ * may have either pair of names. Where there are none, CTest says that the test was skipped. */
 #include "e2e/census_job.h"
 
 #include <limits.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * examples/census.yaml on rows of the census's layout with a planted rule: runs everywhere, and what is learned is known. */
+ * examples/census.yaml on rows of the census's layout with a planted rule: runs everywhere, and what is learned is
+ * known. */
 #include "e2e/census_job.h"
 
 #include <math.h>
 
 #include "base/strbuf.h"
 
-/* Rich are managers with a degree, which a cross of the wide part tells, and who has a capital gain, which only the deep part
- * sees. Returns how many of the rows are rich by that alone. */
+/* Rich are managers with a degree, which a cross of the wide part tells, and people with a capital gain, which only the
+ * deep part sees. Returns how many of the rows are rich by that alone. */
 static int write_rows(const char *path, uint32_t seed, int n, const char *end)
 {
     static const char *const educations[]  = { "Bachelors",    "HS-grad",   "11th", "Masters",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * examples/clicks.yaml on what bench/synth writes: synthetic clicks, whose best AUC is known, from Examples on disk to an
- * evaluated model, all through the tool. */
+ * examples/clicks.yaml on what bench/synth writes: synthetic clicks, whose best AUC is known, from Examples on disk to
+ * an evaluated model, all through the tool. */
 #include "e2e/program.h"
 
 #define JOB EST_SOURCE_DIR "/examples/clicks.yaml"
 
-/* How much of the way from chance to the planted model's AUC must be gone. Six seeds of the run give 0.900 to 0.906 on these
- * rows; without the counts it is 0.874, without the categories 0.21, after one pass in place of three 0.882. */
+/* How much of the way from chance to the planted model's AUC must be gone. Six seeds of the run give 0.900 to 0.906 on
+ * these rows; without the counts it is 0.874, without the categories 0.21, after one pass in place of three 0.882. */
 #define LEAST_SHARE 0.89
 
 /* Few categories, so that 90000 rows show nearly all of what can be learned. Returns the best AUC. */

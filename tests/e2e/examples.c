@@ -101,7 +101,8 @@ TEST(custom_metric, IN_DIR)
     evaluations = program_count(p.err, "Saving dict for global step ");
     assert_int_equal(program_exports(program_path("model/export/exporter")), evaluations);
 
-    /* By the clock: a save at the start, one every half second, one at the end; an evaluation a second, and the last. */
+    /* By the clock: a save at the start, one every half second, one at the end; an evaluation a second, and the
+     * last. */
     assert_in_range(saves, 2, 2 + (int)(2 * p.secs));
     assert_in_range(evaluations, 1, 2 + (int)p.secs);
     program_free(&p);
@@ -175,9 +176,9 @@ TEST(cluster_without_evaluator, IN_DIR)
     }
 }
 
-/* Writes rows of the layout of adult.data: who of two kinds of schooling does which of two kinds of work decides, which only
- * a cross or a network can tell; where the work is not known, the age does. The test file has what the original has: a
- * comment first, and a full stop after every label. */
+/* Writes rows of the layout of adult.data: who of two kinds of schooling does which of two kinds of work decides, which
+ * only a cross or a network can tell; where the work is not known, the age does. The test file has what the original
+ * has: a comment first, and a full stop after every label. */
 static void make_census(const char *path, int first, int n, bool test)
 {
     static const char *const schools[] = { "Bachelors", "HS-grad" }, *const works[] = { "Sales", "Craft-repair", "?" };
@@ -266,8 +267,8 @@ TEST(stopped_while_training, IN_DIR)
     program_free(&p);
 }
 
-/* In the evaluation after the last step all is saved; the next start still has to evaluate and to export. Before that the
- * run is stopped in its first steps, and in all it comes to what an undisturbed one comes to. */
+/* In the evaluation after the last step all is saved; the next start still has to evaluate and to export. Before that
+ * the run is stopped in its first steps, and in all it comes to what an undisturbed one comes to. */
 TEST(stopped_while_evaluating, IN_DIR)
 {
     const char *argv[] = { "fashion_mnist_cnn",   "--steps",        "50", "--model-dir",

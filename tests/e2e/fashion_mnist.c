@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `make run` does, whole: the example trains on Fashion-MNIST and is right about more than nine images in ten. On a
- * cluster it is, too, with the same arguments. */
+ * What `make run` does, whole: the example trains on Fashion-MNIST and is right about more than nine images in ten. On
+ * a cluster it is, too, with the same arguments. */
 #include "e2e/program.h"
 
 static const char *find_images(void)
@@ -22,7 +22,8 @@ TEST(accuracy, .setup_func = program_setup, .teardown_func = program_teardown)
     program_free(&p);
 }
 
-/* The four that train make no step more than one would, though each learns from weights that the others have changed. */
+/* The four that train make no step more than one would, though each learns from weights that the others have
+ * changed. */
 TEST(cluster, .setup_func = program_setup, .teardown_func = program_teardown)
 {
     program p = PROGRAM(0, PROGRAM_LAUNCH, EST_BUILD_DIR "/examples/fashion_mnist_cnn", "--model-dir",

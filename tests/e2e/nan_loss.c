@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loss or a gradient that becomes NaN in the middle of train_and_evaluate, also in the very step after which a checkpoint
- * is due: the run ends with an error, the latest checkpoint is a good one, and the run goes on from it when the data is
- * mended. A checkpoint with a NaN that another wrote is restored, but not trained on nor exported. */
+ * A loss or a gradient that becomes NaN in the middle of train_and_evaluate, also in the very step after which a
+ * checkpoint is due: the run ends with an error, the latest checkpoint is a good one, and the run goes on from it when
+ * the data is mended. A checkpoint with a NaN that another wrote is restored, but not trained on nor exported. */
 #include <inttypes.h>
 #include <math.h>
 

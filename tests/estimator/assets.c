@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports of models with vocabularies: the files go along, under names of their own, and nothing else is needed to serve
- * the model. Whether TensorFlow agrees is asked by tests/interop/vocabulary.c. */
+ * Exports of models with vocabularies: the files go along, under names of their own, and nothing else is needed to
+ * serve the model. Whether TensorFlow agrees is asked by tests/interop/vocabulary.c. */
 #include <stdio.h>
 #include <string.h>
 

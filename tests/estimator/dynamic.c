@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Estimators with dynamic embeddings: training that is killed and resumed is the same as one that is not, with any number
- * of threads; evaluation, prediction and exports have the rows of the checkpoint. */
+ * Estimators with dynamic embeddings: training that is killed and resumed is the same as one that is not, with any
+ * number of threads; evaluation, prediction and exports have the rows of the checkpoint. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The log of a program that trains, evaluates and predicts: TensorFlow's lines in TensorFlow's order. Lines between those
- * that are named here, of hooks and sessions, have tests of their own. */
+ * The log of a program that trains, evaluates and predicts: TensorFlow's lines in TensorFlow's order. Lines between
+ * those that are named here, of hooks and sessions, have tests of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -115,7 +115,7 @@ static est_status own_metrics(est_model *model, void *user)
     return est_model_status(model);
 }
 
-/* Their state starts anew with every evaluation, and no checkpoint must have it. */
+/* Their state is reset for every evaluation, and no checkpoint must have it. */
 TEST(metrics_of_its_own)
 {
     char            dir[64];
@@ -533,8 +533,8 @@ static void not_saved(est_estimator *e, const char *name, const char *path)
     est_metrics_free(m);
 }
 
-/* Where the result cannot be written, by a file in the way or when the disk is full, the caller has the metrics all the same,
- * and a warning says what was not saved. An evaluation that others go by has failed. */
+/* Where the result cannot be written, by a file in the way or when the disk is full, the caller has the metrics all the
+ * same, and a warning says what was not saved. An evaluation that others go by has failed. */
 TEST(result_not_written)
 {
     struct rlimit  limit, none;

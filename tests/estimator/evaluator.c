@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The evaluator task of train_and_evaluate, as a process of its own and its end: what it waits for, and what may happen to
- * its directory meanwhile. */
+ * The evaluator task of train_and_evaluate, as a process of its own and its end: what it waits for, and what may happen
+ * to its directory meanwhile. */
 #include "estimator/runs_test.h"
 
 #include <dirent.h>
@@ -42,7 +42,8 @@ static int await_exit(pid_t pid)
     return WEXITSTATUS(status);
 }
 
-/* An evaluator that starts before there is anything, and leaves after the last checkpoint, with and without max_steps. */
+/* An evaluator that starts before there is anything, and leaves after the last checkpoint, with and without
+ * max_steps. */
 static void evaluator_ends(int64_t max_steps, int64_t passes, int64_t last)
 {
     char           dir[64];
@@ -589,8 +590,8 @@ static void leave_file(const char *dir, const char *name)
     if (est_file_replace(path, "", 0) != EST_OK) _exit(99);
 }
 
-/* Leaves a file when the line about a checkpoint that is not exported comes, when one is restored, and when a line names links,
- * which are gone when it is read. */
+/* Leaves a file when the line about a checkpoint that is not exported comes, when one is restored, and when a line
+ * names links, which are gone when it is read. */
 static void note_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
 {
     (void)wall_ns;

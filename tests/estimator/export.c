@@ -597,7 +597,8 @@ static void keep_noise(void *user, est_log_level level, int64_t wall_ns, const c
     if (level <= EST_LOG_WARN || strstr(line, "random seed") != NULL) snprintf(noise, sizeof noise, "%s", line);
 }
 
-/* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but for sleeping. */
+/* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but
+ * for sleeping. */
 TEST(a_second_that_is_taken)
 {
     char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];

@@ -237,8 +237,8 @@ static est_exporter *restarted(est_exporter *exporter, const est_exporter_option
     return exporter;
 }
 
-/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is needed for
- * that: the export says what it was worth. */
+/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. No event file is
+ * needed for that: the export says what it was worth. */
 TEST(best_after_a_restart)
 {
     est_exporter *exporter;
@@ -447,8 +447,8 @@ static void after_mae(fixture *f, est_exporter *exporter, double mae, bool expor
     est_metrics_free(metrics);
 }
 
-/* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that did not
- * have the metric do not count. */
+/* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that
+ * did not have the metric do not count. */
 TEST(best_by_another_metric)
 {
     est_exporter *small, *large;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Feature columns in a model_fn: what est_model_features finds, and a wide and deep model over them that is trained from
- * CSV, evaluated, exported, and refused a vocabulary of another size. */
+ * Feature columns in a model_fn: what est_model_features finds, and a wide and deep model over them that is trained
+ * from CSV, evaluated, exported, and refused a vocabulary of another size. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

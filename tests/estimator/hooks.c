@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks of a training as an Estimator has them: the log in order, savers and listeners of the user's, a NaN, hooks that use
- * the session, and signals that come at any moment. */
+ * Hooks of a training as an Estimator has them: the log in order, savers and listeners of the user's, a NaN, hooks that
+ * use the session, and signals that come at any moment. */
 #include <fnmatch.h>
 #include <math.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation within a training: when it happens, that it finds what an evaluation of the checkpoint finds, that training
- * does not notice. */
+ * Evaluation within a training: when it happens, that it finds what an evaluation of the checkpoint finds, that
+ * training does not notice. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ TEST(steps)
     e    = make(dir, "{}");
     hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .steps = 2, .every_n_iter = 5));
     assert_non_null(hook);
-    for (int i = 1; i <= 2; i++) { /* used again, it counts anew; the end is evaluated once */
+    for (int i = 1; i <= 2; i++) { /* used again, it counts from 0; the end is evaluated once */
         assert_int_equal(
             est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5, .hooks = EST_HOOKS(hook))), EST_OK);
         read_results(dir, "eval", &results);

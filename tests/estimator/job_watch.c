@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An evaluator that watches a job: tasks that are far away are there, too, and one directory may have two names. The end of a job: tests/cluster/evaluator.c. */
+ * An evaluator that watches a job: tasks that are far away are there, too, and one directory may have two names. The
+ * end of a job: tests/cluster/evaluator.c. */
 #include "estimator/job_watch.h"
 
 #include <stdlib.h>

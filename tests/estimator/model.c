@@ -571,7 +571,8 @@ static void assert_file_has(const char *dir, const char *name, const char *text,
     est_free(bytes);
 }
 
-/* What device_fn says is in the files of a run; exports, which run elsewhere, have only what the model pinned itself. */
+/* What device_fn says is in the files of a run; exports, which run elsewhere, have only what the model pinned
+ * itself. */
 TEST(device_fn)
 {
     const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };

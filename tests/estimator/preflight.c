@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preflight: mistakes in evaluations and exporters are found before the first step, by a program on its own, by the chief and
- * by the evaluator of a cluster. */
+ * Preflight: mistakes in evaluations and exporters are found before the first step, by a program on its own, by the
+ * chief and by the evaluator of a cluster. */
 #include "estimator/preflight.h"
 
 #include <string.h>

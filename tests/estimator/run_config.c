@@ -162,7 +162,8 @@ static void replace_ok(const est_run_config *changed, resolved *out)
     if (resolve(changed, NULL, out) != EST_OK) fail_msg("%s", est_error_message());
 }
 
-/* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each other. */
+/* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each
+ * other. */
 TEST(replace)
 {
     resolved       first, r;
@@ -606,11 +607,11 @@ TEST(cluster)
 
     setenv("TF_CONFIG", two_workers, 1);
     expect_error(NULL, "d",
-                 "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+                 "TF_CONFIG: no strategy for workers without \"ps\" tasks; set train_distribute to an "
                  "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
                  "\"chief\": [\"host:port\"] and \"ps\" tasks");
     expect_error(EST_RUN_CONFIG(.train_distribute = s), "d", /* nor does a ps give variables their values */
-                 "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+                 "TF_CONFIG: no strategy for workers without \"ps\" tasks; set train_distribute to an "
                  "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
                  "\"chief\": [\"host:port\"] and \"ps\" tasks");
     est_strategy_free(s);
@@ -624,7 +625,7 @@ TEST(cluster)
     resolved_clear(&r);
     unsetenv("TF_CONFIG");
     expect_error(EST_RUN_CONFIG(.cluster_json = two_workers), "d",
-                 "RunConfig.cluster_json: nothing says how the workers train together; set train_distribute to an "
+                 "RunConfig.cluster_json: no strategy for workers without \"ps\" tasks; set train_distribute to an "
                  "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
                  "\"chief\": [\"host:port\"] and \"ps\" tasks");
     expect_error(EST_RUN_CONFIG(.cluster_json = ""), "d",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of train_and_evaluate: an estimator in a directory, the steps at which that was evaluated, and a hook that notes
- * when evaluations begin. */
+ * For tests of train_and_evaluate: an estimator in a directory, the steps at which that was evaluated, and a hook that
+ * notes when evaluations begin. */
 #ifndef EST_TESTS_ESTIMATOR_RUNS_TEST_H
 #define EST_TESTS_ESTIMATOR_RUNS_TEST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Early stopping that cannot stop a run is warned of before the first step, with what to set; early stopping that can is
- * not. */
+ * Early stopping that cannot stop a run is warned of before the first step, with what to set; early stopping that can
+ * is not. */
 #include <string.h>
 
 #include "estimator/runs_test.h"

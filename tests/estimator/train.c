@@ -78,7 +78,7 @@ TEST(input_ends)
     e = make(dir, 50);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
     assert_int_equal(saved_step(dir), 16); /* 2 passes of 64 rows in batches of 8 */
-    /* The next call begins the input anew, */
+    /* The next call begins the input again, */
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
     assert_int_equal(saved_step(dir), 32);
     /* also when the last step had been saved before the end was known. */
@@ -160,14 +160,15 @@ TEST(new_data)
     train_rows(e, path, 6);
     est_log_set_sink(NULL, NULL);
     est_log_set_level(EST_LOG_ERROR);
-    assert_non_null(strstr(warning, "the input starts anew: "));
+    assert_non_null(strstr(warning, "the input starts from its beginning: "));
     assert_non_null(strstr(warning, path));
     assert_non_null(strstr(warning, "has changed since"));
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
 
-/* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says so. */
+/* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says
+ * so. */
 TEST(new_learning_rate)
 {
     static const double rates[] = { 0.125, 0.125, 100 };

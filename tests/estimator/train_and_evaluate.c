@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate: when it evaluates in local mode, what comes out, what it refuses. tests/estimator/evaluator.c has the
- * evaluator. */
+ * train_and_evaluate: when it evaluates in local mode, what comes out, what it refuses. tests/estimator/evaluator.c has
+ * the evaluator. */
 #include "estimator/runs_test.h"
 
 #include <dirent.h>
@@ -184,8 +184,8 @@ static int exports(const char *dir, const char *name)
     return n;
 }
 
-/* The last step is evaluated when it is saved, before anyone knows that the input ends there. The final exporter is asked
- * again then; one that has exported this checkpoint already is not. */
+/* The last step is evaluated when it is saved, before anyone knows that the input ends there. The final exporter is
+ * asked again then; one that has exported this checkpoint already is not. */
 TEST(final_export_after_the_end_of_input)
 {
     char                dir[64];

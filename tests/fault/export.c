@@ -60,8 +60,8 @@ static void export_until_killed(fixture *f, int n)
     _exit(export(f, estimator) == EST_OK ? 0 : 1);
 }
 
-/* kill -9 before every system call that changes files: exports that were there stay, half a one is never served, and the
- * next export removes what is left. */
+/* kill -9 before every system call that changes files: exports that were there stay, half a one is never served, and
+ * the next export removes what is left. */
 TEST(a_kill_at_every_call)
 {
     char    list[1024];
@@ -142,8 +142,8 @@ TEST(a_second_in_use)
     tear_down(&f);
 }
 
-/* No file may become longer than so many bytes, whatever the system has room for: with each limit another write fails. The
- * error says so, what was there stays, and nothing else. */
+/* No file may become longer than so many bytes, whatever the system has room for: with each limit another write fails.
+ * The error says so, what was there stays, and nothing else. */
 TEST(files_that_may_not_grow)
 {
     struct rlimit before;

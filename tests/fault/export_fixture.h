@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of disturbed exports share: a trained estimator with a directory to export into, and the question whether all
- * that a server would find there is whole. */
+ * What the tests of disturbed exports share: a trained estimator with a directory to export into, and the question
+ * whether all that a server would find there is whole. */
 #ifndef EST_TESTS_FAULT_EXPORT_FIXTURE_H
 #define EST_TESTS_FAULT_EXPORT_FIXTURE_H
 
@@ -38,7 +38,8 @@ static inline void assert_same_file(const char *a, const char *b, const char *na
     est_free(bytes[1]);
 }
 
-/* Every export that a server would take is the same as the first: all are of one checkpoint. Says how many there are. */
+/* Every export that a server would take is the same as the first: all are of one checkpoint. Says how many there
+ * are. */
 static inline int assert_whole(const char *base)
 {
     char list[1024], first[256] = "", path[256], *rest = list;

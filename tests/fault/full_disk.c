@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports and checkpoints on a file system that is full. It is a small one in memory, which this process mounts for itself alone: in a mount
- * namespace of its own, with the rights of root there that a user namespace gives to anybody. Where the system allows neither,
- * CTest says that the test was skipped. */
+ * Exports and checkpoints on a file system that is full. It is a small one in memory, which this process mounts for
+ * itself alone: in a mount namespace of its own, with the rights of root there that a user namespace gives to anybody.
+ * Where the system allows neither, CTest says that the test was skipped. */
 #include "fault/export_fixture.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A message of more than 2 GiB, which is more than one call of the system takes. What is sent has no memory behind it but one
- * page of zeros; what arrives has. */
+ * A message of more than 2 GiB, which is more than one call of the system takes. What is sent has no memory behind it
+ * but one page of zeros; what arrives has. */
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * est_train_and_evaluate with an exporter while things fail: every fault point in turn (files that cannot be made, written,
- * synced, renamed or read, directories, threads), and allocations. The call says what was wrong or goes on without what it
- * could not have; no half export is ever served; and the next start ends where an undisturbed run does. */
+ * est_train_and_evaluate with an exporter while things fail: every fault point in turn (files that cannot be made,
+ * written, synced, renamed or read, directories, threads), and allocations. The call says what was wrong or goes on
+ * without what it could not have; no half export is ever served; and the next start ends where an undisturbed run
+ * does. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dynamic embedding columns: they learn, they compute what an embedding over a vocabulary of the same keys computes, bit
- * for bit and with any number of threads, and a checkpoint has all of them. The rules for keys are tested in
+ * Dynamic embedding columns: they learn, they compute what an embedding over a vocabulary of the same keys computes,
+ * bit for bit and with any number of threads, and a checkpoint has all of them. The rules for keys are tested in
  * tests/kernels/row_table.c. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -361,7 +361,8 @@ TEST(other_keys)
     assert_ok(est_dir_remove(dir));
 }
 
-/* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
+/* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old
+ * ones. */
 TEST(fewer_rows_that_fit)
 {
     recipe     r = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
@@ -388,8 +389,8 @@ TEST(fewer_rows_that_fit)
     assert_ok(est_dir_remove(dir));
 }
 
-/* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other out
- * before and after. */
+/* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other
+ * out before and after. */
 TEST(resumed_is_undisturbed)
 {
     enum { KEYS = 100 };
@@ -471,7 +472,7 @@ TEST(checkpoint_has_rows_of_keys)
     }
     close_model(&looks);
 
-    /* A slot that the checkpoint lacks starts anew, for the rows that were restored. */
+    /* A slot that the checkpoint lacks starts with its initial values, for the rows that were restored. */
     r.optimizer = est_ftrl(0.1, NULL);
     looks       = open_model(&r);
     assert_int_equal(est_saver_restore(saver, looks.session, NULL, NULL), EST_FAILED_PRECONDITION);

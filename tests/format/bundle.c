@@ -487,8 +487,8 @@ static int count_files(const char *start)
     return n;
 }
 
-/* Any failing call leaves the checkpoint that had the name whole, or the merged one; and no more of the parts than all of
- * them. */
+/* Any failing call leaves the checkpoint that had the name whole, or the merged one; and no more of the parts than all
+ * of them. */
 TEST(merge_failures)
 {
     char              parts[2][256];

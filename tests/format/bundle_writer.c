@@ -180,8 +180,8 @@ TEST(over_an_unreadable_one)
     remove_files();
 }
 
-/* Every allocation and every system call fails once: the old value stays, or the new one is there and only its directory
- * was not synced. */
+/* Every allocation and every system call fails once: the old value stays, or the new one is there and only its
+ * directory was not synced. */
 TEST(failures)
 {
     int kinds = 1;

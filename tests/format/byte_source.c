@@ -172,8 +172,8 @@ TEST(places)
     }
 }
 
-/* Has a mark of every place that steps of 97 bytes lead to; each is found again by a new source, and has the bytes before
- * it, however small the buffer is. */
+/* Has a mark of every place that steps of 97 bytes lead to; each is found again by a new source, and has the bytes
+ * before it, however small the buffer is. */
 TEST(marks)
 {
     for (int k = 0; k < 3; k++) {

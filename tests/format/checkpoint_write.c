@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints written from named tensors: read back, made the latest or not, replaced, refused, and whole whatever fails.
- * tests/interop/checkpoint.c has TensorFlow read one. */
+ * Checkpoints written from named tensors: read back, made the latest or not, replaced, refused, and whole whatever
+ * fails. tests/interop/checkpoint.c has TensorFlow read one. */
 #include <dirent.h>
 
 #include <stdio.h>
@@ -171,8 +171,8 @@ TEST(refused)
     assert_int_equal(count_files(at("no")), 0);
 }
 
-/* One failure after the other, of files and of memory: the old checkpoint or the new one is there, whole, with no temporary file
- * beside it, and the state file names one that is. */
+/* One failure after the other, of files and of memory: the old checkpoint or the new one is there, whole, with no
+ * temporary file beside it, and the state file names one that is. */
 static void fail_each(void (*arm)(int64_t n))
 {
     est_checkpoint_write_options latest = *EST_CHECKPOINT_WRITE(.latest = true);

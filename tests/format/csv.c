@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CSV rows: fields as tf.io.decode_csv reads them, headers, every error, many random rows against a plain reader, damage
- * of every byte, and the way back from fields to text. */
+ * CSV rows: fields as tf.io.decode_csv reads them, headers, every error, many random rows against a plain reader,
+ * damage of every byte, and the way back from fields to text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

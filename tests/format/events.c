@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public reader of event files: every kind of entry in both forms, directories, files that end within an event and grow, and
- * damage. tests/interop/event.c has what TensorFlow writes. */
+ * The public reader of event files: every kind of entry in both forms, directories, files that end within an event and
+ * grow, and damage. tests/interop/event.c has what TensorFlow writes. */
 #include "estoc/events.h"
 
 #include <math.h>

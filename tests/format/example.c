@@ -321,8 +321,8 @@ TEST(padding)
     est_feature_batch_clear(batch, 2);
 }
 
-/* Rows of no, one and two words, every length up to 200: the short way and the long one take turns, and the room for the
- * values grows in between. Every record is a copy of exactly its size, as a sanitizer wants it. */
+/* Rows of no, one and two words, every length up to 200: the short way and the long one take turns, and the room for
+ * the values grows in between. Every record is a copy of exactly its size, as a sanitizer wants it. */
 TEST(words_of_all_lengths)
 {
     enum { ROWS = 600 };

@@ -294,8 +294,8 @@ TEST(back_to_the_mark)
     est_lines_close(lines);
 }
 
-/* Who writes to a pipe gets every line read before the next one comes, however short it is. A byte more than it would be
- * waited for until the alarm. */
+/* Who writes to a pipe gets every line read before the next one comes, however short it is. A byte more than it would
+ * be waited for until the alarm. */
 TEST(pipe)
 {
     static const char *const texts[]  = { "\n", "7\n", "x\n", "x", "\n", "\"a\nb", "\"\n" };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes the reader of checkpoint files (see checkpoint_files.h for the input). Every tensor is read, whole and in part. */
+ * Fuzzes the reader of checkpoint files (see checkpoint_files.h for the input). Every tensor is read, whole and in
+ * part. */
 #include "checkpoint_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes the reader of a dataset's cache. The input is records, each behind two bytes with its size; the file is made of
- * them with the right checksums, so that what the records hold is what is tried. */
+ * Fuzzes the reader of a dataset's cache. The input is records, each behind two bytes with its size; the file is made
+ * of them with the right checksums, so that what the records hold is what is tried. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes checkpoints as a user opens them (see checkpoint_files.h for the input): variables are listed, found by key and
- * by name, read and verified, and another checkpoint is saved over it. */
+ * Fuzzes checkpoints as a user opens them (see checkpoint_files.h for the input): variables are listed, found by key
+ * and by name, read and verified, and another checkpoint is saved over it. */
 #include "estoc/checkpoint.h"
 #include "checkpoint_files.h"
 

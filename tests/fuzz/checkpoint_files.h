@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For fuzzers of checkpoints: the files of one, made of an input so that mutation gets past the checksums of the index.
- * The input is the size of the header, the header; a list of (size of key, size of value, key, value), ended by a key and
- * value of size 0; the data file. */
+ * The input is the size of the header, the header; a list of (size of key, size of value, key, value), ended by a key
+ * and value of size 0; the data file. */
 #ifndef EST_TESTS_FUZZ_CHECKPOINT_FILES_H
 #define EST_TESTS_FUZZ_CHECKPOINT_FILES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes what tasks of a cluster read of a message: tensors and entries of checkpoints. The first byte says how many parts there
- * are, two more the size of each, the parts follow, and the rest is the head. What is read must be written and read again as the
- * same. */
+ * Fuzzes what tasks of a cluster read of a message: tensors and entries of checkpoints. The first byte says how many
+ * parts there are, two more the size of each, the parts follow, and the rest is the head. What is read must be written
+ * and read again as the same. */
 #include <stdlib.h>
 
 #include "../support/message_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes the CSV decoder. The first byte chooses the options and the second the number of columns; the rest is the header
- * up to a zero byte, and the row. Fields that are written again must be read again as the same. */
+ * Fuzzes the CSV decoder. The first byte chooses the options and the second the number of columns; the rest is the
+ * header up to a zero byte, and the row. Fields that are written again must be read again as the same. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes the parsers of events: a file of one event, with sound checksums around the input, read by est_events, and each entry's
- * tensor. (The framing has a fuzzer of its own, tfrecord.) */
+ * Fuzzes the parsers of events: a file of one event, with sound checksums around the input, read by est_events, and
+ * each entry's tensor. (The framing has a fuzzer of its own, tfrecord.) */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes GraphDef: what is read must be written and read again as the same; functions are walked, and all is printed. */
+ * Fuzzes GraphDef: what is read must be written and read again as the same; functions are walked, and all is
+ * printed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes job files. What follows a zero byte is a --set. A job that was read must print as a text that reads as the same
- * job; one that was refused must come with a complaint. */
+ * Fuzzes job files. What follows a zero byte is a --set. A job that was read must print as a text that reads as the
+ * same job; one that was refused must come with a complaint. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

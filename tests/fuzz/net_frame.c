@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes what a peer may send: a header with its table, a hello, a farewell. Checksums are put right, since a fuzzer does not
- * guess them. What is read must stay within its bytes, and read the same when written again. */
+ * Fuzzes what a peer may send: a header with its table, a hello, a farewell. Checksums are put right, since a fuzzer
+ * does not guess them. What is read must stay within its bytes, and read the same when written again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

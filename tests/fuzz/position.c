@@ -110,7 +110,7 @@ static est_dataset *make(int kind)
 }
 
 /* Reads on from a position; its position then, which the caller frees, or NULL. */
-static est_tensor *go_on(const est_dataset *dataset, const est_tensor *position, bool must)
+static est_tensor *resume(const est_dataset *dataset, const est_tensor *position, bool must)
 {
     est_field     element[FIELDS_MAX] = { 0 };
     est_tensor   *next                = NULL;
@@ -140,8 +140,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dataset = &datasets[data[0] % KINDS];
     if (*dataset == NULL) require(est_dataset_finish(make(data[0] % KINDS), dataset) == EST_OK);
     require(est_tensor_create_from(EST_U8, EST_SHAPE((int64_t)size - 1), data + 1, &position) == EST_OK);
-    next = go_on(*dataset, position, false);
-    if (next != NULL) est_tensor_free(go_on(*dataset, next, true));
+    next = resume(*dataset, position, false);
+    if (next != NULL) est_tensor_free(resume(*dataset, next, true));
     est_tensor_free(next);
     est_tensor_free(position);
     return 0;

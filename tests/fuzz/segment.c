@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes segments, the parts of steps that other tasks send: one that cannot be run is refused, and the task is good for the next
- * one, which is the same again. */
+ * Fuzzes segments, the parts of steps that other tasks send: one that cannot be run is refused, and the task is good
+ * for the next one, which is the same again. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -25,13 +25,13 @@ TEST(the_first_error_wins_and_says_it_all)
 
     est_node a = est_placeholder(t.graph, "a", EST_F32, EST_SHAPE(2, 3));
     est_node b = est_placeholder(t.graph, "b", EST_F32, EST_SHAPE(4));
-    est_scope_push(t.graph, "tower");
+    est_scope_push(t.graph, "layer");
     est_node sum = est_add(a, b);
     (void)snprintf(line, sizeof line, "build.c:%d", __LINE__ - 1);
     est_scope_pop(t.graph);
     (void)est_matmul(b, b);                                                        /* wrong too, but later */
     (void)est_cast(est_placeholder(t.graph, "c", EST_F32, EST_SHAPE(1)), EST_F64); /* right, but late */
-    FAILED(t.graph, EST_INVALID_ARGUMENT, "Add", "'tower/Add", "'a' [2,3]", "'b' [4]", "float32", line);
+    FAILED(t.graph, EST_INVALID_ARGUMENT, "Add", "'layer/Add", "'a' [2,3]", "'b' [4]", "float32", line);
     assert_null(est_def(sum));
     FAILED(t.graph, EST_INVALID_ARGUMENT, line); /* asking again gives the same answer */
     nn_end(&t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signature texts: what the parser reads and refuses, and what every op of the table owes to the rest of the library. */
+ * Signature texts: what the parser reads and refuses, and what every op of the table owes to the rest of the
+ * library. */
 #include "graph/signature.h"
 
 #include "ops/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Canned estimators beside TensorFlow's: every class, head, kind of column and optimizer, over the same rows in the same
- * order. Each case goes both ways:
+ * Canned estimators beside TensorFlow's: every class, head, kind of column and optimizer, over the same rows in the
+ * same order. Each case goes both ways:
  *
  *     TensorFlow trains 100 steps; we go on from its step 0 to 50 and from its step 50 to 100, evaluate and predict;
  *     we train 100 steps; TensorFlow goes on from our step 50 to 100.

@@ -19,7 +19,7 @@ warnings.simplefilter("ignore")
 fc, v1, v2 = tf.feature_column, tf.compat.v1.estimator, tf.estimator
 keras, train = tf.keras.optimizers.legacy, tf.compat.v1.train
 
-TRAIN_ROWS, EVAL_ROWS, BATCH = 160, 70, 16  # ten batches: a run that starts anew after 50 steps goes on
+TRAIN_ROWS, EVAL_ROWS, BATCH = 160, 70, 16  # ten batches: a run that starts again after 50 steps goes on
 PIECE = 50
 PREDICTED = 6  # rows
 

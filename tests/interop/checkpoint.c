@@ -242,8 +242,8 @@ TEST(write)
 
 /* --- models ------------------------------------------------------------------------------------------------------- */
 
-/* Opens the latest checkpoint of a model directory by the public reader, checks it whole, and says its variables by each
- * of their names, in "<folder>.said". Its prefix below the scratch folder goes into latest. */
+/* Opens the latest checkpoint of a model directory by the public reader, checks it whole, and says its variables by
+ * each of their names, in "<folder>.said". Its prefix below the scratch folder goes into latest. */
 static void say_model(const char *folder, char *latest, size_t size)
 {
     est_checkpoint *checkpoint;

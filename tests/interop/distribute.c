@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training together, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one process: from the
- * same checkpoint with the same records both have the same losses at every step and the same variables in the end, and each goes on
- * from what the other left. distribute.py has the same models; a run is a model with an optimizer and batches. */
+ * Multi-worker training, ours and TensorFlow's, as two workers in processes of their own and as two replicas in one
+ * process: from the same checkpoint with the same records both have the same losses at every step and the same
+ * variables in the end, and each goes on from what the other left. distribute.py has the same models; a run is a model
+ * with an optimizer and batches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "support/cluster_test.h"
 #include "support/interop.h"
 
-#define STEPS   50 /* five passes over the records: input that starts anew is input that goes on */
+#define STEPS   50 /* five passes over the records: restarted input is resumed input */
 #define MORE    60
 #define BATCH   4
 #define COLUMNS 3
@@ -160,7 +161,8 @@ static void train_workers(const char *kind, const char *run, const char *max_ste
     cluster_free(&c);
 }
 
-/* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it began with. */
+/* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it
+ * began with. */
 TEST(theirs)
 {
     interop_ask("train_theirs");
@@ -174,8 +176,8 @@ TEST(workers)
     interop_ask("check_workers");
 }
 
-/* By design: our mean is that of all examples, so that workers with batches of any size train as one process with all of them
- * would; TensorFlow's is that of the workers' means. */
+/* By design: our mean is that of all examples, so that workers with batches of any size train as one process with all
+ * of them would; TensorFlow's is that of the workers' means. */
 TEST(uneven_workers)
 {
     train_workers("our_workers", "uneven", "50");

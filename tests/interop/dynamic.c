@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dynamic embeddings and TensorFlow, which has none: an export is a table and a variable there, both of its loaders give
- * the scores that we give, for keys with and without rows; and a checkpoint is read as tensors. */
+ * Dynamic embeddings and TensorFlow, which has none: an export is a table and a variable there, both of its loaders
+ * give the scores that we give, for keys with and without rows; and a checkpoint is read as tensors. */
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "estoc/estoc.h"
 #include "support/interop.h"
 
-#define TRAIN_ROWS 20 /* five batches: 20 steps are four passes, so input that starts anew is input that goes on */
+#define TRAIN_ROWS 20 /* five batches: 20 steps are four passes, so restarted input is resumed input */
 #define EVAL_ROWS  37 /* the last batch is smaller */
 #define BATCH      4
 #define COLUMNS    3

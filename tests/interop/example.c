@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Example and SequenceExample exchanged with TensorFlow: random ones made by each side, parsed by tf.io.parse_example and
- * by our parser with the same features, and broken ones that both must refuse. The tables of features are those of
+ * Example and SequenceExample exchanged with TensorFlow: random ones made by each side, parsed by tf.io.parse_example
+ * and by our parser with the same features, and broken ones that both must refuse. The tables of features are those of
  * example.py. */
 #include <stdio.h>
 #include <string.h>

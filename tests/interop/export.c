@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports given to TensorFlow: both of its loaders, the one of TensorFlow Serving and saved_model_cli take them, and every
- * signature gives what the model here predicts; graphs to train with train as they do here. And ParseExampleV2 here gives what TensorFlow's does, and what tf.io.parse_example does. */
+ * Exports given to TensorFlow: both of its loaders, the one of TensorFlow Serving and saved_model_cli take them, and
+ * every signature gives what the model here predicts; graphs to train with train as they do here. And ParseExampleV2
+ * here gives what TensorFlow's does, and what tf.io.parse_example does. */
 #include <stdio.h>
 #include <string.h>
 

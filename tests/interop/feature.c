@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Feature columns beside TensorFlow's: the same columns over the same features with the same variables give the same
- * layers, variables have the same names and shapes, and an exported model of them gives the same answers. This side makes the features, runs, and tells all of it; feature.py
- * has the same columns. */
+ * layers, variables have the same names and shapes, and an exported model of them gives the same answers. This side
+ * makes the features, runs, and tells all of it; feature.py has the same columns. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

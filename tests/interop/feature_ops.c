@@ -266,7 +266,8 @@ static void build_bags(model *m, est_node table, est_ragged_node ids, est_node w
     }
 }
 
-/* The graph in TensorFlow's ops, as a file; the nodes become those of the lowered graph, which is freed by the caller. */
+/* The graph in TensorFlow's ops, as a file; the nodes become those of the lowered graph, which is freed by the
+ * caller. */
 static est_graph *save_graph(model *m, const char *name)
 {
     est_arena      *arena   = est_arena_create();

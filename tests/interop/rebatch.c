@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of replicas against tf.distribute's: their rows, for many global batches, numbers of workers and replicas, and
- * all policies, with rows of files and not. */
+ * Batches of replicas against tf.distribute's: their rows, for many global batches, numbers of workers and replicas,
+ * and all policies, with rows of files and not. */
 #include <inttypes.h>
 #include <string.h>
 

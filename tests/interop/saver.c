@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training that moves between Estoc and TensorFlow's v1 Saver: we train and save, TensorFlow restores every variable and
- * goes on, we restore what it saved; the losses are those of having stayed. For each optimizer, as each has variables
- * of its own. A step that was saved again is restored by TensorFlow too, and so is what several tasks saved together. */
+ * Training that moves between Estoc and TensorFlow's v1 Saver: we train and save, TensorFlow restores every variable
+ * and goes on, we restore what it saved; the losses are those of having stayed. For each optimizer, as each has
+ * variables of its own. A step that was saved again is restored by TensorFlow too, and so is what several tasks saved
+ * together. */
 #include <stdio.h>
 
 #include "estoc/estoc.h"
@@ -119,7 +120,8 @@ TEST(saved_again)
     nn_end(&m.t);
 }
 
-/* Three tasks have the variables; what they and we save is one checkpoint to TensorFlow, also when a step is saved again. */
+/* Three tasks have the variables; what they and we save is one checkpoint to TensorFlow, also when a step is saved
+ * again. */
 TEST(tasks)
 {
     est_remote *remote = memory_remote_create(3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copy-on-write snapshots: what is read is what there was, whoever changes it meanwhile; a full buffer makes changes wait and no
- * longer than they must; nobody waits for a snapshot that has ended. */
+ * Copy-on-write snapshots: what is read is what there was, whoever changes it meanwhile; a full buffer makes changes
+ * wait and no longer than they must; nobody waits for a snapshot that has ended. */
 #include "kernels/copy_on_write.h"
 
 #include <pthread.h>
@@ -242,8 +242,8 @@ static void *update(void *arg)
     return NULL;
 }
 
-/* Snapshots one after the other while rows change: each is one moment, in which the table and its slot agree. The thread that
- * changes is stopped to begin one, as the thread that the variables belong to would. */
+/* Snapshots one after the other while rows change: each is one moment, in which the table and its slot agree. The
+ * thread that changes is stopped to begin one, as the thread that the variables belong to would. */
 TEST(while_rows_change)
 {
     est_store *store   = new_store();
@@ -282,8 +282,8 @@ static void *fill_with_77(void *arg)
 
 #define BIG_BYTES (3 * EST_COW_BUFFER)
 
-/* All of a variable that is larger than the buffer changes: the change waits for the reader, the buffer stays what it is, and the
- * snapshot is what there was. */
+/* All of a variable that is larger than the buffer changes: the change waits for the reader, the buffer stays what it
+ * is, and the snapshot is what there was. */
 TEST(full)
 {
     est_store *store = new_store();

@@ -5,8 +5,8 @@
  * guarded: A and B end where their memory ends (for the address sanitizer) and the gaps between rows are NaN, so a
  * value that does not belong to the product poisons it.
  *
- * Under a sanitizer every product is still made, since every access of it is what is looked at; of a large one only some
- * elements are compared, as the plain loop is most of the time and says nothing there that other builds do not. */
+ * Under a sanitizer every product is still made, since every access of it is what is looked at; of a large one only
+ * some elements are compared, as the plain loop is most of the time and says nothing there that other builds do not. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,8 @@ static void problem_free(problem *p)
     free(p->before.x);
 }
 
-/* A step from one element that is compared to the next: a prime, so that all rows and columns of all tiles have their turn. */
+/* A step from one element that is compared to the next: a prime, so that all rows and columns of all tiles have their
+ * turn. */
 static int64_t compare_step(const est_gemm *g)
 {
     return EST_TEST_SANITIZED && g->m * g->n * g->k > 10000 ? 31 : 1;
@@ -182,7 +183,8 @@ TEST(without_memory)
     }
 }
 
-/* The same bits with any number of threads, with the caller's scratch and without. Scratch is exactly as long as said. */
+/* The same bits with any number of threads, with the caller's scratch and without. Scratch is exactly as long as
+ * said. */
 TEST(threads_do_not_matter)
 {
     static const int n_threads[] = { 1, 2, 3, 5 };
@@ -219,7 +221,8 @@ TEST(threads_do_not_matter)
     for (int t = 0; t < 4; t++) est_pool_free(pools[t]);
 }
 
-/* Adds 1 to every element it is shown: together with the reference this proves that each is shown once, and finished. */
+/* Adds 1 to every element it is shown: together with the reference this proves that each is shown once, and
+ * finished. */
 static void add_one(void *arg, int64_t row, int64_t n_rows, int64_t col, int64_t n_cols)
 {
     matrix *c = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Row tables: who is admitted, who leaves, whose row is given away, and that first values depend on the key alone. The
- * rules are checked against a plain list that is searched from end to end, the index against a million keys, and a rollback
- * against what was there before, bit by bit, also by a snapshot that is read meanwhile. */
+ * rules are checked against a plain list that is searched from end to end, the index against a million keys, and a
+ * rollback against what was there before, bit by bit, also by a snapshot that is read meanwhile. */
 #include <pthread.h>
 #include <string.h>
 
@@ -319,8 +319,8 @@ static void expect_index(const est_key_rows *set)
     }
 }
 
-/* Steps of all kinds are begun, one or two of them, and rolled back; then the last is made. Ages and evictions are in all of
- * them, and rows have been trained, so that first values in their place would be noticed. */
+/* Steps of all kinds are begun, one or two of them, and rolled back; then the last is made. Ages and evictions are in
+ * all of them, and rows have been trained, so that first values in their place would be noticed. */
 TEST(rolled_back)
 {
     enum { MAX_ROWS = 20, KEYS = 60, STEPS = 2000, BATCH = 40, BYTES = 1 << 16 };
@@ -409,8 +409,9 @@ static void end_snapshot(snapshot *s)
     est_cow_free(s->cow);
 }
 
-/* The keys of a step: by turns the key that was seen last, the candidate of the last row, none, for which old keys leave, and
- * many. The shortest steps change least, and a rollback that announces nothing is not hidden by the locks of other changes. */
+/* The keys of a step: by turns the key that was seen last, the candidate of the last row, none, for which old keys
+ * leave, and many. The shortest steps change least, and a rollback that announces nothing is not hidden by the locks of
+ * other changes. */
 static int64_t draw_keys(const est_row_table *table, int64_t step, int64_t keys[40])
 {
     est_random random = { .key = 9 };

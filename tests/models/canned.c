@@ -626,7 +626,8 @@ static est_status many_input(const est_input_context *context, void *user, est_d
     return est_dataset_finish(est_dataset_batch(d, 2, NULL), out);
 }
 
-/* A linear regressor of all of them after a step from 0: Ftrl moves the bias by its rate times the sign of the gradient. */
+/* A linear regressor of all of them after a step from 0: Ftrl moves the bias by its rate times the sign of the
+ * gradient. */
 static double first_bias(const char *dir, int n, est_canned_optimizer optimizer, bool v1)
 {
     est_columns      *own = est_columns_create();
@@ -655,7 +656,8 @@ static double first_bias(const char *dir, int n, est_canned_optimizer optimizer,
     return found;
 }
 
-/* What optimizer=None is in TensorFlow: the rate depends on how many columns there are, up to that of the usual "Ftrl". */
+/* What optimizer=None is in TensorFlow: the rate depends on how many columns there are, up to that of the usual
+ * "Ftrl". */
 TEST(rate_by_columns)
 {
     const est_canned_optimizer none = { .name = "None" }, usual = { .name = "Ftrl" };
@@ -748,7 +750,8 @@ static void train_shared(const char *dir, bool frozen, int64_t max_steps, float 
     est_checkpoint_close(checkpoint);
 }
 
-/* TensorFlow's estimators leave checkpoints without slots for the table of shared embeddings: we train it from there. */
+/* TensorFlow's estimators leave checkpoints without slots for the table of shared embeddings: we train it from
+ * there. */
 TEST(shared_embedding_without_slots)
 {
     float first[6], still[6], trained[6];
@@ -903,7 +906,8 @@ TEST(bad_columns)
     for (int i = 0; i < 3; i++) est_columns_free(sets[i]);
 }
 
-/* What only training can find is the fault of the line that made the estimator, and not of what the thread built last. */
+/* What only training can find is the fault of the line that made the estimator, and not of what the thread built
+ * last. */
 TEST(line_of_a_model)
 {
     problem           p     = { BINARY, 4, 1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heads share: options they refuse, labels and weights that do not fit, names of metrics and summaries, regularization,
- * signatures, parse specs. The numbers are in tests/models/heads.c. */
+ * What heads share: options they refuse, labels and weights that do not fit, names of metrics and summaries,
+ * regularization, signatures, parse specs. The numbers are in tests/models/heads.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every head against TensorFlow's: tests/golden/heads.json, written by scripts/make-golden-heads. The logits are a feature of
- * the input, so that a model is nothing but a head; evaluations and predictions are those of an estimator.
+ * Every head against TensorFlow's: tests/golden/heads.json, written by scripts/make-golden-heads. The logits are a
+ * feature of the input, so that a model is nothing but a head; evaluations and predictions are those of an estimator.
  *
  * Tolerances are relative to max(1, |expected|): metrics are quotients of sums of eight float32 numbers. */
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every public function with one argument wrong and the others good: a NULL, an index that is out of range, no node, a list
- * without data, options of another kind. None may crash; what they return must be an error or say "nothing", as
+ * Every public function with one argument wrong and the others good: a NULL, an index that is out of range, no node, a
+ * list without data, options of another kind. None may crash; what they return must be an error or say "nothing", as
  * estoc/status.h promises. scripts/make-misuse writes the calls from the headers; here is what they are made with.
  *
  * Each call has a process of its own, so that a crash is one failure in a list, and what a call took or broke is nobody

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a net listens, by what its task is called; and a host with two addresses, at the first of which nobody answers: the second
- * is tried while there is time. Its name is one that only this program knows. */
+ * Where a net listens, by what its task is called; and a host with two addresses, at the first of which nobody answers:
+ * the second is tried while there is time. Its name is one that only this program knows. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -66,8 +66,8 @@ TEST(silent_address)
     net_test_stop(&server);
 }
 
-/* A task is called by a name that need not be its own host's, or be known there yet: a service's, one that /etc/hosts gives to
- * 127.0.1.1. So whoever is named listens at all interfaces, and only who has an address keeps to it. */
+/* A task is called by a name that need not be its own host's, or be known there yet: a service's, one that /etc/hosts
+ * gives to 127.0.1.1. So a task with a name listens at all interfaces, and a task with an address only at that one. */
 static void expect_listens_at(const char *transport, const char *at, bool everywhere)
 {
     static const char *const hosts[] = { "127.0.0.1", "127.0.0.2" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many peers may wait for a disk to say whether they are let in. Apart from tests/net/admission.c, whose transports load a
- * library: the leak sanitizer cannot look at threads that were there before. */
+ * How many peers may wait for a disk to say whether they are let in. Apart from tests/net/admission.c, whose transports
+ * load a library: the leak sanitizer cannot look at threads that were there before. */
 #include <sys/resource.h>
 
 #include "base/log.h"

@@ -58,8 +58,8 @@ static void kill_child(child c)
     assert_int_equal(waitpid(c.pid, NULL, 0), c.pid);
 }
 
-/* The first process is started before any thread of ours: a child of fork has only its own. Those that follow are made by
- * the same call, which touches nothing that a thread of ours might have locked. */
+/* The first process is started before any thread of ours: a child of fork has only its own. Those that follow are made
+ * by the same call, which touches nothing that a thread of ours might have locked. */
 static void killed_and_restarted(const char *transport)
 {
     child        first = start_child(transport, 0, 100), second = start_child(transport, 0, 200);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every allocation and every system call that may fail does, one a run: two nets are made, connected, used and freed, and
- * whatever fails fails cleanly. Leaks are for the sanitizer to see. */
+ * Every allocation and every system call that may fail does, one a run: two nets are made, connected, used and freed,
+ * and whatever fails fails cleanly. Leaks are for the sanitizer to see. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of messages: what was given back serves again, however large, and what no longer comes again goes. Memory that is
- * not touched costs nothing, so that sizes may be those of large variables. */
+ * Blocks of messages: what was given back serves again, however large, and what no longer comes again goes. Memory that
+ * is not touched costs nothing, so that sizes may be those of large variables. */
 #include "net/message.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The network between two nets of one process: payloads of all sizes, many asks at once, deadlines, cancelling, closing. */
+ * The network between two nets of one process: payloads of all sizes, many asks at once, deadlines, cancelling,
+ * closing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,7 +352,8 @@ TEST(close)
     }
 }
 
-/* A net that ends at once gives the reason of a link that was closed before, not its own: many times, as the two are close together. */
+/* A net that ends at once gives the reason of a link that was closed before, not its own: many times, as the two are
+ * close together. */
 TEST(close_and_end)
 {
     pair p;
@@ -617,7 +619,8 @@ static void wait_full(net_test *t, est_link *link)
     assert_true(est_link_is_full(link));
 }
 
-/* Requests of a peer that does not fetch its answers wait, also those that came together; others are served meanwhile. */
+/* Requests of a peer that does not fetch its answers wait, also those that came together; others are served
+ * meanwhile. */
 TEST(back_pressure)
 {
     slow s;

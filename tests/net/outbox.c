@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What waits to be sent: a connection that takes a few bytes at a time gets the same bytes as one that takes all; frames
- * that are forgotten leave no gap and their memory alone. */
+ * What waits to be sent: a connection that takes a few bytes at a time gets the same bytes as one that takes all;
+ * frames that are forgotten leave no gap and their memory alone. */
 #include <stdlib.h>
 #include <string.h>
 

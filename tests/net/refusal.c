@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is refused: strangers, garbage, frames that are repeated or too large, peers of another job, version or authority. They
- * are told why where that is possible, logged once, and harm nobody else. */
+ * Who is refused: strangers, garbage, frames that are repeated or too large, peers of another job, version or
+ * authority. They are told why where that is possible, logged once, and harm nobody else. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -448,7 +448,8 @@ TEST(tls_to_plain_text)
     net_test_stop(&server);
 }
 
-/* A handshake by OpenSSL itself, with a certificate of `folder` or none: whether a byte could be read, which never is. */
+/* A handshake by OpenSSL itself, with a certificate of `folder` or none: whether a byte could be read, which never
+ * is. */
 static void shake_hands(net_test *server, const char *folder, int version)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());

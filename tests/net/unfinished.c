@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections whose peers were not let in yet: which of them has to go, and what a process with few descriptors bears. */
+ * Connections whose peers were not let in yet: which of them has to go, and what a process with few descriptors
+ * bears. */
 #include "net/unfinished.h"
 
 #include <arpa/inet.h>
@@ -67,7 +68,8 @@ TEST(limits)
 
 /* --- a process with few descriptors ------------------------------------------------------------------------------- */
 
-/* Listens, says at which port, opens files when it is told to, says how many, and ends when nobody tells it anything more. */
+/* Listens, says at which port, opens files when it is told to, says how many, and ends when nobody tells it anything
+ * more. */
 static int limited_main(const char *transport, int in, int out)
 {
     const struct rlimit limit = { .rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS };

@@ -434,8 +434,8 @@ static void set_scalar(nn_test *t, const char *name, float value)
     est_tensor_free(tensor);
 }
 
-/* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of its
- * own. */
+/* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of
+ * its own. */
 TEST(keras_variables)
 {
     nn_test       t    = nn_begin(1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The updates of optimizers from end to end: rows gathered from a table (some of them twice), a loss, its sparse gradient,
- * duplicates summed, an update. A second table gets the dense gradient of the same loss. Rows that were gathered must
- * come out the same in both; in the first table the others must not have moved, unless the optimizer moves all. */
+ * The updates of optimizers from end to end: rows gathered from a table (some of them twice), a loss, its sparse
+ * gradient, duplicates summed, an update. A second table gets the dense gradient of the same loss. Rows that were
+ * gathered must come out the same in both; in the first table the others must not have moved, unless the optimizer
+ * moves all. */
 #include "apply.h"
 #include "estoc/session.h"
 

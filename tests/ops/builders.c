@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builders that no other test calls: the kernels are tested by name of the op, this is that each builder makes the op that
- * its name says, with its arguments in their places. */
+ * Builders that no other test calls: the kernels are tested by name of the op, this is that each builder makes the op
+ * that its name says, with its arguments in their places. */
 #include "support/nn_test.h"
 
 #define N_MAX 16

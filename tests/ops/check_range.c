@@ -53,8 +53,8 @@ int main(int argc, char **argv)
                { RANGE(0, 0.5), .in = { LIST(0, 0, 0.5, 0.75) }, WRONG = "element 2 is 0.75, not in [0, 0.5]" },
                { RANGE(0, 1), .in = { LIST(0, 0, NAN) }, WRONG = "element 1 is nan" },
                { RANGE(0, 1), .in = { LIST(EST_F64, 0, -0.5) }, WRONG = "element 1 is -0.5" },
-               { RANGE(0, 2), .in = { { .shape = EST_SHAPE(20001), .dtype = EST_I64, .values = many } }, /* in two blocks */
-                 WRONG = "element 12345 is 3" },
+               { RANGE(0, 2), .in = { { .shape = EST_SHAPE(20001), .dtype = EST_I64, .values = many } },
+                 /* in two blocks */ WRONG = "element 12345 is 3" },
                { FOUND, .in = { LIST(EST_I64, 1, 0, 2), WORDS(words) } },
                { FOUND, .in = { LIST(EST_I64, 1, -1, -1), WORDS(words) },
                  WRONG = "labels: element 1 is \"perhaps\", which is not in the vocabulary" },

@@ -87,8 +87,8 @@ static inline bool ref_walk_at(int64_t step, const est_shape *y, const ref_windo
     return true;
 }
 
-/* Adds x * w into y, w * y into x or x * y into w, whichever is asked for. Depthwise: output channel k sees input channel
- * k / m alone; otherwise each sees all. */
+/* Adds x * w into y, w * y into x or x * y into w, whichever is asked for. Depthwise: output channel k sees input
+ * channel k / m alone; otherwise each sees all. */
 static inline void ref_convolve(const est_node_def *node, const est_shape *xs, const est_shape *ws, const est_shape *ys,
                                 const double *x, const double *w, const double *y, double *dx, double *dw, double *dy)
 {

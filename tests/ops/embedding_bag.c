@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstEmbeddingBag, EstRowsBag and their gradients; tests/interop/feature_ops.c compares them with TensorFlow's feature columns. */
+ * EstEmbeddingBag, EstRowsBag and their gradients; tests/interop/feature_ops.c compares them with TensorFlow's feature
+ * columns. */
 #include <math.h>
 
 #include "estoc/optimizers.h"

@@ -614,7 +614,8 @@ TEST(a_table_is_filled_once_a_session)
     est_graph_free(g);
 }
 
-/* The operation that fills a table may be run by hand, as TensorFlow's programs do: the same entries are fine, others not. */
+/* The operation that fills a table may be run by hand, as TensorFlow's programs do: the same entries are fine, others
+ * not. */
 TEST(filling_again_changes_nothing)
 {
     char         path[96];

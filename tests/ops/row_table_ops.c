@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * "EstRowVariable", "EstFindRows", "EstFillRowTable", and "EstPullRows" and "EstAdmitRows" of tables that are elsewhere: which steps give rows to keys, and that the operations they are
- * lowered to find the same rows. What becomes of keys is tested in tests/kernels/row_table.c. */
+ * "EstRowVariable", "EstFindRows", "EstFillRowTable", and "EstPullRows" and "EstAdmitRows" of tables that are
+ * elsewhere: which steps give rows to keys, and that the operations they are lowered to find the same rows. What
+ * becomes of keys is tested in tests/kernels/row_table.c. */
 #include <math.h>
 #include <string.h>
 
@@ -116,8 +117,9 @@ static void expect_same(est_tensor *before[16], est_tensor *after[16], int n)
     }
 }
 
-/* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from others, be it
- * from keys that made room or from keys that left for their age, also after its update has written them. */
+/* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from
+ * others, be it from keys that made room or from keys that left for their age, also after its update has written
+ * them. */
 TEST(a_step_that_fails_admits_nothing)
 {
     static const int64_t first[4] = { 1, 2, 3, 3 }, second[4] = { 2, 2, 2, 2 }, third[4] = { 7, 8, 7, 8 };
@@ -192,8 +194,8 @@ static void expect_i64(const est_tensor *tensor, const int64_t *want, int64_t n)
     assert_memory_equal(est_tensor_data(tensor), want, (size_t)n * sizeof *want);
 }
 
-/* A lookup for another task shows the rows that a training step would give its keys, and gives none. The push of that step
- * does, and drops the gradient of a key that has no row by then. */
+/* A lookup for another task shows the rows that a training step would give its keys, and gives none. The push of that
+ * step does, and drops the gradient of a key that has no row by then. */
 TEST(rows_for_another_task)
 {
     const int64_t given[4] = { 70, -3, 70, 9 }, distinct[3] = { 70, -3, 9 }, none[4] = { -1, -1, -1, -1 };

@@ -142,7 +142,7 @@ static bool survive(flavour kind, const batch *batches, int64_t n, const float w
             fail_msg("allocation %d, call %d: %s: %s", (int)n, at, est_status_name(status), est_error_message());
         }
         assert_true(est_error_message()[0] != '\0');
-        if (at == BUILD) free_model(&m); /* a poisoned graph is made anew */
+        if (at == BUILD) free_model(&m); /* a poisoned graph is built again */
         at--;                            /* once more, with memory */
     }
     fired = est_fault_fired();
@@ -156,8 +156,9 @@ static bool survive(flavour kind, const batch *batches, int64_t n, const float w
     return fired;
 }
 
-/* The thread sanitizer looks for races, which many of the allocations would show alike; that nothing leaks whichever of them
- * fails is for the address sanitizer, which has them all. A prime, so that each kind of allocation has its turn. */
+/* The thread sanitizer looks for races, which many of the allocations would show alike; that nothing leaks whichever of
+ * them fails is for the address sanitizer, which has them all. A prime, so that each kind of allocation has its
+ * turn. */
 #define STRIDE (EST_TEST_TSAN ? 31 : 1)
 
 static void survive_all(flavour kind)

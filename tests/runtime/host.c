@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments as a task gets them: equal ones are one segment; what is no segment, or does not fit the variables that are there, is
- * refused and changes nothing. */
+ * Segments as a task gets them: equal ones are one segment; what is no segment, or does not fit the variables that are
+ * there, is refused and changes nothing. */
 #include "runtime/host.h"
 #include "base/alloc.h"
 #include "base/fault.h"

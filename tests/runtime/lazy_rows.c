@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that are drawn when they are first touched: the same bits as of a session that fills its variables at once, whoever
- * touches them and in whatever order; who touches rows leaves the others waiting; memory is that of rows touched. */
+ * Rows that are drawn when they are first touched: the same bits as of a session that fills its variables at once,
+ * whoever touches them and in whatever order; who touches rows leaves the others waiting; memory is that of rows
+ * touched. */
 #include "kernels/lazy_rows.h"
 
 #include <pthread.h>
@@ -517,8 +518,8 @@ static est_snapshot *take_snapshot(est_session *session)
     return snapshot;
 }
 
-/* A snapshot does not follow the variables, which the optimizer changes before it is written, and while it is. Rows wait on where
- * they did. */
+/* A snapshot does not follow the variables, which the optimizer changes before it is written, and while it is. Rows
+ * wait on where they did. */
 static void compare_snapshot(est_optimizer optimizer, bool by_rows)
 {
     est_graph   *graph = new_graph();
@@ -655,7 +656,8 @@ static int64_t resident_bytes(void)
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-/* 640 MB and a slot as large, of which 100 rows are used. The address sanitizer has memory of its own beside all of it. */
+/* 640 MB and a slot as large, of which 100 rows are used. The address sanitizer has memory of its own beside all of
+ * it. */
 TEST(memory_of_rows_touched)
 {
     static const int64_t most   = (EST_TEST_SANITIZED ? INT64_C(512) : INT64_C(32)) << 20;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a step
- * costs and how many bytes; what is refused. All in one process, without a network. */
+ * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a
+ * step costs and how many bytes; what is refused. All in one process, without a network. */
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
@@ -159,7 +159,8 @@ TEST(same_numbers)
     }
 }
 
-/* One exchange for values and one for gradients with one task; with several a third for the step's count, at one of them. */
+/* One exchange for values and one for gradients with one task; with several a third for the step's count, at one of
+ * them. */
 TEST(messages_a_step)
 {
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
@@ -250,7 +251,8 @@ TEST(pieces_same_numbers)
     }
 }
 
-/* Bytes that the updates of a step are sent before the last gradient has been computed, and after; *n_sent: in how many messages. */
+/* Bytes that the updates of a step are sent before the last gradient has been computed, and after; *n_sent: in how many
+ * messages. */
 static void measure_overlap(est_step *step, size_t *before, size_t *after, int *n_sent)
 {
     const est_plan *plan     = est_step_plan(step);
@@ -396,7 +398,8 @@ TEST(old_value_in_later_phase)
     est_graph_free(graph);
 }
 
-/* Every allocation of preparing such a step fails once; it is said, nothing is lost, and the step can be prepared afterwards. */
+/* Every allocation of preparing such a step fails once; it is said, nothing is lost, and the step can be prepared
+ * afterwards. */
 TEST(pieces_without_memory)
 {
     model        m       = make_deep(est_adagrad(0.1, NULL), UNITS);
@@ -489,8 +492,8 @@ static model make_dynamic(est_optimizer optimizer)
     return m;
 }
 
-/* Keys are seen, admitted and forgotten at the task that has them as they are in one process, and a second session over the tasks
- * goes on where the first ended. */
+/* Keys are seen, admitted and forgotten at the task that has them as they are in one process, and a second session over
+ * the tasks goes on where the first ended. */
 TEST(dynamic)
 {
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
@@ -658,8 +661,8 @@ TEST(errors_come_back)
     memory_remote_free(remote);
 }
 
-/* A constant that waits for something of the step is here, after it: what it waits for runs where its variable is, once, and not
- * where the constant is used. */
+/* A constant that waits for something of the step is here, after it: what it waits for runs where its variable is,
+ * once, and not where the constant is used. */
 TEST(constant_after)
 {
     est_remote  *remote  = memory_remote_create(3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training steps that are made together: what is pushed to a task is the same, byte for byte, whatever else is fetched, and what is
- * fetched is what one process gets. All without a network, at tasks that do at once what they are sent. */
+ * Training steps that are made together: what is pushed to a task is the same, byte for byte, whatever else is fetched,
+ * and what is fetched is what one process gets. All without a network, at tasks that do at once what they are sent. */
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
@@ -263,7 +263,8 @@ static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replic
     return n;
 }
 
-/* Updates need no more messages for being made together; the global step, which is not known before all have pushed, one. */
+/* Updates need no more messages for being made together; the global step, which is not known before all have pushed,
+ * one. */
 TEST(messages)
 {
     est_optimizer optimizers[] = { est_sgd(0.1), est_adagrad(0.1, NULL), est_adam(0.01, NULL), est_ftrl(0.1, NULL),

@@ -6,8 +6,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* FixedShards(1), (3), (8); MinSize(256 KiB, 1), (256 KiB, 8), (1000, 5), (1 MiB, 100); MaxSize(1000), (64 KiB), (1 MiB, 7),
- * (1, 4). */
+/* FixedShards(1), (3), (8); MinSize(256 KiB, 1), (256 KiB, 8), (1000, 5), (1 MiB, 100); MaxSize(1000), (64 KiB), (1
+ * MiB, 7), (1, 4). */
 typedef struct expected {
     est_shape shape;
     est_dtype dtype;

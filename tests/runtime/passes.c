@@ -480,8 +480,8 @@ static void assert_all(nn_test *t, const char *name, float want)
     est_tensor_free(value);
 }
 
-/* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It is
- * too large to be folded. */
+/* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It
+ * is too large to be folded. */
 TEST(constants_go_straight_into_variables)
 {
     nn_test   t    = nn_begin(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing allocated
- * in a step, passes that change nothing but speed, and errors that say where to look. */
+ * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing
+ * allocated in a step, passes that change nothing but speed, and errors that say where to look. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

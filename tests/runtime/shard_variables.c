@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Variables whose rows are spread over tasks: the same numbers as in one piece, bit for bit, for every optimizer and
- * initializer, however rows and shards divide; where shards go; reading and writing; what is refused. All in one process,
- * without a network. */
+ * initializer, however rows and shards divide; where shards go; reading and writing; what is refused. All in one
+ * process, without a network. */
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "estoc/strategy.h"
@@ -17,8 +17,8 @@
 #define BATCH 16
 #define STEPS 5
 
-/* A table that is looked up, one that is gathered from by matrices of ids, one that is looked up and has a cost for all of its
- * rows, and one that is multiplied with. */
+/* A table that is looked up, one that is gathered from by matrices of ids, one that is looked up and has a cost for all
+ * of its rows, and one that is multiplied with. */
 typedef struct model {
     est_graph *graph;
     int64_t    rows;
@@ -474,8 +474,8 @@ TEST(graph_that_grows)
     est_graph_free(graph);
 }
 
-/* As many messages as without shards: one exchange for values, one for gradients, and a third for the step's count at one of
- * several tasks. Of tables only the rows of the batch travel. */
+/* As many messages as without shards: one exchange for values, one for gradients, and a third for the step's count at
+ * one of several tasks. Of tables only the rows of the batch travel. */
 TEST(messages_a_step)
 {
     est_partitioner partitioner = est_fixed_shards(0);

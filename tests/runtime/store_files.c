@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables of stores to and from files: shards of one tensor, copies that do not follow the variable, what is refused, and that
- * a failure is no mixture and no leak. */
+ * Variables of stores to and from files: shards of one tensor, copies that do not follow the variable, what is refused,
+ * and that a failure is no mixture and no leak. */
 #include "runtime/store_files.h"
 
 #include "kernels/copy_on_write.h"
@@ -83,7 +83,8 @@ TEST(shards)
     est_store_free(other);
 }
 
-/* What is written is what there was, whoever writes or restores the variable meanwhile; one that was ended is not written. */
+/* What is written is what there was, whoever writes or restores the variable meanwhile; one that was ended is not
+ * written. */
 TEST(snapshot_stands_still)
 {
     est_store            *store = make_store();
@@ -285,7 +286,8 @@ TEST(rows)
     est_graph_free(graph);
 }
 
-/* A step of training with one key that is there and new ones until rows are given away; every sixth step rows leave by age. */
+/* A step of training with one key that is there and new ones until rows are given away; every sixth step rows leave by
+ * age. */
 static void train_rows(const est_store *store, int64_t step)
 {
     const int64_t keys[] = { 40 + step % 3, 1000 + 3 * step, 1001 + 3 * step, -2, 40 };
@@ -299,7 +301,8 @@ static void train_rows(const est_store *store, int64_t step)
     }
 }
 
-/* Many keys with rows in many lines: in each step some that are there, in no order, one that is new, and some that leave by age. */
+/* Many keys with rows in many lines: in each step some that are there, in no order, one that is new, and some that
+ * leave by age. */
 static void train_many_rows(const est_store *store, int64_t step)
 {
     int64_t keys[6], rows[6];

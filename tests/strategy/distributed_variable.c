@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that replicas write by themselves: every kind of synchronization and aggregation, read and written in replicas and
- * across them. */
+ * Variables that replicas write by themselves: every kind of synchronization and aggregation, read and written in
+ * replicas and across them. */
 #include "strategy/strategy.h"
 #include "support/fault_loop.h"
 #include "support/memory_communicator.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * n replicas with parts of a batch train as one replica with the whole of it: every optimizer, dense variables and tables of rows,
- * gradients that are summed and gradients that are averaged by examples, parts of equal and of unequal size, in one process and in
- * several workers.
+ * n replicas with parts of a batch train as one replica with the whole of it: every optimizer, dense variables and
+ * tables of rows, gradients that are summed and gradients that are averaged by examples, parts of equal and of unequal
+ * size, in one process and in several workers.
  *
- * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20 steps of
- * optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far above, and far below what
- * one wrong example would make. */
+ * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20
+ * steps of optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far
+ * above, and far below what one wrong example would make. */
 #include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
 #include "support/memory_communicator.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of models in replicas: batch normalisation, every metric, feature columns, embeddings of raw keys. What has a state must be
- * in the state that the whole batch would have left. */
+ * Parts of models in replicas: batch normalisation, every metric, feature columns, embeddings of raw keys. What has a
+ * state must be in the state that the whole batch would have left. */
 #include "estoc/feature_column.h"
 #include "strategy/replicas_build.h"
 #include "support/memory_communicator.h"
@@ -89,7 +89,8 @@ static est_status build_norm(int replica, void *user)
     return est_graph_status(p->graph);
 }
 
-/* Mean and variance of a channel over the rows of a part, as the layer has them; images: the variance that is kept is that of a sample. */
+/* Mean and variance of a channel over the rows of a part, as the layer has them; images: the variance that is kept is
+ * that of a sample. */
 static void statistics(const plan *p, int part, int channel, double *mean, double *variance)
 {
     int    channels = p->images ? 2 : 8, n = 0;
@@ -211,7 +212,8 @@ static int run_metrics(const int *cut, int n, double *values)
     return p.n_metrics;
 }
 
-/* Sums of weights and of 0 and 1 are exact, and so are metrics of them; other sums have some roundings of 24 bits more. */
+/* Sums of weights and of 0 and 1 are exact, and so are metrics of them; other sums have some roundings of 24 bits
+ * more. */
 TEST(metrics)
 {
     double want[16], got[16];
@@ -263,7 +265,8 @@ static est_status build_columns(int replica, void *user)
     return est_graph_status(p->graph);
 }
 
-/* The columns: a vocabulary, a table that two of them share, and one with a row for every key, of which some are given away. */
+/* The columns: a vocabulary, a table that two of them share, and one with a row for every key, of which some are given
+ * away. */
 static void make_columns(plan *p, const est_column **column)
 {
     const est_column    *keys[2], *shared[2];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on loopback. The
- * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync_replicas.c. */
+ * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on
+ * loopback. The rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in
+ * tests/cluster/sync_replicas.c. */
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -167,7 +168,8 @@ static est_session *open_over(est_remote *remote, const embedded *m)
     return session;
 }
 
-/* Trained over two servers as in one process, bit for bit; saved there, it goes on in one process and over two others. */
+/* Trained over two servers as in one process, bit for bit; saved there, it goes on in one process and over two
+ * others. */
 TEST(shards)
 {
     est_partitioner partitioner = est_min_size_partitioner(ROWS * WIDTH * 2, 0); /* the table, in two */
@@ -365,7 +367,8 @@ static void await_wait(const char *who, const char *for_whom, const char *why)
     fail_msg("%s does not wait for %s: %s", who, for_whom, why);
 }
 
-/* When the link to the clock breaks nobody holds steps any more: what is copied then may be of several, and is no checkpoint. */
+/* When the link to the clock breaks nobody holds steps any more: what is copied then may be of several, and is no
+ * checkpoint. */
 TEST(hold_is_lost)
 {
     servers      s       = servers_start(2, 1, "tcp");

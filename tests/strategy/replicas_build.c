@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Towers: in which order replicas are built and merged, what they share, what is each one's own, and that whatever one of them does
- * wrong ends all of them with a text that says it. */
+ * Replicas: the order in which they are built and merged, what they share, what each owns, and that an error of one
+ * of them ends all of them with a text that names it. */
 #include "strategy/replicas_build.h"
 #include "nn/nn.h"
 #include "support/fault_loop.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has them, merges,
- * losses, and what it says to whoever calls them in the wrong place. */
+ * What a strategy does to a graph: contexts and scopes, sums, means and gathers of per-replica values as TensorFlow has
+ * them, merges, losses, and what it says to whoever calls them in the wrong place. */
 #include "strategy/scope.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
@@ -661,7 +661,8 @@ static est_node draw_rows(const est_replica_context *c, void *user)
     return est_scalar(c->graph, EST_F32, 0);
 }
 
-/* What row a key gets depends on the seed of the job, which all workers build their graphs with, and on nothing of the worker. */
+/* What row a key gets depends on the seed of the job, which all workers build their graphs with, and on nothing of the
+ * worker. */
 TEST(rows_of_workers)
 {
     for (int i = 0; i < 4; i++) {

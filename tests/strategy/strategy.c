@@ -95,7 +95,7 @@ static void keep_line(void *user, est_log_level level, int64_t wall_ns, const ch
     strncat(text, line, 199 - strlen(text));
 }
 
-/* A job file always gives a number, so 1 is told however it came; who has named devices has chosen. */
+/* A job file always gives a number, so 1 is logged wherever it came from; a user who named devices has chosen. */
 TEST(one_replica_is_told)
 {
     char          told[200] = "";

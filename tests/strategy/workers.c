@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training loops of one's own over several workers: servers on loopback and a thread for each, in one process. Together they learn what one
- * learns from whole batches; one that is lost and started again brings the others no other numbers. */
+ * Training loops of one's own over several workers: servers on loopback and a thread for each, in one process. Together
+ * they learn what one learns from whole batches; one that is lost and started again brings the others no other
+ * numbers. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 typedef struct worker {
     char  config[300]; /* TF_CONFIG */
-    bool  is_lost;     /* at lost_at, and begins anew */
+    bool  is_lost;     /* at lost_at, and begins again */
     int   lost_at;
     float kernel[2];
     float own;  /* its copy of what it has seen: its number + 1 in every step */
@@ -209,7 +210,8 @@ TEST(lost)
     }
 }
 
-/* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has ended. */
+/* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has
+ * ended. */
 TEST(lost_at_end)
 {
     worker calm[WORKERS], w[WORKERS];
@@ -223,7 +225,7 @@ TEST(lost_at_end)
     assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
 }
 
-/* A worker, and one who comes to every meeting and gives up at once. */
+/* A worker, and another one that joins every membership round and gives up at once. */
 typedef struct spoiled {
     crew       c;
     worker     w;

@@ -270,7 +270,8 @@ static est_status make_shard(const est_input_context *context, int64_t many, est
     return est_dataset_finish(d, out);
 }
 
-/* Global batches of one row, cut for the workers: every other batch is empty. The first worker has one row, the others so many. */
+/* Global batches of one row, cut for the workers: every other batch is empty. The first worker has one row, the others
+ * so many. */
 static est_status make_cut(const est_input_context *context, int64_t many, est_dataset **out)
 {
     int64_t      n         = context->pipeline == 0 ? 1 : many;

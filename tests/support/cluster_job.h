@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The job that tests of clusters disturb: train_and_evaluate with the model of estimator_test.h, or that of dynamic_test.h. A test starts its tasks with
- * words like "steps=300" (cluster.args), each of which sets one field. */
+ * The job that tests of clusters disturb: train_and_evaluate with the model of estimator_test.h, or that of
+ * dynamic_test.h. A test starts its tasks with words like "steps=300" (cluster.args), each of which sets one field. */
 #ifndef EST_TESTS_CLUSTER_JOB_H
 #define EST_TESTS_CLUSTER_JOB_H
 
@@ -21,18 +21,17 @@ typedef struct cluster_job {
     int64_t mirrored;     /* not 0: multi_worker_mirrored, with so many replicas in each worker */
     int64_t elastic;      /* not 0: without workers that do not return */
     int64_t multi_worker; /* not 0: workers evaluate together */
-    int64_t
-        dynamic;  /* not 0: dynamic embeddings, keys of which wait for admission, age, and lose their rows to others */
-    int64_t ring; /* not 0: their sums go round a ring */
-    int64_t pack; /* bytes_per_pack */
-    int64_t log;  /* log_step_count_steps; 0: 100 */
-    int64_t die;  /* when a task kills itself, once in the job; 0: never */
-    int64_t die_task;   /* which of those that train */
-    int64_t die_step;   /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
-    int64_t die_signal; /* that it sends itself; 0: SIGKILL */
-    int64_t export_ms;  /* not 0: evaluations are followed by an export, which takes at least so long */
-    int64_t stop_step;  /* not 0: the task that leads asks to stop at or after this step */
-    int64_t lacks;      /* one more than the number of the task whose input is not found */
+    int64_t dynamic;      /* not 0: dynamic embeddings, whose keys wait for admission, age, and are evicted */
+    int64_t ring;         /* not 0: their sums go round a ring */
+    int64_t pack;         /* bytes_per_pack */
+    int64_t log;          /* log_step_count_steps; 0: 100 */
+    int64_t die;          /* when a task kills itself, once in the job; 0: never */
+    int64_t die_task;     /* which of those that train */
+    int64_t die_step;     /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
+    int64_t die_signal;   /* that it sends itself; 0: SIGKILL */
+    int64_t export_ms;    /* not 0: evaluations are followed by an export, which takes at least so long */
+    int64_t stop_step;    /* not 0: the task that leads asks to stop at or after this step */
+    int64_t lacks;        /* one more than the number of the task whose input is not found */
     int64_t enough; /* not 0: as stop_step, but not before the test has said that it has seen enough (cluster_enough) */
     int64_t hold_task; /* of those that train, which makes no step after hold_step before the test has said so */
     int64_t hold_step; /* 0: none does */
@@ -68,13 +67,13 @@ void cluster_enough(const cluster *c);
  * est_exit_code. SIGUSR1 breaks all its connections. */
 int cluster_job_task(int argc, char **argv);
 
-/* The loss, in evaluation, of a checkpoint or an export; NULL: of the latest checkpoint. *step (may be NULL): of its variables. */
+/* The loss, in evaluation, of a checkpoint or an export; NULL: of the latest checkpoint. *step (may be NULL): of its
+ * variables. */
 double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, long *step);
 
-/* Asserts that all exports of a job with export_ms are whole: each has the values of a step that a task evaluated, and the
- * latest those of `last`; that no checkpoint vanished before it was exported; and that nothing is left of exports that were not
- * finished, nor of pinned checkpoints. Returns how many
- * there are. */
+/* Asserts that all exports of a job with export_ms are whole: each has the values of a step that a task evaluated, and
+ * the latest those of `last`; that no checkpoint vanished before it was exported; and that nothing is left of exports
+ * that were not finished, nor of pinned checkpoints. Returns how many there are. */
 int cluster_check_exports(const cluster *c, long last);
 
 #endif

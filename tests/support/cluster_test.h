@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clusters of real processes on loopback, for tests: each task is this test program itself, started again with "--task" and a
- * TF_CONFIG of its own, so that a test says in one file what its tasks do. Every wait has a deadline; whatever is left is
- * killed by cluster_free. */
+ * Clusters of real processes on loopback, for tests: each task is this test program itself, started again with "--task"
+ * and a TF_CONFIG of its own, so that a test says in one file what its tasks do. Every wait has a deadline; whatever is
+ * left is killed by cluster_free. */
 #ifndef EST_TESTS_CLUSTER_TEST_H
 #define EST_TESTS_CLUSTER_TEST_H
 
@@ -69,19 +69,19 @@ int  cluster_count_log(const cluster_task *task, const char *text);
 void cluster_wait_step(cluster *c, long step, double secs);
 long cluster_saved_step(const cluster *c); /* -1: none */
 
-/* Asserts by the ledgers (ESTOC_LEDGER) of all that ran that no run that changed variables was done twice, and none that
- * nobody had asked for. Returns how many were done. */
+/* Asserts by the ledgers (ESTOC_LEDGER) of all that ran that no run that changed variables was done twice, and none
+ * that nobody had asked for. Returns how many were done. */
 long cluster_check_ledgers(const cluster *c);
 
-/* Asserts that the job left nothing: no process that listens at its addresses, no shared memory, no file of an unfinished
- * write. */
+/* Asserts that the job left nothing: no process that listens at its addresses, no shared memory, no file of an
+ * unfinished write. */
 void cluster_check_clean(const cluster *c);
 
 /* Prints the end of all logs, for failures. */
 void cluster_dump(const cluster *c);
 
-/* For main: when the program was started as a task ("--task"), calls run(argc, argv) with what follows and exits with its
- * result. */
+/* For main: when the program was started as a task ("--task"), calls run(argc, argv) with what follows and exits with
+ * its result. */
 void cluster_task_main(int argc, char **argv, int (*run)(int argc, char **argv));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many ranks in one process, each with its own net, mailbox and group, and a thread for what it does. cmocka cannot fail in a
- * thread, so ranks keep what went wrong and collective_run fails for them. */
+ * Many ranks in one process, each with its own net, mailbox and group, and a thread for what it does. cmocka cannot
+ * fail in a thread, so ranks keep what went wrong and collective_run fails for them. */
 #ifndef EST_TESTS_COLLECTIVE_TEST_H
 #define EST_TESTS_COLLECTIVE_TEST_H
 
@@ -34,8 +34,8 @@ struct collective_test {
     char            tasks[COLLECTIVE_RANKS_MAX][16], addresses[COLLECTIVE_RANKS_MAX][32];
 };
 
-/* Starts nets for n ranks; no groups yet. They are on one host, unless collective_apart: each on one of its own, so that what
- * they do goes over the network. */
+/* Starts nets for n ranks; no groups yet. They are on one host, unless collective_apart: each on one of its own, so
+ * that what they do goes over the network. */
 extern bool collective_apart;
 void        collective_start(collective_test *t, const char *transport, int n);
 void        collective_stop(collective_test *t); /* groups, too */

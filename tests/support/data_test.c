@@ -274,7 +274,7 @@ void est_test_positions(est_test_make make, int64_t n)
 
 /* --- allocations -------------------------------------------------------------------------------------------------- */
 
-static est_status go_on(const est_dataset *dataset, est_tensor *position, int64_t n)
+static est_status resume(const est_dataset *dataset, est_tensor *position, int64_t n)
 {
     est_strbuf    text = { 0 };
     est_iterator *rows = NULL;
@@ -299,7 +299,7 @@ static est_status use(const est_dataset *dataset, int64_t n)
     status = put_elements(&text, rows, dataset, n / 2);
     if (status == EST_OK || status == EST_OUT_OF_RANGE) status = est_iterator_save(rows, &position);
     if (status == EST_OK) status = put_elements(&text, rows, dataset, n);
-    if (status == EST_OK || status == EST_OUT_OF_RANGE) status = go_on(dataset, position, n);
+    if (status == EST_OK || status == EST_OUT_OF_RANGE) status = resume(dataset, position, n);
     est_strbuf_clear(&text);
     est_tensor_free(position);
     est_iterator_free(rows);

@@ -4,14 +4,15 @@
  * restored goes on exactly, and no failed allocation does harm.
  *
  * An element is the text of its components with " | " between them, a dataset that of its elements with " ; ". A tensor
- * is "3", "[1 2]", "[[1 2] [3 4]]", strings in quotes, one without elements as "empty" and its shape; a ragged one has "/"
- * and the splits after it: "[1 2 3]/[0 1 3]". */
+ * is "3", "[1 2]", "[[1 2] [3 4]]", strings in quotes, one without elements as "empty" and its shape; a ragged one has
+ * "/" and the splits after it: "[1 2 3]/[0 1 3]". */
 #ifndef EST_TESTS_DATA_TEST_H
 #define EST_TESTS_DATA_TEST_H
 
 #include "data/stage.h"
 
-/* A source of test rows: fn makes component i of row `row`. With a path, row r says that it is from line r + 1 of it. */
+/* A source of test rows: fn makes component i of row `row`. With a path, row r says that it is from line r + 1 of
+ * it. */
 typedef est_status (*est_test_rows_fn)(int64_t row, int i, est_tensor **out);
 est_dataset *est_test_rows(const est_component *components, int n, int64_t n_rows, est_test_rows_fn fn,
                            const char *path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of estimators with dynamic embeddings share: a model over raw keys, numbers and words, and its input. */
+ * What the tests of estimators with dynamic embeddings share: a model over raw keys, numbers and words, and its
+ * input. */
 #ifndef EST_TESTS_DYNAMIC_TEST_H
 #define EST_TESTS_DYNAMIC_TEST_H
 
@@ -17,7 +18,8 @@ typedef struct dynamic_params {
 /* Columns for it, in a set of the caller's. */
 dynamic_params dynamic_columns(est_columns *columns, const est_dynamic_options *options);
 
-/* Embeddings of the features "user", int64, and "word" into a number that is to be the label "y"; prediction "score". */
+/* Embeddings of the features "user", int64, and "word" into a number that is to be the label "y"; prediction
+ * "score". */
 est_status dynamic_model(est_model *model, est_mode mode, const void *params);
 
 /* What receivers take. */
@@ -28,8 +30,8 @@ extern const est_component dynamic_raw[DYNAMIC_FEATURES];
  * training, in one batch otherwise. */
 est_status dynamic_input(const est_input_context *context, void *user, est_dataset **out);
 
-/* An estimator that saves every 10 steps; all keys are admitted at their nth sighting. The columns are put into a new set,
- * freed by the caller after the estimator. */
+/* An estimator that saves every 10 steps; all keys are admitted at their nth sighting. The columns are put into a new
+ * set, freed by the caller after the estimator. */
 est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic_options *options,
                                  est_columns **columns);
 

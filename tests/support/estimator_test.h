@@ -9,8 +9,8 @@
 #include "support/dir_test.h"
 #include "support/test.h"
 
-/* y = 2 a - b + noise over 64 rows, batches of 8; shuffled and repeated in training, once otherwise. `user` may point to
- * an int64 that limits the passes in training. */
+/* y = 2 a - b + noise over 64 rows, batches of 8; shuffled and repeated in training, once otherwise. `user` may point
+ * to an int64 that limits the passes in training. */
 est_status est_test_input(const est_input_context *context, void *user, est_dataset **out);
 
 /* Dense 4 tanh, dropout, dense 1; mean squared error; Adam; predictions "y", metrics "mae" and "rmse". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of exports share: a small classifier over features of every kind, parsed from Examples, and an estimator
- * that was trained a few steps. */
+ * What the tests of exports share: a small classifier over features of every kind, parsed from Examples, and an
+ * estimator that was trained a few steps. */
 #ifndef EST_TESTS_EXPORT_TEST_H
 #define EST_TESTS_EXPORT_TEST_H
 
@@ -30,12 +30,12 @@ typedef struct shop_params {
     bool doubled;    /* prediction looks "kind" up at twice its value, which is out of range for what training sees */
     bool noise;      /* a prediction "noise" of random numbers */
     bool own_metric; /* a metric "own" with states of its own */
-    bool
-        steady; /* training is the same every time and everywhere: no dropout, and not Adam, which makes steps of rounding */
+    bool steady;     /* training is deterministic everywhere: no dropout, and not Adam, which amplifies rounding */
 } shop_params;
 
-/* Classes "a", "b" and "c" out of the features. Predictions logits, probabilities, class_id and name, in training the step
- * before it is made; export outputs serving_default (classify), regression (regress) and predict; metric accuracy. */
+/* Classes "a", "b" and "c" out of the features. Predictions logits, probabilities, class_id and name, in training the
+ * step before it is made; export outputs serving_default (classify), regression (regress) and predict; metric
+ * accuracy. */
 est_status shop_model(est_model *model, est_mode mode, const void *params);
 
 /* Eight Examples in batches of 4, for ever in training. */

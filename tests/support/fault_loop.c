@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Failing in turn. FAULT_PLACES notes the call stack of every allocation in its first run; then it fails each that is the first
- * of its stack, and remembers the stacks that really failed: where threads change the order of allocations, a place may be
- * tried again, but none is left out for another. */
+ * Failing in turn. FAULT_PLACES notes the call stack of every allocation in its first run; then it fails each that is
+ * the first of its stack, and remembers the stacks that really failed: where threads change the order of allocations, a
+ * place may be tried again, but none is left out for another. */
 #include "support/fault_loop.h"
 
 #include <execinfo.h>

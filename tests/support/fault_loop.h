@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop of every test of failures: its body runs with the first allocation (or fault point) failing, then with the second,
- * until it runs untouched.
+ * The loop of every test of failures: its body runs with the first allocation (or fault point) failing, then with the
+ * second, until it runs untouched.
  *
  *     FAULT_LOOP(f, FAULT_ALLOCATIONS) {
  *         est_status status;
@@ -31,12 +31,11 @@ typedef enum fault_kind {
 
 typedef struct fault_loop {
     fault_kind kind;
-    int64_t
-        more_than; /* a test that meant to fail more often than this, and did not, fails; at least once in any case */
-    int depth;     /* of FAULT_PLACES: how many calls tell a place from others; 0: all of the stack */
-    int64_t n;     /* which one fails, from 1 on; FAULT_PLACES: 0 in the first run, which looks for the places */
-    int64_t failures;
-    bool    started, armed, fired;
+    int64_t    more_than; /* the test fails without more failures than this */
+    int        depth;     /* of FAULT_PLACES: how many calls tell a place from others; 0: all of the stack */
+    int64_t    n;         /* which one fails, from 1 on; FAULT_PLACES: 0 in the first run, which looks for the places */
+    int64_t    failures;
+    bool       started, armed, fired;
 } fault_loop;
 
 #define FAULT_LOOP(f, kind_, ...) for (fault_loop f = { .kind = (kind_), __VA_ARGS__ }; fault_next(&(f));)
@@ -48,8 +47,8 @@ void fault_arm(fault_loop *f);
 /* Disarms; whether something failed since fault_arm. */
 bool fault_end(fault_loop *f);
 
-/* fault_end, and a status that must be EST_OK if nothing failed. If something did: that of the kind, EST_RESOURCE_EXHAUSTED or
- * EST_UNKNOWN. */
+/* fault_end, and a status that must be EST_OK if nothing failed. If something did: that of the kind,
+ * EST_RESOURCE_EXHAUSTED or EST_UNKNOWN. */
 void fault_check(fault_loop *f, est_status status);
 
 /* The same where some failures do no harm, as in a line of the log. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of feature columns: a set of columns, a graph, and features by name that are fed, with a batch size that the
- * graph does not know. */
+ * For tests of feature columns: a set of columns, a graph, and features by name that are fed, with a batch size that
+ * the graph does not know. */
 #ifndef EST_TESTS_FEATURE_TEST_H
 #define EST_TESTS_FEATURE_TEST_H
 
@@ -36,8 +36,8 @@ void feature_rows(feature_test *t, const char *name, int n, const int64_t *split
 /* A column's features are complete: opens the session. */
 void feature_ready(feature_test *t);
 
-/* Runs with all features fed, into at most n doubles; returns how many elements there are. fails: the run must, with this
- * text in its message. */
+/* Runs with all features fed, into at most n doubles; returns how many elements there are. fails: the run must, with
+ * this text in its message. */
 int64_t feature_fetch(feature_test *t, est_node node, double *out, int64_t n);
 void    feature_fails(feature_test *t, est_node node, const char *text);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flood: connections of a stranger that shows no certificate and says nothing, or takes forever to say something. For tests
- * of tasks that are meant to bear it. */
+ * A flood: connections of a stranger that shows no certificate and says nothing, or takes forever to say something. For
+ * tests of tasks that are meant to bear it. */
 #ifndef EST_TESTS_FLOOD_TEST_H
 #define EST_TESTS_FLOOD_TEST_H
 

@@ -5,8 +5,8 @@
  * interop_ask("write") calls its function `write`, and the test fails with its words when that raises. A test that
  * cannot start Python with TensorFlow fails; nothing is skipped.
  *
- * The comparing is Python's part: the C side reads what TensorFlow wrote and says what it found, or writes and says what
- * it meant, in files of blobs. tests/support/interop.py reads and writes the same files. */
+ * The comparing is Python's part: the C side reads what TensorFlow wrote and says what it found, or writes and says
+ * what it meant, in files of blobs. tests/support/interop.py reads and writes the same files. */
 #ifndef EST_TESTS_INTEROP_H
 #define EST_TESTS_INTEROP_H
 

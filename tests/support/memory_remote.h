@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks in this process: runtime/remote.h kept with memory alone, for tests of how steps are cut. Segments travel as bytes and
- * tensors as copies, as they would between processes, and are run in est_host. */
+ * Tasks in this process: runtime/remote.h kept with memory alone, for tests of how steps are cut. Segments travel as
+ * bytes and tensors as copies, as they would between processes, and are run in est_host. */
 #ifndef EST_TESTS_MEMORY_REMOTE_H
 #define EST_TESTS_MEMORY_REMOTE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of workers that train together. */
+ * Tests of multi-worker training. */
 #include "support/multi_worker_test.h"
 
 #include <signal.h>

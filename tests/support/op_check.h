@@ -6,8 +6,9 @@
  * (against a plain double-precision reference kept in the test), gradient (against central differences of the op itself
  * run in float64, on every element when small and on random projections otherwise), poisoned outputs and guard bands
  * (every element is written, none beside it), over its input where the op says it may, and twice the same bits, with
- * one thread and with several. Every kernel that accepts the call is tried, not only the first, and must neither allocate
- * nor look up attributes while it runs. An op that lowers to TensorFlow's ops is compared with what they make. */
+ * one thread and with several. Every kernel that accepts the call is tried, not only the first, and must neither
+ * allocate nor look up attributes while it runs. An op that lowers to TensorFlow's ops is compared with what they
+ * make. */
 #ifndef EST_TESTS_OP_CHECK_H
 #define EST_TESTS_OP_CHECK_H
 

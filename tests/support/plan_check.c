@@ -44,7 +44,8 @@ static bool is_kept(const est_plan *plan, int32_t root)
     return false;
 }
 
-/* Whether the value behind `root` is made and dead before item k starts; k itself may look at it when it writes over it. */
+/* Whether the value behind `root` is made and dead before item k starts; k itself may look at it when it writes over
+ * it. */
 static bool dead_before(const est_plan *plan, int32_t root, int32_t k, bool k_may_look)
 {
     if (is_kept(plan, root) || !comes_before(plan, plan->slots[root].maker, k)) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan looked at from outside: the invariants of runtime/plan.h, found out anew from the plan's own items and views
+ * A plan looked at from outside: the invariants of runtime/plan.h, derived again from the plan's own items and views
  * and not from the numbers the planner noted while it worked.
  *
  *   whatever an item needs is made before it runs, and nothing touches a variable while it is written (P2, P5)

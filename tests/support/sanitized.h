@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sanitizer a test is built with. What ten times as slow a run does not prove better is done in part there, and the
- * place that says so says what still proves it. */
+ * Which sanitizer a test is built with. What ten times as slow a run does not prove better is done in part there, and
+ * the place that says so says what still proves it. */
 #ifndef EST_TESTS_SANITIZED_H
 #define EST_TESTS_SANITIZED_H
 

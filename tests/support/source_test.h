@@ -46,9 +46,9 @@ void source_refused(est_dataset *dataset, const char *message);
  * failing in turn. */
 void source_memory_out(est_dataset *(*make)(void));
 
-/* Reads `before` of the file `name`, which the dataset is of, saves, has `write` make the file again with these contents,
- * and puts a new iterator there: it yields `after` and ends, or (NULL) is refused because the file has changed. The
- * dataset is freed. */
+/* Reads `before` of the file `name`, which the dataset is of, saves, has `write` make the file again with these
+ * contents, and puts a new iterator there: it yields `after` and ends, or (NULL) is refused because the file has
+ * changed. The dataset is freed. */
 void source_rewritten(est_dataset *dataset, const char *before, void (*write)(const char *name, const char *contents),
                       const char *name, const char *contents, const char *after);
 

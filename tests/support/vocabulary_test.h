@@ -32,8 +32,9 @@ est_status word_input(const est_input_context *context, void *user, est_dataset 
 /* Writes <dir>/a/words.txt (cat, dog) and <dir>/b/words.txt (dog, cow, hen) and trains a step in <dir>/model. */
 est_estimator *word_trained(const char *dir, word_params *params);
 
-/* Loads a SavedModel of ours or of TensorFlow's with what its variables and assets hold, feeds the rows of word_input to
- * its serving_default, and puts the outputs of these names into out[n]. Only nodes that save and restore are left out. */
+/* Loads a SavedModel of ours or of TensorFlow's with what its variables and assets hold, feeds the rows of word_input
+ * to its serving_default, and puts the outputs of these names into out[n]. Only nodes that save and restore are left
+ * out. */
 void word_serve(const char *dir, const char *const *names, int n, est_tensor **out);
 
 #endif

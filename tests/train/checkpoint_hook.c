@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checkpoint saver: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that loses no
- * step. */
+ * The checkpoint saver: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that
+ * loses no step. */
 #include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>

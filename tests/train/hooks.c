@@ -74,14 +74,14 @@ TEST(stop_at_step, .setup_func = set_up)
 
     make_trainer(&t, 4, EST_FOREVER);
     assert_int_equal(runs_until(&t, hook, "step 5 was reached"), 5);
-    assert_int_equal(runs_until(&t, hook, "step 5 was reached"), 5); /* a new loop counts anew */
+    assert_int_equal(runs_until(&t, hook, "step 5 was reached"), 5); /* a new loop counts from 0 */
 
     /* A new session goes on to the same step. */
     r.failure    = EST_ABORTED;
     r.fail_after = 3;
     logged[0]    = '\0';
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
-    assert_int_equal(r.calls, 3 + 5); /* the variables of this trainer begin anew */
+    assert_int_equal(r.calls, 3 + 5); /* the variables of this trainer start again */
     est_hook_free(hook);
 
     hook = est_stop_at_step_hook(0, 3);

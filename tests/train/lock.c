@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lock of a model directory: one process has it, another is refused and told who, and a killed one leaves nothing. */
+ * The lock of a model directory: one process has it, another is refused and told who, and a killed one leaves
+ * nothing. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops of workers that train together, in threads: one whose input has ended makes steps without a batch, and of its hooks
+ * Loops of multi-worker training, in threads: one whose input has ended makes steps without a batch, and of its hooks
  * those are called that said they need none. Which of the library's do. */
 #include "train/loop_test.h"
 
@@ -211,9 +211,10 @@ TEST(idle_stop, .setup_func = keep_log)
     memory_communicator_free(communicator);
 }
 
-/* --- meeting again ------------------------------------------------------------------------------------------------ */
+/* --- joining again ------------------------------------------------------------------------------------------------ */
 
-/* A step that only others have made is the last one for this worker, too: nothing runs after it, and no loss is made up. */
+/* A step that only others have made is the last one for this worker, too: nothing runs after it, and no loss is made
+ * up. */
 TEST(rejoin_at_last_step, .setup_func = keep_log)
 {
     memory_communicator *communicator = memory_communicator_create(WORKERS);

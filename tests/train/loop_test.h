@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of loops and hooks: a line y = 2 x to be learned from a few rows, hooks that write down their calls, and the
- * lines of the log. */
+ * For tests of loops and hooks: a line y = 2 x to be learned from a few rows, hooks that write down their calls, and
+ * the lines of the log. */
 #ifndef EST_TESTS_LOOP_TEST_H
 #define EST_TESTS_LOOP_TEST_H
 
@@ -76,7 +76,7 @@ typedef struct trainer {
     est_loop_feed feeds[2];
     est_node      targets[1];
     est_loop_spec spec;        /* ready to be opened; hooks are to be added */
-    est_saver    *saver;       /* NULL: variables always start anew */
+    est_saver    *saver;       /* NULL: variables always get initial values */
     bool          reset_input; /* in every session but the first */
     int           sessions;
 } trainer;

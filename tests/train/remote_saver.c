@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of sessions whose variables are at other tasks: the same for any number of tasks, none included; what is done
- * about damage, NaN and tasks that were lost. That no failure and no kill loses the checkpoint of before is tested with those of
- * one process (tests/train/saver.c). */
+ * Checkpoints of sessions whose variables are at other tasks: the same for any number of tasks, none included; what is
+ * done about damage, NaN and tasks that were lost. That no failure and no kill loses the checkpoint of before is tested
+ * with those of one process (tests/train/saver.c). */
 #include "ops/array.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -171,8 +171,8 @@ TEST(same_training)
     end(&c);
 }
 
-/* One data file for each task that has variables and one for what is here; saved again, the number in the names changes, so
- * that the old one is whole until the new one is there. Extras are in it too. */
+/* One data file for each task that has variables and one for what is here; saved again, the number in the names
+ * changes, so that the old one is whole until the new one is there. Extras are in it too. */
 TEST(files)
 {
     trained     m = build(2);
@@ -331,8 +331,8 @@ TEST(dynamic_without_keys)
     end(&b);
 }
 
-/* A restore that failed must not leave a table that counts as restored: the next one, of what is missing, would leave it
- * without its keys. */
+/* A restore that failed must not leave a table that counts as restored: the next one, of what is missing, would leave
+ * it without its keys. */
 TEST(dynamic_after_damage)
 {
     trained      a = build_dynamic(0), b = build_dynamic(2);
@@ -383,8 +383,8 @@ TEST(damaged_part)
     est_log_set_sink(NULL, NULL);
 }
 
-/* Asked for by name a damaged one is an error, and nothing changes anywhere: not what has values, and what has none still has
- * none. */
+/* Asked for by name a damaged one is an error, and nothing changes anywhere: not what has values, and what has none
+ * still has none. */
 TEST(all_or_none)
 {
     trained a = build(3), b = build(3), fresh = build(2);
@@ -415,8 +415,8 @@ TEST(all_or_none)
     end(&fresh);
 }
 
-/* Every allocation and every system call fails once. Without values before, each variable has that of the checkpoint or none,
- * and restoring again mends it. */
+/* Every allocation and every system call fails once. Without values before, each variable has that of the checkpoint or
+ * none, and restoring again mends it. */
 TEST(every_failure)
 {
     trained saved = build(0);
@@ -528,8 +528,8 @@ static est_status spy_save(est_remote *remote, const est_remote_files *files, bo
     return answer == EST_OK ? EST_OK : est_fail(answer, "ps:1 is gone");
 }
 
-/* Parts of the others do not stay behind. Paths are absolute: other tasks have other working directories. And the parts of a
- * process that was killed are removed by the next, but not taken for checkpoints before. */
+/* Parts of the others do not stay behind. Paths are absolute: other tasks have other working directories. And the parts
+ * of a process that was killed are removed by the next, but not taken for checkpoints before. */
 TEST(lost_while_saving)
 {
     trained        m   = build(3);

@@ -124,7 +124,7 @@ TEST(names)
     int          calls = 0;
 
     expect_error(est_saver_restore(saver, changed.session, NULL, NULL), EST_FAILED_PRECONDITION,
-                 "lacks 2 of 3 variables"); /* not EST_NOT_FOUND: the run must not start anew */
+                 "lacks 2 of 3 variables"); /* not EST_NOT_FOUND: the run must not start from step 0 */
     assert_non_null(strstr(est_error_message(), "\"dense/bias\" (it has \"layer/bias\"), \"new\". Give"));
     assert_int_equal(variable_tag(changed.session, "layer/kernel"), -1);
 
@@ -556,8 +556,8 @@ TEST(all_damaged)
     est_log_set_sink(NULL, NULL);
 }
 
-/* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed has
- * left something in it. */
+/* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed
+ * has left something in it. */
 TEST(zeros_after_damage)
 {
     model      m[2];
@@ -675,7 +675,7 @@ TEST(passing_errors)
     est_log_set_sink(NULL, NULL);
 }
 
-/* One that was asked for and lacks its data is damaged; EST_NOT_FOUND would start training anew. */
+/* One that was asked for and lacks its data is damaged; EST_NOT_FOUND would start training from step 0. */
 TEST(no_data)
 {
     model      m     = make_model();
@@ -745,8 +745,8 @@ TEST(state_file_order)
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
 
-/* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason to
- * take an older checkpoint. */
+/* Every allocation and every system call fails once: the session is as before, or restored whole. Neither is a reason
+ * to take an older checkpoint. */
 TEST(every_failure)
 {
     model       m     = make_model();

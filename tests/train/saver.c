@@ -44,7 +44,7 @@ TEST(files)
     end_model(&m);
 }
 
-/* Metrics count anew in every session. */
+/* Metrics count from 0 in every session. */
 TEST(local_variables)
 {
     nn_test         t     = nn_begin(1);

@@ -80,8 +80,8 @@ static const char *last_before(const char *end, const char *what)
     return last;
 }
 
-/* Data and index are on disk before they get their names (SV1). Of what is removed the index goes, then that is on disk,
- * then the data goes (SV4). A damaged index goes before data of its name comes. */
+/* Data and index are on disk before they get their names (SV1). Of what is removed the index goes, then that is on
+ * disk, then the data goes (SV4). A damaged index goes before data of its name comes. */
 TEST(order_of_calls)
 {
     model       m     = make_model();
@@ -140,8 +140,8 @@ static void expect_index_with_data(const char *dir, int step)
     assert_int_equal(est_file_exists(path), strstr(names_in(dir), data) != NULL);
 }
 
-/* Step 1 was saved. Saves `step` with the n-th call failing, as a process that keeps one checkpoint; returns whether the
- * save reported success. */
+/* Step 1 was saved. Saves `step` with the n-th call failing, as a process that keeps one checkpoint; returns whether
+ * the save reported success. */
 static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fired)
 {
     est_saver *saver = NULL;
@@ -285,7 +285,8 @@ TEST(long_file)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-/* A `.meta` that finds no room is left out, with one warning, and so is the old one of the step; the checkpoint is saved. */
+/* A `.meta` that finds no room is left out, with one warning, and so is the old one of the step; the checkpoint is
+ * saved. */
 TEST(no_room_for_meta)
 {
     static const char large[(1 << 20) + 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary writer: every kind of value read back, pictures pixel by pixel, when it flushes, and that a failing disk is
- * only a warning. */
+ * The summary writer: every kind of value read back, pictures pixel by pixel, when it flushes, and that a failing disk
+ * is only a warning. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
