@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
 #include "train/eval_results.h"
 
 static est_estimator *make(const char *dir, const char *cluster)
@@ -208,11 +209,10 @@ TEST(no_memory)
 
     est_test_dir(dir);
     e = make(dir, "{}");
-    for (int n = 1; hook == NULL; n++) {
-        est_fault_arm_alloc(n);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        fault_arm(&f);
         hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "n"));
-        assert_true((hook == NULL) == est_fault_fired());
-        est_fault_arm_alloc(0);
+        assert_int_equal(hook == NULL, fault_end(&f));
         if (hook == NULL) est_test_error_has("out of memory");
     }
     est_hook_free(hook);
