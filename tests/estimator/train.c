@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "support/estimator_test.h"
+#include "support/log_test.h"
 
 static est_estimator *make_task(const char *dir, int64_t save_steps, const char *cluster)
 {
@@ -115,12 +116,6 @@ static est_status line_model(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-static void keep_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)wall_ns;
-    if (level == EST_LOG_WARN) snprintf(user, 256, "%s", line);
-}
-
 /* More rows than are read ahead. */
 static void write_rows(const char *path, int n, const char *row)
 {
@@ -139,7 +134,7 @@ static void train_rows(est_estimator *e, char *path, int64_t max_steps)
 
 TEST(new_data)
 {
-    char           dir[64], path[96], warning[256] = "";
+    char           dir[64], path[96];
     est_estimator *e = NULL;
 
     est_test_dir(dir);
@@ -149,20 +144,18 @@ TEST(new_data)
                                                                                  .quiet = true, .cluster_json = "{}")),
                                           &e),
                      EST_OK);
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warning, warning);
+    log_keep(EST_LOG_WARN);
     write_rows(path, 1000, "1,2\n");
     train_rows(e, path, 4);
     write_rows(path, 1001, "1,2\n");
     train_rows(e, path, 5);
-    assert_string_equal(warning, "");
+    assert_string_equal(log_text(), "");
     write_rows(path, 1002, "111,222\n");
     train_rows(e, path, 6);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
-    assert_non_null(strstr(warning, "the input starts anew: "));
-    assert_non_null(strstr(warning, path));
-    assert_non_null(strstr(warning, "has changed since"));
+    log_release();
+    assert_non_null(strstr(log_line(-1), "the input starts anew: "));
+    assert_non_null(strstr(log_line(-1), path));
+    assert_non_null(strstr(log_line(-1), "has changed since"));
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -171,17 +164,16 @@ TEST(new_data)
 TEST(new_learning_rate)
 {
     static const double rates[] = { 0.125, 0.125, 100 };
-    char                dir[64], path[96], warning[256] = "", wanted[256];
+    char                dir[64], path[96], wanted[256];
 
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, 1000, "1,2\n");
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warning, warning);
+    log_keep(EST_LOG_WARN);
     for (int i = 0; i < 3; i++) {
         est_estimator *e = NULL;
 
-        assert_string_equal(warning, "");
+        assert_string_equal(log_text(), "");
         assert_int_equal(
             est_estimator_create(line_model,
                                  EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
@@ -192,10 +184,9 @@ TEST(new_learning_rate)
         train_rows(e, path, i + 1);
         est_estimator_free(e);
     }
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_release();
     snprintf(wanted, sizeof wanted, "learning rate 100 is not used: %s/model.ckpt-2 has 0.125 in training/Adam/", dir);
-    assert_non_null(strstr(warning, wanted));
+    log_expect(wanted);
     est_test_dir_remove(dir);
 }
 
