@@ -202,7 +202,7 @@ TEST(workers_in_step)
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    c.args[0] = "mirrored";
+    CLUSTER_SET(&c, "mirrored");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), STEPS);
@@ -242,9 +242,7 @@ TEST(chief_killed)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "passes";
-    c.args[2] = "limit";
+    CLUSTER_SET(&c, "kill", "passes", "limit");
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -252,7 +250,7 @@ TEST(chief_stopped)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    c.args[0] = "term";
+    CLUSTER_SET(&c, "term");
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -260,9 +258,7 @@ TEST(worker_killed)
 {
     cluster c = cluster_make(0, 2, 0, 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "mirrored";
-    c.args[2] = "passes";
+    CLUSTER_SET(&c, "kill", "mirrored", "passes");
     leader_is_lost(&c, cluster_find(&c, "worker", 0));
 }
 
@@ -272,12 +268,9 @@ static void first_of_all_killed(const char *when)
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "mirrored";
-    c.args[2] = "passes";
-    c.args[3] = "multi_worker";
-    c.args[4] = "first"; /* alone is killed */
-    c.args[5] = when;
+    CLUSTER_SET(&c, "kill", "mirrored", "passes", "multi_worker");
+    CLUSTER_SET(&c, "first"); /* alone is killed */
+    CLUSTER_SET(&c, when);
     cluster_start_all(&c);
     cluster_wait(&c, first, 60);
     assert_true(WIFSIGNALED(first->status) && WTERMSIG(first->status) == SIGKILL);
@@ -317,8 +310,7 @@ TEST(all_started_again)
     cluster       c     = cluster_make(1, 1, 1, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "passes";
+    CLUSTER_SET(&c, "kill", "passes");
     cluster_start_all(&c);
     cluster_wait(&c, chief, 60);
     for (int i = 0; i < c.n; i++) cluster_wait(&c, &c.tasks[i], 60);
@@ -362,7 +354,7 @@ static void evaluator_is_lost(int signal)
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "pause";
+    CLUSTER_SET(&c, "pause");
     assert_int_equal(est_dir_create(c.model), EST_OK);
     cluster_start(&c, evaluator);
     cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
@@ -395,7 +387,7 @@ TEST(evaluator_late)
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "slow";
+    CLUSTER_SET(&c, "slow");
     cluster_start(&c, chief);
     cluster_start(&c, cluster_find(&c, "ps", 0));
     cluster_wait_log(&c, chief, "exporter at work", 60);
@@ -414,7 +406,7 @@ static void two_evaluators(bool killed)
     cluster       c     = cluster_make(1, 0, 1, 1);
     cluster_task *first = cluster_find(&c, "evaluator", 0), *second = cluster_add_twin(&c, "evaluator", 0);
 
-    c.args[0] = "slow";
+    CLUSTER_SET(&c, "slow");
     assert_int_equal(est_dir_create(c.model), EST_OK);
     cluster_start(&c, first);
     cluster_wait_log(&c, first, "Estimator is not trained yet", 30);

@@ -7,13 +7,8 @@
 #include "estoc/hooks.h"
 #include "support/cluster_job.h"
 
-/* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`, "steps=n",
- * "count=n" or "enough=n". */
+/* A cluster of workers, none of them started. `steps` is "steps=n", "count=n" or "enough=n", `more` another word or NULL. */
 cluster multi_worker_make(int workers, const char *steps, const char *more);
-#define MULTI_WORKER_RETURN  3 /* args that a test may replace */
-#define MULTI_WORKER_SILENCE 4
-#define MULTI_WORKER_PAUSE   6
-#define MULTI_WORKER_ARGS    8
 
 cluster_task *multi_worker_worker(cluster *c, int i);
 
