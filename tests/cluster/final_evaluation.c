@@ -456,12 +456,7 @@ static est_status train_chief(const char *dir, int64_t max_steps, bool missing, 
     est_estimator *e = NULL;
     est_status     status;
 
-    assert_int_equal(est_estimator_create(
-                         est_test_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .cluster_json = CHIEF, .save_checkpoints_steps = 20)),
-                         &e),
-                     EST_OK);
+    e      = EST_TEST_ESTIMATOR(est_test_model, dir, CHIEF, .save_checkpoints_steps = 20);
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
                                     EST_EVAL_SPEC(.input_fn = lost_input, .input_user = &missing), out);
     est_estimator_free(e);

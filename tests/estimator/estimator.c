@@ -55,17 +55,10 @@ static void expect_lines(const char *dir, const char *const *want, int n)
 
 static est_estimator *make(const char *dir, const est_warm_start *warm_start)
 {
-    est_estimator *e = NULL;
-
-    if (est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config     = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                        .save_checkpoints_steps = 10,
-                                                                        .log_step_count_steps = 10, .cluster_json = "{}"),
-                                           .warm_start = warm_start),
-                             &e) != EST_OK) {
-        fail_msg("%s", est_error_message());
-    }
-    return e;
+    return est_test_make(
+        est_test_model,
+        EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .save_checkpoints_steps = 10, .log_step_count_steps = 10),
+                      .warm_start = warm_start));
 }
 
 /* As in training: shuffled, repeated for ever. */
@@ -282,11 +275,8 @@ TEST(slurm_job)
     setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
     setenv("SLURM_PROCID", "0", 1);
     assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = { &chief, 1 }), NULL, &slurm), EST_OK);
-    assert_int_equal(
-        est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true, .resolver = slurm)), &e),
-        EST_OK);
+    e = est_test_make(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                             .resolver = slurm)));
     est_resolver_free(slurm);
     assert_string_equal(est_estimator_task(e)->type, "chief");
     assert_string_equal(est_cluster_address(est_estimator_task(e)->cluster, "chief", 0), "n1:8888");

@@ -16,15 +16,7 @@
 
 static est_estimator *make(const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         est_test_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .save_checkpoints_steps = 50, .cluster_json = "{}")),
-                         &e),
-                     EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .save_checkpoints_steps = 50);
 }
 
 /* Predictions of all rows, and the errors computed from them here. */
@@ -290,15 +282,9 @@ static est_status words_model(est_model *model, est_mode mode, const void *param
 
 static est_estimator *make_words(const char *dir, words **w)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(words_model,
-                             EST_ESTIMATOR(.params = w, .params_size = sizeof *w,
-                                           .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
-                             &e),
-        EST_OK);
-    return e;
+    return est_test_make(words_model,
+                         EST_ESTIMATOR(.params = w, .params_size = sizeof *w,
+                                       .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")));
 }
 
 /* The strings of a prediction, each followed by a comma. */
@@ -406,11 +392,8 @@ TEST(wrong_shapes)
     est_predictions *p = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(
-        est_estimator_create(wrong_shapes,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
-                             &e),
-        EST_OK);
+    e = est_test_make(wrong_shapes,
+                      EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")));
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_INVALID_ARGUMENT);
     est_test_error_has("the metric m has shape [2]");
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "a/b"), &m),

@@ -229,12 +229,7 @@ TEST(evaluator_checkpoint_deleted)
     est_metrics   *m = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .cluster_json = "{}", .keep_checkpoint_max = 1)),
-                             &o.trainer),
-        EST_OK);
+    o.trainer = EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .keep_checkpoint_max = 1);
     assert_int_equal(est_train(o.trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10)), EST_OK);
     e = make(dir, 10, EVALUATOR);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
@@ -383,13 +378,10 @@ static int said_of_two(const char *dir, const char *cluster, bool multi_worker)
 
     assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = cluster), &strategy),
                      EST_OK);
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster,
-                                                                    .train_distribute = strategy,
-                                                                    .eval_distribute = multi_worker ? strategy : NULL)),
-                             &e),
-        EST_OK);
+    e = est_test_make(
+        est_test_model,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster, .train_distribute = strategy,
+                                               .eval_distribute = multi_worker ? strategy : NULL)));
     log_keep(EST_LOG_WARN);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
                                             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF),

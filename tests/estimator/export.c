@@ -379,9 +379,9 @@ TEST(a_graph_with_more_variables_than_the_first)
 
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
-    ok(est_estimator_create(
+    e = est_test_make(
         model_with_more_to_serve,
-        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")), &e));
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
     assert_int_not_equal(
         est_export_saved_model(

@@ -19,17 +19,8 @@
 
 static est_estimator *make_of(est_model_fn model_fn, const char *dir, int64_t save_steps)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         model_fn,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .save_checkpoints_secs  = save_steps > 0 ? 0 : EST_OFF,
-                                                                .save_checkpoints_steps = save_steps,
-                                                                .log_step_count_steps = 2, .cluster_json = "{}")),
-                         &e),
-                     EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(model_fn, dir, "{}", .save_checkpoints_secs = save_steps > 0 ? 0 : EST_OFF,
+                              .save_checkpoints_steps = save_steps, .log_step_count_steps = 2);
 }
 
 static est_estimator *make(const char *dir, int64_t save_steps)

@@ -276,15 +276,8 @@ static est_status wrong_model(est_model *model, est_mode mode, const void *param
 
 static est_estimator *make(est_model_fn model_fn, const char *dir, const void *params, size_t size)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(model_fn,
-                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
-                                                                                 .quiet = true, .cluster_json = "{}"),
-                                                        .params = params, .params_size = size),
-                                          &e),
-                     EST_OK);
-    return e;
+    return est_test_make(model_fn,
+                         EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}"), .params = params, .params_size = size));
 }
 
 static est_status run(est_estimator *e, est_mode mode)
@@ -547,15 +540,9 @@ static est_status pinning_model(est_model *model, est_mode mode, const void *par
 
 static est_estimator *make_placed(const char *dir, placing *p)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         pinning_model,
+    return est_test_make(pinning_model,
                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = "{}", .quiet = true,
-                                                                .device_fn = place, .device_user = p)),
-                         &e),
-                     EST_OK);
-    return e;
+                                                                .device_fn = place, .device_user = p)));
 }
 
 static void assert_file_has(const char *dir, const char *name, const char *text, bool want)

@@ -38,13 +38,8 @@ static est_status train(est_model_fn model_fn, const char *cluster, const est_ev
     est_status     status;
 
     est_test_dir(dir);
-    steps = 0;
-    assert_int_equal(est_estimator_create(
-                         model_fn,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .cluster_json = cluster, .save_checkpoints_steps = 2)),
-                         &e),
-                     EST_OK);
+    steps  = 0;
+    e      = EST_TEST_ESTIMATOR(model_fn, dir, cluster, .save_checkpoints_steps = 2);
     status = est_train_and_evaluate(
         e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 3, .hooks = { hooks, 1 + (stop != NULL) }), eval,
         NULL);

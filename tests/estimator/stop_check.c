@@ -31,18 +31,8 @@ typedef struct run {
 
 static est_estimator *make_for(const run *r, const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                   .save_checkpoints_steps = r->save_steps,
-                                                   .save_checkpoints_secs  = r->save_secs,
-                                                   .cluster_json           = r->cluster != NULL ? r->cluster : "{}")),
-            &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, r->cluster != NULL ? r->cluster : "{}",
+                              .save_checkpoints_steps = r->save_steps, .save_checkpoints_secs = r->save_secs);
 }
 
 /* Trains with the hook, which is freed, and expects a warning with this text; NULL: none. */

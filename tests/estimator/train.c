@@ -19,16 +19,8 @@
 
 static est_estimator *make_task(const char *dir, int64_t save_steps, const char *cluster)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .save_checkpoints_steps = save_steps,
-                                                                    .save_summary_steps = 10, .cluster_json = cluster)),
-                             &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, cluster, .save_checkpoints_steps = save_steps,
+                              .save_summary_steps = 10);
 }
 
 static est_estimator *make(const char *dir, int64_t save_steps)
@@ -139,11 +131,7 @@ TEST(new_data)
 
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
-    assert_int_equal(est_estimator_create(line_model,
-                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
-                                                                                 .quiet = true, .cluster_json = "{}")),
-                                          &e),
-                     EST_OK);
+    e = EST_TEST_ESTIMATOR(line_model, dir, "{}");
     log_keep(EST_LOG_WARN);
     write_rows(path, 1000, "1,2\n");
     train_rows(e, path, 4);
@@ -174,13 +162,8 @@ TEST(new_learning_rate)
         est_estimator *e = NULL;
 
         assert_string_equal(log_text(), "");
-        assert_int_equal(
-            est_estimator_create(line_model,
-                                 EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                        .cluster_json = "{}"),
-                                               .params = &rates[i], .params_size = sizeof rates[i]),
-                                 &e),
-            EST_OK);
+        e = est_test_make(line_model, EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}"), .params = &rates[i],
+                                                    .params_size = sizeof rates[i]));
         train_rows(e, path, i + 1);
         est_estimator_free(e);
     }
@@ -579,7 +562,7 @@ TEST(refused)
 
     est_test_dir(dir);
     refused(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT, "model_fn");
-    assert_int_equal(est_estimator_create(no_loss_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(no_loss_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1, .max_steps = 2)),
             EST_INVALID_ARGUMENT, "steps (1) and max_steps (2)");
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = -1)), EST_INVALID_ARGUMENT,
@@ -588,11 +571,11 @@ TEST(refused)
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
             "no loss in mode train");
     est_estimator_free(e);
-    assert_int_equal(est_estimator_create(wrong_feature_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(wrong_feature_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
             "the feature \"colour\", but the input has no such component; it has: x, y");
     est_estimator_free(e);
-    assert_int_equal(est_estimator_create(nan_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(nan_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "NaN loss");
     est_estimator_free(e);
     e = make(dir, 10);
