@@ -22,6 +22,7 @@
 #include "support/bench.h"
 #include "support/clicks.h"
 #include "support/machine.h"
+#include "support/options.h"
 #include "support/stages.h"
 #include "support/turns.h"
 #include "train/loop.h"
@@ -287,32 +288,15 @@ static void take_hidden(job *j, const char *list)
 
 static void take_options(job *j, int argc, char **argv)
 {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        const char *value = argv[i + 1];
-        if (strcmp(argv[i], "--folder") == 0) {
-            j->folder = value;
-        } else if (strcmp(argv[i], "--hidden") == 0) {
-            take_hidden(j, value);
-        } else if (strcmp(argv[i], "--batch") == 0) {
-            j->batch = strtoll(value, NULL, 10);
-        } else if (strcmp(argv[i], "--rows") == 0) {
-            j->rows = strtoll(value, NULL, 10);
-        } else if (strcmp(argv[i], "--threads") == 0) {
-            j->threads = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j->turns = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j->seconds = strtod(value, NULL);
-        } else if (strcmp(argv[i], "--stages") == 0) {
-            j->stages = (int)strtol(value, NULL, 10);
-            if (j->stages > BENCH_RUNS_MAX) j->stages = BENCH_RUNS_MAX;
-        } else if (strcmp(argv[i], "--report") == 0) {
-            j->report = strtol(value, NULL, 10) != 0;
-        } else {
-            (void)fprintf(stderr, "canned: unknown option %s; the top of bench/canned.c lists them\n", argv[i]);
-            exit(2);
-        }
-    }
+    const char *hidden = "64,32";
+
+    BENCH_OPTIONS(argc, argv, 1, { "--folder", BENCH_TO(&j->folder) }, { "--hidden", BENCH_TO(&hidden) },
+                  { "--batch", BENCH_TO(&j->batch) }, { "--rows", BENCH_TO(&j->rows) },
+                  { "--threads", BENCH_TO(&j->threads) }, { "--turns", BENCH_TO(&j->turns) },
+                  { "--seconds", BENCH_TO(&j->seconds) }, { "--stages", BENCH_TO(&j->stages) },
+                  { "--report", BENCH_TO(&j->report) });
+    take_hidden(j, hidden);
+    if (j->stages > BENCH_RUNS_MAX) j->stages = BENCH_RUNS_MAX;
 }
 
 int main(int argc, char **argv)
@@ -327,7 +311,6 @@ int main(int argc, char **argv)
     est_estimator *model = NULL;
     double         start = bench_now_secs();
 
-    take_hidden(&j, "64,32");
     take_options(&j, argc, argv);
     make_columns(&j);
     const est_canned_options *options = EST_CANNED(

@@ -19,6 +19,7 @@
 
 #include "support/bench.h"
 #include "support/models.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -179,26 +180,9 @@ static job parse(int argc, char **argv)
 {
     job j = { .model = "cnn", .transport = "tcp", .workers = 2, .ps = 1, .turns = 3, .seconds = 1 };
 
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-
-        if (strcmp(argv[i], "--model") == 0) {
-            j.model = value;
-        } else if (strcmp(argv[i], "--workers") == 0) {
-            j.workers = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--ps") == 0) {
-            j.ps = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--over") == 0) {
-            j.transport = value;
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j.seconds = strtod(value, NULL);
-        } else {
-            (void)fprintf(stderr, "cluster: unknown option \"%s\"\n", argv[i]);
-            exit(2);
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--model", BENCH_TO(&j.model) }, { "--workers", BENCH_TO(&j.workers) },
+                  { "--ps", BENCH_TO(&j.ps) }, { "--over", BENCH_TO(&j.transport) }, { "--turns", BENCH_TO(&j.turns) },
+                  { "--seconds", BENCH_TO(&j.seconds) });
     return j;
 }
 

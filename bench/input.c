@@ -19,6 +19,7 @@
 #include "estoc/dataset.h"
 #include "support/bench.h"
 #include "support/clicks.h"
+#include "support/options.h"
 #include "support/turns.h"
 
 #define FIELDS_MAX     64
@@ -210,18 +211,8 @@ static options parse_options(int argc, char **argv)
 {
     options o = { .question = argc > 1 ? argv[1] : "", .folder = "build/input", .threads = 1, .turns = 5 };
 
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--folder") == 0) {
-            o.folder = argv[i + 1];
-        } else if (strcmp(argv[i], "--threads") == 0) {
-            o.threads = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            o.turns = (int)strtol(argv[i + 1], NULL, 10);
-        } else {
-            (void)fprintf(stderr, "input: unknown option %s; the top of bench/input.c lists them\n", argv[i]);
-            exit(2);
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 2, { "--folder", BENCH_TO(&o.folder) }, { "--threads", BENCH_TO(&o.threads) },
+                  { "--turns", BENCH_TO(&o.turns) });
     return o;
 }
 

@@ -27,6 +27,7 @@
 #include "estoc/estoc.h"
 #include "estoc/saver.h"
 #include "support/bench.h"
+#include "support/options.h"
 #include "support/turns.h"
 
 #define VARIABLE_BYTES ((size_t)64 << 20)
@@ -237,22 +238,8 @@ static job parse_options(int argc, char **argv)
     job         j      = { .question = argc > 1 ? argv[1] : "", .threads = 1, .turns = 5, .n_variables = 16 };
     const char *folder = "build/input";
 
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--folder") == 0) {
-            folder = argv[i + 1];
-        } else if (strcmp(argv[i], "--threads") == 0) {
-            j.threads = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--variables") == 0) {
-            j.n_variables = (int)strtol(argv[i + 1], NULL, 10);
-        } else {
-            (void)fprintf(stderr,
-                          "input_checkpoint: unknown option %s; the top of bench/input_checkpoint.c lists them\n",
-                          argv[i]);
-            exit(2);
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 2, { "--folder", BENCH_TO(&folder) }, { "--threads", BENCH_TO(&j.threads) },
+                  { "--turns", BENCH_TO(&j.turns) }, { "--variables", BENCH_TO(&j.n_variables) });
     if (j.n_variables < 1 || j.n_variables > VARIABLES_MAX) {
         (void)fprintf(stderr, "input_checkpoint: 1 to %d variables\n", VARIABLES_MAX);
         exit(2);

@@ -17,6 +17,7 @@
 #include "support/bench.h"
 #include "support/clicks.h"
 #include "support/models.h"
+#include "support/options.h"
 #include "support/turns.h"
 
 #define SETS         8
@@ -154,22 +155,9 @@ int main(int argc, char **argv)
 {
     job j = { .name = argc > 1 ? argv[1] : "", .folder = "build/input", .threads = 1, .turns = 5, .seconds = 1 };
 
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--folder") == 0) {
-            j.folder = argv[i + 1];
-        } else if (strcmp(argv[i], "--threads") == 0) {
-            j.threads = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j.seconds = strtod(argv[i + 1], NULL);
-        } else if (strcmp(argv[i], "--resident") == 0) {
-            j.resident = strtol(argv[i + 1], NULL, 10) != 0;
-        } else {
-            (void)fprintf(stderr, "input_wait: unknown option %s; the top of bench/input_wait.c lists them\n", argv[i]);
-            return 2;
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 2, { "--folder", BENCH_TO(&j.folder) }, { "--threads", BENCH_TO(&j.threads) },
+                  { "--turns", BENCH_TO(&j.turns) }, { "--seconds", BENCH_TO(&j.seconds) },
+                  { "--resident", BENCH_TO(&j.resident) });
     open_job(&j);
     bench_take_turns(train, &j, j.turns);
     close_job(&j);

@@ -21,6 +21,7 @@
 #include "support/bench.h"
 #include "support/machine.h"
 #include "support/models.h"
+#include "support/options.h"
 #include "support/turns.h"
 
 #define SETS 8 /* different batches, used in turn: nothing is served from one hot buffer */
@@ -178,32 +179,10 @@ static options parse(int argc, char **argv)
 {
     options o = { .models = "cnn,mlp,wide_deep", .width = 1, .seconds = 0.3, .windows = 9 };
 
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--report") == 0) {
-            o.report = true;
-            continue;
-        }
-        i++;
-        if (strcmp(argv[i - 1], "--models") == 0) {
-            o.models = value;
-        } else if (strcmp(argv[i - 1], "--threads") == 0) {
-            o.threads = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i - 1], "--batch") == 0) {
-            o.batch = strtoll(value, NULL, 10);
-        } else if (strcmp(argv[i - 1], "--width-mult") == 0) {
-            o.width = strtod(value, NULL);
-        } else if (strcmp(argv[i - 1], "--seconds") == 0) {
-            o.seconds = strtod(value, NULL);
-        } else if (strcmp(argv[i - 1], "--windows") == 0) {
-            o.windows = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i - 1], "--timeline") == 0) {
-            o.timeline = value;
-        } else {
-            (void)fprintf(stderr, "models: unknown option %s; the top of bench/models.c lists them\n", argv[i - 1]);
-            exit(2);
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--report", BENCH_TO(&o.report) }, { "--models", BENCH_TO(&o.models) },
+                  { "--threads", BENCH_TO(&o.threads) }, { "--batch", BENCH_TO(&o.batch) },
+                  { "--width-mult", BENCH_TO(&o.width) }, { "--seconds", BENCH_TO(&o.seconds) },
+                  { "--windows", BENCH_TO(&o.windows) }, { "--timeline", BENCH_TO(&o.timeline) });
     return o;
 }
 

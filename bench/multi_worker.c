@@ -26,6 +26,7 @@
 
 #include "support/bench.h"
 #include "support/models.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -199,29 +200,9 @@ static job parse(int argc, char **argv)
 {
     job j = { .model = "cnn", .over = "shared", .workers = 2, .turns = 3, .seconds = 1 };
 
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-
-        if (strcmp(argv[i], "--model") == 0) {
-            j.model = value;
-        } else if (strcmp(argv[i], "--workers") == 0) {
-            j.workers = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--over") == 0) {
-            j.over = value;
-        } else if (strcmp(argv[i], "--pack") == 0) {
-            j.pack = strtoll(value, NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(value, NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j.seconds = strtod(value, NULL);
-        } else if (strcmp(argv[i], "--timeline") == 0) {
-            j.timeline = value;
-        } else {
-            (void)fprintf(stderr, "multi_worker: unknown option \"%s\"; the top of bench/multi_worker.c lists them\n",
-                          argv[i]);
-            exit(2);
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--model", BENCH_TO(&j.model) }, { "--workers", BENCH_TO(&j.workers) },
+                  { "--over", BENCH_TO(&j.over) }, { "--pack", BENCH_TO(&j.pack) }, { "--turns", BENCH_TO(&j.turns) },
+                  { "--seconds", BENCH_TO(&j.seconds) }, { "--timeline", BENCH_TO(&j.timeline) });
     return j;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "support/bench.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -70,20 +71,8 @@ int main(int argc, char **argv)
     job         j      = { .transport = "tcp", .ps = 1, .turns = 3, .seconds = 0.5 };
     est_server *server = NULL;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--over") == 0) {
-            j.transport = argv[i + 1];
-        } else if (strcmp(argv[i], "--ps") == 0) {
-            j.ps = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j.seconds = strtod(argv[i + 1], NULL);
-        } else {
-            (void)fprintf(stderr, "null_step: unknown option \"%s\"\n", argv[i]);
-            return 2;
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--over", BENCH_TO(&j.transport) }, { "--ps", BENCH_TO(&j.ps) },
+                  { "--turns", BENCH_TO(&j.turns) }, { "--seconds", BENCH_TO(&j.seconds) });
     if (j.ps < 1 || j.ps > PS_MAX) {
         (void)fprintf(stderr, "null_step: --ps %d; from 1 to %d\n", j.ps, PS_MAX);
         return 2;

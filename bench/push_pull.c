@@ -23,6 +23,7 @@
 
 #include "net/transport.h"
 #include "support/bench.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -205,16 +206,7 @@ int main(int argc, char **argv)
     char        word[8];
     long long   bytes;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--over") == 0) {
-            over = argv[i + 1];
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            seconds = strtod(argv[i + 1], NULL);
-        } else {
-            (void)fprintf(stderr, "push_pull: unknown option \"%s\"\n", argv[i]);
-            return 2;
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--over", BENCH_TO(&over) }, { "--seconds", BENCH_TO(&seconds) });
     est_log_set_level(EST_LOG_ERROR);
     if (strcmp(over, "socket") == 0) {
         open_buffers(&c);

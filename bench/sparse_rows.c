@@ -19,6 +19,7 @@
 
 #include "base/random.h"
 #include "support/bench.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -143,20 +144,8 @@ int main(int argc, char **argv)
     double      bytes, distinct = 0;
     int64_t     steps;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--over") == 0) {
-            j.transport = argv[i + 1];
-        } else if (strcmp(argv[i], "--rows") == 0) {
-            j.rows = strtoll(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--turns") == 0) {
-            j.turns = (int)strtol(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            j.seconds = strtod(argv[i + 1], NULL);
-        } else {
-            (void)fprintf(stderr, "sparse_rows: unknown option \"%s\"\n", argv[i]);
-            return 2;
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--over", BENCH_TO(&j.transport) }, { "--rows", BENCH_TO(&j.rows) },
+                  { "--turns", BENCH_TO(&j.turns) }, { "--seconds", BENCH_TO(&j.seconds) });
     est_log_set_level(EST_LOG_ERROR);
     j.tasks = bench_tasks_make(1, 0, j.transport);
     bench_tasks_serve(&j.tasks);

@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "support/bench.h"
+#include "support/options.h"
 #include "support/tasks.h"
 #include "support/turns.h"
 
@@ -168,16 +169,7 @@ int main(int argc, char **argv)
     const char              *way     = NULL;
     int                      n = 0, code = 0;
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--way") == 0) {
-            way = argv[i + 1];
-        } else if (strcmp(argv[i], "--weights") == 0) {
-            n = (int)strtol(argv[i + 1], NULL, 10);
-        } else {
-            (void)fprintf(stderr, "start: unknown option \"%s\"\n", argv[i]);
-            return 2;
-        }
-    }
+    BENCH_OPTIONS(argc, argv, 1, { "--way", BENCH_TO(&way) }, { "--weights", BENCH_TO(&n) });
     est_log_set_level(EST_LOG_ERROR);
     for (size_t w = 0; w < 3 && code == 0; w++) {
         if (way != NULL && strcmp(way, ways[w]) != 0) continue;

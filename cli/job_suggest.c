@@ -15,7 +15,6 @@ typedef struct alias {
 
 /* clang-format off */
 static const alias aliases[] = {
-    { "go_on", "elastic" }, { "return_secs", "rejoin_secs" },
     { "feature_columns", "columns" }, { "dnn_feature_columns", "dnn_columns" },
     { "linear_feature_columns", "linear_columns" },
     { "dnn_hidden_units", "hidden_units" }, { "activation_fn", "activation" }, { "dnn_activation_fn", "activation" },

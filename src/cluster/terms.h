@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Terms: the settings that all trainers of a job must share, as text, one line of name=value each, so that an error can
- * name the one that differs. Tasks send and compare them: workers of multi_worker_mirrored when they agree on their membership
- * (collective/membership_round.h), those with parameter servers when they start (cluster/service.c). */
+ * name the one that differs. Tasks send and compare them: workers of multi_worker_mirrored when they agree on their
+ * membership (collective/membership_round.h), those with parameter servers when they start (cluster/service.c). */
 #ifndef EST_CLUSTER_TERMS_H
 #define EST_CLUSTER_TERMS_H
 

@@ -8,8 +8,8 @@
 #include "estoc/status.h"
 
 typedef struct est_device {
-    /* Aligned for the widest vector; NULL when memory is out. zalloc: all zeros, and what of a large block is never used
-     * takes no memory. free accepts NULL. */
+    /* Aligned for the widest vector; NULL when out of memory. zalloc: all zeros; unused parts of a large block take no
+     * memory. free accepts NULL. */
     void *(*alloc)(size_t bytes);
     void *(*zalloc)(size_t bytes);
     void (*free)(void *p);

@@ -69,8 +69,7 @@ est_status est_model_summary_check(est_summary_what what, const char *tag, est_d
         [EST_MODEL_SCALAR]    = "expected one number: take the mean, or add a histogram",
         [EST_MODEL_HISTOGRAM] = "expected numbers",
         [EST_MODEL_TEXT]      = "expected one string",
-        [EST_MODEL_IMAGE]     = "expected uint8 or floats of shape [n, height, width, channels] with 1, 3 or 4 "
-                                "channels",
+        [EST_MODEL_IMAGE]     = "expected uint8 or floats [n, height, width, channels] with 1, 3 or 4 channels",
     };
     bool numbers = dtype != EST_STRING && dtype != EST_RESOURCE;
     bool good    = false;

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 /* --- system calls that are written down --------------------------------------------------------------------------- */
@@ -254,72 +255,45 @@ static int say_name(void)
     return 0;
 }
 
-/* Arms the n-th fault of one kind. */
-static void arm(bool allocations, int n)
-{
-    est_fault_arm(allocations ? 0 : n);
-    est_fault_arm_alloc(allocations ? n : 0);
-}
-
 /* Whatever fails, the file holds the old bytes or the new ones, and no temporary file stays behind. */
-static void replace_under_faults(bool allocations)
+TEST(replace_under_faults)
 {
     const char *dir = at("faults");
 
     assert_int_equal(est_dir_create(dir), EST_OK);
-    for (int n = 1;; n++) {
+    FAULT_LOOPS(f) {
         est_status status;
         char      *bytes;
         size_t     size;
 
-        arm(false, 0);
         assert_int_equal(est_file_replace(at("faults/ckpt"), "old", 3), EST_OK);
-        arm(allocations, n);
+        fault_arm(&f);
         status = est_file_replace(at("faults/ckpt"), "newer", 5);
-        if (!est_fault_fired()) {
-            assert_int_equal(status, EST_OK);
-            break;
-        }
-        assert_int_not_equal(status, EST_OK);
-        arm(false, 0);
+        fault_check(&f, status);
         assert_int_equal(est_file_read(at("faults/ckpt"), &bytes, &size), EST_OK);
         assert_true((size == 3 && memcmp(bytes, "old", 3) == 0) || (size == 5 && memcmp(bytes, "newer", 5) == 0));
         assert_int_equal(entries_in(at("faults")), 1);
+        if (status == EST_OK) assert_int_equal(size, 5);
         est_free(bytes);
     }
-    arm(false, 0);
-    expect_contents(at("faults/ckpt"), "newer", 5);
-}
-
-TEST(replace_under_faults)
-{
-    replace_under_faults(true);
-    replace_under_faults(false); /* one round in builds without fault points */
 }
 
 TEST(read_and_create_under_faults)
 {
     assert_int_equal(est_file_replace(at("read"), "bytes", 5), EST_OK);
-    for (int kind = 0; kind < 2; kind++) {
-        for (int n = 1;; n++) {
-            char       name[64];
-            char      *bytes = NULL;
-            size_t     size;
-            est_status status;
+    FAULT_LOOPS(f) {
+        char       name[64];
+        char      *bytes = NULL;
+        size_t     size;
+        est_status status;
 
-            snprintf(name, sizeof name, "deep-%d-%d/x/y", kind, n);
-            arm(kind == 1, n);
-            status = est_file_read(at("read"), &bytes, &size);
-            if (status == EST_OK) status = est_dir_create(at(name));
-            est_free(bytes);
-            if (!est_fault_fired()) {
-                assert_int_equal(status, EST_OK);
-                break;
-            }
-            assert_int_not_equal(status, EST_OK);
-        }
+        snprintf(name, sizeof name, "deep-%d-%d/x/y", (int)f.kind, (int)f.n);
+        fault_arm(&f);
+        status = est_file_read(at("read"), &bytes, &size);
+        if (status == EST_OK) status = est_dir_create(at(name));
+        fault_check(&f, status);
+        est_free(bytes);
     }
-    arm(false, 0);
 }
 
 TEST(errno_codes)

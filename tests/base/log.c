@@ -10,27 +10,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "support/log_test.h"
 #include "support/test.h"
-
-typedef struct heard {
-    pthread_mutex_t lock; /* guards the rest */
-    int             n;
-    est_log_level   level;
-    int64_t         wall_ns;
-    char            line[4096];
-} heard;
-
-static void hear(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    heard *h = user;
-
-    pthread_mutex_lock(&h->lock);
-    h->n++;
-    h->level   = level;
-    h->wall_ns = wall_ns;
-    snprintf(h->line, sizeof h->line, "%s", line);
-    pthread_mutex_unlock(&h->lock);
-}
 
 /* First of all: the level is not set yet and comes from the environment. */
 TEST(environment)
@@ -65,46 +46,40 @@ static int count_call(int *calls)
 
 TEST(levels_filter)
 {
-    heard h     = { .lock = PTHREAD_MUTEX_INITIALIZER };
-    int   calls = 0;
+    int calls = 0;
 
-    est_log_set_sink(hear, &h);
-    est_log_set_level(EST_LOG_INFO);
+    log_keep(EST_LOG_INFO);
     est_log_error("e");
     est_log_warn("w");
     est_log_info("step %d loss %.3f", 500, 0.231);
-    assert_int_equal(h.n, 3);
-    assert_int_equal(h.level, EST_LOG_INFO);
-    assert_string_equal(h.line, "step 500 loss 0.231");
+    assert_string_equal(log_text(), "error e\nwarn w\ninfo step 500 loss 0.231\n");
     est_log_debug("%d", count_call(&calls));
     est_log_trace("%d", count_call(&calls));
-    assert_int_equal(h.n, 3);
+    assert_int_equal(log_count(EST_LOG_OFF, ""), 3);
     assert_int_equal(calls, 0); /* arguments of a level that is off are not evaluated */
 
     est_log_set_level(EST_LOG_TRACE);
     est_log_trace("%d", count_call(&calls));
-    assert_int_equal(h.level, EST_LOG_TRACE);
+    assert_string_equal(log_line(3), "trace 1");
     assert_int_equal(calls, 1);
     est_log_set_level(EST_LOG_OFF);
     est_log_error("e");
-    assert_int_equal(h.n, 4);
+    assert_int_equal(log_count(EST_LOG_OFF, ""), 4);
     est_log_set_level((est_log_level)77);
     assert_int_equal(est_log_get_level(), EST_LOG_TRACE);
-    est_log_set_sink(NULL, NULL);
+    log_release();
 }
 
 TEST(long_lines_are_cut)
 {
-    heard h = { .lock = PTHREAD_MUTEX_INITIALIZER };
-    char  text[5000];
+    char text[5000];
 
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(hear, &h);
+    log_keep(EST_LOG_INFO);
     est_log_info("%s", text);
-    est_log_set_sink(NULL, NULL);
-    assert_true(strlen(h.line) > 1000 && strlen(h.line) < sizeof text - 1);
+    log_release();
+    assert_true(strlen(log_line(0)) > 1000 && strlen(log_line(0)) < sizeof text - 1);
 }
 
 /* What reaches standard error, caught in a file. */
@@ -154,15 +129,13 @@ static void *log_many(void *arg)
 
 TEST(threads)
 {
-    heard     h = { .lock = PTHREAD_MUTEX_INITIALIZER };
     pthread_t threads[4];
 
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(hear, &h);
+    log_keep(EST_LOG_INFO);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, log_many, NULL), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    est_log_set_sink(NULL, NULL);
-    assert_int_equal(h.n, 4000);
+    log_release();
+    assert_int_equal(log_count(EST_LOG_INFO, "line "), 4000);
 }
 
 TEST(names)

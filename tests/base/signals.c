@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "support/log_test.h"
 #include "support/test.h"
 
 static int n_own;
@@ -50,16 +51,6 @@ TEST(caught)
     signal(SIGINT, SIG_DFL);
 }
 
-static char logged[256];
-
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)level;
-    (void)wall_ns;
-    snprintf(logged, sizeof logged, "%s", line);
-}
-
 /* A program with a handler of its own hears of the signal as if it had come after the call. */
 TEST(untold_is_raised_again)
 {
@@ -79,24 +70,25 @@ TEST(untold_is_raised_again)
     est_signals_release(EST_OK); /* there was none */
     assert_int_equal(n_own, 1);
 
-    est_log_set_sink(keep_line, NULL); /* the handler may not return */
+    log_keep(EST_LOG_INFO); /* the handler may not return */
     est_signals_catch();
     raise(SIGINT);
     est_signals_release(est_fail(EST_DATA_LOSS, "the disk is full"));
     assert_int_equal(n_own, 2);
-    assert_string_equal(logged, "DATA_LOSS: the disk is full");
-    est_log_set_sink(NULL, NULL);
+    assert_string_equal(log_line(-1), "error DATA_LOSS: the disk is full");
+    log_release();
     signal(SIGINT, SIG_DFL);
 }
 
 /* In a child: what a call leaves behind that a signal did not end. */
 static int succeed_in_spite(bool once_more)
 {
-    est_log_set_sink(keep_line, NULL);
+    log_keep(EST_LOG_INFO);
     est_signals_catch();
     raise(SIGTERM);
     est_signals_release(EST_OK);
-    if (strcmp(logged, "SIGTERM came too late to stop this call; the next one will be stopped") != 0) return 4;
+    if (strcmp(log_line(-1), "info SIGTERM came too late to stop this call; the next one will be stopped") != 0)
+        return 4;
     if (once_more) raise(SIGINT); /* between two calls */
     est_signals_catch();
     if (est_stop_signal() != SIGTERM) return 1; /* the next call begins with it */
@@ -207,7 +199,7 @@ static void expect_answer(void (*set_log)(void), int number, const char *want)
     assert_true(n >= 0);
     got[n] = '\0';
     close(ends[0]);
-    est_log_set_sink(NULL, NULL);
+    log_release();
     est_log_set_level(EST_LOG_INFO);
     assert_string_equal(got, want);
 }
@@ -224,7 +216,7 @@ static void log_errors(void)
 
 static void log_elsewhere(void)
 {
-    est_log_set_sink(keep_line, NULL);
+    log_keep(EST_LOG_INFO);
 }
 
 TEST(answer)

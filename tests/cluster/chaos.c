@@ -271,14 +271,8 @@ static void set_words(cluster *c, const mode *m, uint64_t seed)
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
     snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
     c->transport = m->transport;
-    c->args[0]   = steps;
-    c->args[1]   = "save=100";
-    c->args[2]   = "silence=1";
-    c->args[3]   = "timeout=60";
-    c->args[4]   = "pause_us=2000";
-    c->args[5]   = job_seed;
-    c->args[6]   = m->dynamic ? "dynamic=1" : "dynamic=0";
-    c->args[7]   = m->word;
+    CLUSTER_SET(c, steps, "save=100", "silence=1", "timeout=60", "pause_us=2000", job_seed,
+                m->dynamic ? "dynamic=1" : "dynamic=0", m->word);
 }
 
 /* A job of parameter servers has ended as it should. */
@@ -338,16 +332,16 @@ static double run_exporting(const mode *m, uint64_t seed, bool calm)
 /* Multi-worker training, chief and all. */
 static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
 {
-    cluster c = multi_worker_make(3, "", m->word), quiet = multi_worker_make(3, "", m->word);
+    cluster c, quiet;
     event   events[EVENTS_MAX];
     char    steps[32], job_seed[32];
 
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
     snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
-    c.args[0] = quiet.args[0] = steps;
-    c.args[MULTI_WORKER_ARGS] = quiet.args[MULTI_WORKER_ARGS] = job_seed;
-    c.args[MULTI_WORKER_SILENCE]                              = "silence=1";
-    quiet.args[MULTI_WORKER_PAUSE]                            = "pause_us=0";
+    c     = multi_worker_make(3, steps, m->word);
+    quiet = multi_worker_make(3, steps, m->word);
+    CLUSTER_SET(&c, job_seed, "silence=1");
+    CLUSTER_SET(&quiet, job_seed, "pause_us=0");
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
     if (!calm) draw_events(&c, seed, events, m->events);
@@ -379,8 +373,8 @@ static const last_moment last_moments[] = {
 
 #define N_LAST_MOMENTS (sizeof last_moments / sizeof last_moments[0])
 
-/* Puts the words of such a moment behind the others; texts are kept until the next call. */
-static void set_moment(cluster *c, int first, const mode *m, uint64_t *seed)
+/* Adds the words of such a moment; texts are kept until the next call. */
+static void set_moment(cluster *c, const mode *m, uint64_t *seed)
 {
     static char        words[5][32];
     const last_moment *moment = &last_moments[draw(seed, N_LAST_MOMENTS)];
@@ -393,7 +387,7 @@ static void set_moment(cluster *c, int first, const mode *m, uint64_t *seed)
     printf("  task %d %s\n", task, moment->name);
     for (int i = 0; i < 5; i++) {
         snprintf(words[i], sizeof words[i], "%s=%lld", names[i], (long long)values[i]);
-        c->args[first + i] = words[i];
+        CLUSTER_SET(c, words[i]);
     }
 }
 
@@ -461,13 +455,13 @@ static int supervise(cluster *c)
     return n_again;
 }
 
-static void stop_at_end(cluster *c, const mode *m, int first, uint64_t *seed, bool calm)
+static void stop_at_end(cluster *c, const mode *m, uint64_t *seed, bool calm)
 {
     char   path[160], *mark = NULL;
     size_t size;
 
-    set_moment(c, first, m, seed);
-    if (calm) c->args[first] = "die=0";
+    set_moment(c, m, seed);
+    if (calm) CLUSTER_SET(c, "die=0");
     cluster_start_all(c);
     if (!calm) signal_others(c, seed);
     printf("  %d started again\n", supervise(c));
@@ -489,14 +483,14 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
 
     printf("seed %llu\n", (unsigned long long)seed);
     set_words(&ps, m, seed);
-    stop_at_end(&ps, m, 7, &moments, calm);
+    stop_at_end(&ps, m, &moments, calm);
     loss = end_job(&ps, m, seed);
 
     snprintf(steps, sizeof steps, "steps=%d", m->steps);
     c     = multi_worker_make(3, steps, draw(&moments, 2) == 1 ? "multi_worker=1" : NULL);
     quiet = multi_worker_make(3, steps, NULL);
-    stop_at_end(&c, m, MULTI_WORKER_ARGS, &moments, calm);
-    quiet.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+    stop_at_end(&c, m, &moments, calm);
+    CLUSTER_SET(&quiet, "pause_us=0");
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
     multi_worker_assert_same(&quiet, &c);

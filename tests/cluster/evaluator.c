@@ -34,9 +34,9 @@ TEST(other_directory)
     int64_t       until     = est_now_ns() + 60 * EST_NS_PER_SEC;
     char          where[512];
 
-    c.args[0] = "pause_us=2000";
-    c.args[1] = "timeout=8"; /* a quarter of it is when it is said again */
-    c.args[2] = "silence=0.5";
+    CLUSTER_SET(&c, "pause_us=2000");
+    CLUSTER_SET(&c, "timeout=8"); /* a quarter of it is when it is said again */
+    CLUSTER_SET(&c, "silence=0.5");
     snprintf(where, sizeof where, "s there is none in %.100s-elsewhere/model; ps:0 has model_dir %.100s (all", c.model,
              c.model);
     cluster_start_all(&c);

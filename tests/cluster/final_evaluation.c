@@ -203,7 +203,7 @@ TEST(workers_in_step)
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    c.args[0] = "mirrored";
+    CLUSTER_SET(&c, "mirrored");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), STEPS);
@@ -243,9 +243,7 @@ TEST(chief_killed)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "passes";
-    c.args[2] = "limit";
+    CLUSTER_SET(&c, "kill", "passes", "limit");
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -253,7 +251,7 @@ TEST(chief_stopped)
 {
     cluster c = cluster_make(1, 1, 1, 0);
 
-    c.args[0] = "term";
+    CLUSTER_SET(&c, "term");
     leader_is_lost(&c, cluster_find(&c, "chief", 0));
 }
 
@@ -261,9 +259,7 @@ TEST(worker_killed)
 {
     cluster c = cluster_make(0, 2, 0, 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "mirrored";
-    c.args[2] = "passes";
+    CLUSTER_SET(&c, "kill", "mirrored", "passes");
     leader_is_lost(&c, cluster_find(&c, "worker", 0));
 }
 
@@ -273,12 +269,9 @@ static void first_of_all_killed(const char *when)
     cluster       c     = cluster_make(0, 2, 0, 0);
     cluster_task *first = cluster_find(&c, "worker", 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "mirrored";
-    c.args[2] = "passes";
-    c.args[3] = "multi_worker";
-    c.args[4] = "first"; /* alone is killed */
-    c.args[5] = when;
+    CLUSTER_SET(&c, "kill", "mirrored", "passes", "multi_worker");
+    CLUSTER_SET(&c, "first"); /* alone is killed */
+    CLUSTER_SET(&c, when);
     cluster_start_all(&c);
     cluster_wait(&c, first, 60);
     assert_true(WIFSIGNALED(first->status) && WTERMSIG(first->status) == SIGKILL);
@@ -318,8 +311,7 @@ TEST(all_started_again)
     cluster       c     = cluster_make(1, 1, 1, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "kill";
-    c.args[1] = "passes";
+    CLUSTER_SET(&c, "kill", "passes");
     cluster_start_all(&c);
     cluster_wait(&c, chief, 60);
     for (int i = 0; i < c.n; i++) cluster_wait(&c, &c.tasks[i], 60);
@@ -363,7 +355,7 @@ static void evaluator_is_lost(int signal)
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "pause";
+    CLUSTER_SET(&c, "pause");
     assert_int_equal(est_dir_create(c.model), EST_OK);
     cluster_start(&c, evaluator);
     cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
@@ -396,7 +388,7 @@ TEST(evaluator_late)
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "slow";
+    CLUSTER_SET(&c, "slow");
     cluster_start(&c, chief);
     cluster_start(&c, cluster_find(&c, "ps", 0));
     cluster_wait_log(&c, chief, "exporter at work", 60);
@@ -415,7 +407,7 @@ static void two_evaluators(bool killed)
     cluster       c     = cluster_make(1, 0, 1, 1);
     cluster_task *first = cluster_find(&c, "evaluator", 0), *second = cluster_add_twin(&c, "evaluator", 0);
 
-    c.args[0] = "slow";
+    CLUSTER_SET(&c, "slow");
     assert_int_equal(est_dir_create(c.model), EST_OK);
     cluster_start(&c, first);
     cluster_wait_log(&c, first, "Estimator is not trained yet", 30);
@@ -465,12 +457,7 @@ static est_status train_chief(const char *dir, int64_t max_steps, bool missing, 
     est_estimator *e = NULL;
     est_status     status;
 
-    assert_int_equal(est_estimator_create(
-                         est_test_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .cluster_json = CHIEF, .save_checkpoints_steps = 20)),
-                         &e),
-                     EST_OK);
+    e      = EST_TEST_ESTIMATOR(est_test_model, dir, CHIEF, .save_checkpoints_steps = 20);
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
                                     EST_EVAL_SPEC(.input_fn = lost_input, .input_user = &missing), out);
     est_estimator_free(e);

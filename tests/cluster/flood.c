@@ -86,10 +86,7 @@ TEST(flood)
     cluster      c        = cluster_make(1, 1, 1, 0);
 
     c.transport = "tls";
-    c.args[0]   = "save=20";
-    c.args[1]   = "enough=1";
-    c.args[2]   = "pause_us=500";
-    c.args[3]   = "steps=100000000";
+    CLUSTER_SET(&c, "save=20", "enough=1", "pause_us=500", "steps=100000000");
     cluster_start_all(&c);
     cluster_wait_step(&c, STEPS, WAIT_SECS);
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) disturb(&c, &floods[i]);

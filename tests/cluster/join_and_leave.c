@@ -17,11 +17,7 @@ static cluster make(int workers, int ps, int evaluator, const char *steps)
 {
     cluster c = cluster_make(1, workers, ps, evaluator);
 
-    c.args[0] = steps;
-    c.args[1] = "timeout=60";
-    c.args[2] = "silence=2";
-    c.args[3] = "save=20";
-    c.args[4] = "pause_us=3000";
+    CLUSTER_SET(&c, steps, "timeout=60", "silence=2", "save=20", "pause_us=3000");
     return c;
 }
 
@@ -80,8 +76,8 @@ TEST(stop_waiting_chief)
     cluster       c     = make(1, 1, 0, "steps=300");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
-    c.args[1] = "timeout=8";  /* a quarter of it, and the wait is reported */
-    c.args[2] = "silence=60"; /* the worker's turn stays its own */
+    CLUSTER_SET(&c, "timeout=8");  /* a quarter of it, and the wait is reported */
+    CLUSTER_SET(&c, "silence=60"); /* the worker's turn stays its own */
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);
@@ -135,7 +131,7 @@ TEST(stop_all)
     cluster_task *chief = cluster_find(&c, "chief", 0);
     long          saved;
 
-    c.args[3] = "save=100000";
+    CLUSTER_SET(&c, "save=100000");
     cluster_start_all(&c);
     cluster_wait_log(&c, chief, " sec)", 20); /* 100 steps after its first */
     saved = cluster_saved_step(&c);
@@ -203,7 +199,7 @@ TEST(late_ps)
     cluster       c  = make(1, 2, 0, "steps=60");
     cluster_task *ps = cluster_find(&c, "ps", 1);
 
-    c.args[1] = "timeout=10"; /* a quarter of it, and the wait is reported */
+    CLUSTER_SET(&c, "timeout=10"); /* a quarter of it, and the wait is reported */
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != ps) cluster_start(&c, &c.tasks[i]);
     }
@@ -220,7 +216,7 @@ TEST(inputs_end)
 {
     cluster c = make(2, 2, 1, "passes=4");
 
-    c.args[4] = "pause_us=20000";
+    CLUSTER_SET(&c, "pause_us=20000");
     cluster_start_all(&c);
     cluster_wait_all(&c, 30);
     end(&c, 4 * 8 * (1 + 2 + 3));
@@ -233,8 +229,7 @@ TEST(chief_input_ends)
         int     steps = sync != 0 ? 16 : 40;
         cluster c     = make(2, 2, 0, sync != 0 ? "steps=16" : "steps=40");
 
-        c.args[5] = "passes=1";
-        c.args[6] = sync != 0 ? "sync=2" : "sync=0";
+        CLUSTER_SET(&c, "passes=1", sync != 0 ? "sync=2" : "sync=0");
         cluster_start_all(&c);
         cluster_wait_all(&c, 30);
         end(&c, steps);
@@ -247,7 +242,7 @@ TEST(chief_has_enough)
     for (int sync = 0; sync < 2; sync++) {
         cluster c = make(2, 2, 1, "stop_step=60");
 
-        c.args[5] = sync != 0 ? "sync=2" : "sync=0";
+        CLUSTER_SET(&c, sync != 0 ? "sync=2" : "sync=0");
         cluster_start_all(&c);
         cluster_wait_all(&c, 30);
         assert_in_range(cluster_saved_step(&c), 60, 70);
@@ -263,8 +258,7 @@ TEST(ps_lost_at_end)
         cluster       c     = make(1, 2, 0, "passes=2");
         cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
 
-        c.args[3] = "save=5";
-        c.args[4] = "pause_us=30000";
+        CLUSTER_SET(&c, "save=5", "pause_us=30000");
         cluster_start_all(&c);
         cluster_wait_log(&c, chief, "Waiting for the other workers before writing the final", 20);
         cluster_signal(ps, SIGKILL);

@@ -59,7 +59,7 @@ static cluster make_old_cluster(int workers, int evaluator)
     cluster_task *master = cluster_find(&c, "chief", 0);
 
     snprintf(master->type, sizeof master->type, "master");
-    c.args[0] = "300";
+    CLUSTER_SET(&c, "300");
     return c;
 }
 

@@ -37,8 +37,7 @@ static void run_changed(cluster *c, const char *change, const char *error)
 {
     cluster_task *worker = cluster_find(c, "worker", 0);
 
-    c->args[0] = "steps=100";
-    c->args[1] = change;
+    CLUSTER_SET(c, "steps=100", change);
     cluster_start_all(c);
     cluster_wait_code(c, worker, 1, 30);
     cluster_wait_log(c, worker, error, 1);
@@ -69,8 +68,7 @@ TEST(name_of_host)
 
     assert_memory_equal(address, "127.0.0.1:", 10);
     snprintf(change, sizeof change, "%s>localhost%s", address, strchr(address, ':'));
-    c.args[0] = "steps=100";
-    c.args[1] = change;
+    CLUSTER_SET(&c, "steps=100", change);
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     cluster_free(&c);
@@ -95,8 +93,7 @@ TEST(own_address)
     cluster c         = cluster_make(1, 1, 1, 0);
     cluster_task *new = cluster_add_twin(&c, "worker", 0);
 
-    c.args[0] = "steps=100";
-    c.args[1] = "\"cluster\">\"cluster\"";
+    CLUSTER_SET(&c, "steps=100", "\"cluster\">\"cluster\"");
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] == new || strcmp(c.tasks[i].type, "worker") != 0) cluster_start(&c, &c.tasks[i]);
     }
@@ -122,10 +119,7 @@ TEST(other_program)
         cluster       c      = cluster_make(1, 1, 1, 0);
         cluster_task *worker = cluster_find(&c, "worker", 0);
 
-        c.args[0] = "steps=1000000";
-        c.args[1] = "pause_us=1000";
-        c.args[2] = others[i].sync;
-        c.args[3] = others[i].change;
+        CLUSTER_SET(&c, "steps=1000000", "pause_us=1000", others[i].sync, others[i].change);
         cluster_start_all(&c);
         cluster_wait_code(&c, worker, 1, 30);
         cluster_wait_log(&c, worker, others[i].error, 1);
@@ -141,15 +135,12 @@ TEST(other_chief)
     cluster       c      = cluster_make(1, 1, 1, 0);
     cluster_task *worker = cluster_find(&c, "worker", 0), *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "steps=1000000";
-    c.args[1] = "pause_us=1000";
-    c.args[2] = "log=10";
-    c.args[3] = "\"cluster\">\"cluster\"";
+    CLUSTER_SET(&c, "steps=1000000", "pause_us=1000", "log=10", "\"cluster\">\"cluster\"");
     cluster_start_all(&c);
     cluster_wait_log(&c, worker, "step = ", 30);
     cluster_signal(chief, SIGKILL);
     cluster_wait(&c, chief, 10);
-    c.args[0] = "steps=2000000";
+    CLUSTER_SET(&c, "steps=2000000");
     cluster_start(&c, chief);
     cluster_wait_code(&c, worker, 1, 30);
     cluster_wait_log(&c, worker, "max_steps is 1000000 at worker:0 and 2000000 at chief:0: all workers need the same\n",

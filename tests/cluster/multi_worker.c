@@ -81,12 +81,13 @@ static void test_death(void **state)
     cluster      calm = multi_worker_make(d->workers, d->steps, d->more),
             c         = multi_worker_make(d->workers, d->steps, d->more);
 
-    if (fast) c.args[MULTI_WORKER_PAUSE] = calm.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+    if (fast) {
+        CLUSTER_SET(&c, "pause_us=0");
+        CLUSTER_SET(&calm, "pause_us=0");
+    }
     cluster_start_all(&calm);
     cluster_wait_all(&calm, 60);
-    c.args[MULTI_WORKER_ARGS]     = d->die;
-    c.args[MULTI_WORKER_ARGS + 1] = d->task;
-    c.args[MULTI_WORKER_ARGS + 2] = d->at;
+    CLUSTER_SET(&c, d->die, d->task, d->at);
     cluster_start_all(&c);
     restart_dead(&c, multi_worker_worker(&c, d->victim));
     cluster_wait_all(&c, 60);
@@ -101,14 +102,14 @@ static void check_counted(int victim, const char *task)
 {
     cluster calm = multi_worker_make(2, "count=40", NULL), c = multi_worker_make(2, "count=40", NULL);
 
-    calm.args[5] = c.args[5] = "save=1";
+    CLUSTER_SET(&calm, "save=1");
+    CLUSTER_SET(&c, "save=1");
     for (int i = 0; i < 2; i++) {
         cluster_start_all(&calm);
         cluster_wait_all(&calm, 60);
         assert_int_equal(cluster_saved_step(&calm), 40 * (i + 1));
-        c.args[MULTI_WORKER_ARGS]     = i == 1 ? "die=3" : NULL; /* in the second training */
-        c.args[MULTI_WORKER_ARGS + 1] = task;
-        c.args[MULTI_WORKER_ARGS + 2] = "die_step=60";
+        CLUSTER_SET(&c, i == 1 ? "die=3" : "die=0"); /* in the second training */
+        CLUSTER_SET(&c, task, "die_step=60");
         cluster_start_all(&c);
         if (i == 1) restart_dead(&c, multi_worker_worker(&c, victim));
         cluster_wait_all(&c, 60);
@@ -135,9 +136,7 @@ static void check_back_after_end(const char *steps)
     int64_t       until;
 
     snprintf(mark, sizeof mark, "%s/training_done", c.model);
-    c.args[MULTI_WORKER_ARGS]     = "die=3";
-    c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=20";
+    CLUSTER_SET(&c, "die=3", "die_task=1", "die_step=20");
     cluster_start_all(&c);
     cluster_wait(&c, worker, 30);
     until = est_now_ns() + 30 * EST_NS_PER_SEC;
@@ -172,7 +171,7 @@ TEST(killed_often_with_keys)
 {
     cluster c = multi_worker_make(3, "enough=400", "dynamic=1");
 
-    c.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+    CLUSTER_SET(&c, "pause_us=0");
     cluster_start_all(&c);
     for (int i = 0; i < 6; i++) {
         cluster_wait_step(&c, cluster_saved_step(&c) + 80, 30);
@@ -255,7 +254,7 @@ TEST(paused)
     static const char meets[] = "Rejoining the other workers";
     cluster           c       = multi_worker_make(3, "enough=200", NULL);
 
-    c.args[MULTI_WORKER_SILENCE] = "silence=1";
+    CLUSTER_SET(&c, "silence=1");
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
         int     before;
@@ -279,7 +278,7 @@ static void check_restarted(const char *enough, long at, const char *pause, cons
 {
     cluster c = multi_worker_make(3, enough, more);
 
-    c.args[MULTI_WORKER_PAUSE] = pause;
+    CLUSTER_SET(&c, pause);
     cluster_start_all(&c);
     cluster_wait_step(&c, at, 30);
     for (int i = 0; i < 3; i++) cluster_signal(multi_worker_worker(&c, i), SIGKILL);
@@ -371,7 +370,7 @@ TEST(short_jobs)
     for (int i = 0; i < 8; i++) {
         cluster c = multi_worker_make(2, "steps=20", NULL);
 
-        c.args[MULTI_WORKER_PAUSE] = "pause_us=0";
+        CLUSTER_SET(&c, "pause_us=0");
         cluster_start_all(&c);
         cluster_wait_all(&c, 30);
         multi_worker_end(&c, 20);

@@ -210,7 +210,7 @@ static void test_idle(void **state)
     char         text[8];
 
     snprintf(text, sizeof text, "%d", (int)(s - scenes));
-    c.args[0] = text;
+    CLUSTER_SET(&c, text);
     cluster_start_all(&c);
     cluster_wait_all(&c, 30);
     multi_worker_check_shown(&c, "chief", STEPS, s->variables);

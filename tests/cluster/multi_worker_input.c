@@ -15,10 +15,7 @@ static cluster make_shards(const char *steps, const char *die, const char *task,
 {
     cluster c = multi_worker_make(3, steps, "shards=100000");
 
-    c.args[MULTI_WORKER_PAUSE]    = "pause_us=0";
-    c.args[MULTI_WORKER_ARGS]     = die;
-    c.args[MULTI_WORKER_ARGS + 1] = task;
-    c.args[MULTI_WORKER_ARGS + 2] = at;
+    CLUSTER_SET(&c, "pause_us=0", die, task, at);
     return c;
 }
 
@@ -46,14 +43,11 @@ TEST(killed_without_input)
     cluster_start_all(&calm);
     cluster_wait_all(&calm, 60);
     for (int i = 0; i < 3; i++) {
-        /* Steps without a batch are none for the hook that kills; the chief does so when it is about to save one. */
-        cluster c = make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i], "die_step=400");
+        /* Steps without a batch are none for the hook that kills. The chief does so when it is about to save one; the second is
+         * killed in the step after the one that the third, which has the examples, holds. */
+        cluster c = i == 1 ? make_shards("steps=0", "hold_task=2", "hold_step=401", NULL)
+                           : make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i], "die_step=400");
 
-        if (i == 1) { /* killed in the step after the one that the third, which has the examples, holds */
-            c.args[MULTI_WORKER_ARGS]     = "hold_task=2";
-            c.args[MULTI_WORKER_ARGS + 1] = "hold_step=401";
-            c.args[MULTI_WORKER_ARGS + 2] = NULL;
-        }
         cluster_start_all(&c);
         if (i == 1) {
             cluster_wait_step(&c, 400, 30);
@@ -157,7 +151,7 @@ TEST(position_not_kept)
 {
     cluster c = cluster_make(0, 2, 0, 0);
 
-    c.args[0] = "unsaved";
+    CLUSTER_SET(&c, "unsaved");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, UNSAVED_STEPS);
@@ -169,9 +163,7 @@ TEST(empty_batches)
 {
     cluster calm = multi_worker_calm(2, "steps=0", "cut=4"), c = multi_worker_make(2, "steps=0", "cut=4");
 
-    c.args[MULTI_WORKER_ARGS]     = "die=2";
-    c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=6";
+    CLUSTER_SET(&c, "die=2", "die_task=1", "die_step=6");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, 1), 30);
     cluster_start(&c, multi_worker_worker(&c, 1));
@@ -212,9 +204,7 @@ TEST(killed_in_evaluation)
     for (int i = 0; i < 3; i++) {
         cluster c = multi_worker_make(3, "steps=60", "multi_worker=1");
 
-        c.args[MULTI_WORKER_ARGS]     = "die=7";
-        c.args[MULTI_WORKER_ARGS + 1] = tasks[i];
-        c.args[MULTI_WORKER_ARGS + 2] = "die_step=4";
+        CLUSTER_SET(&c, "die=7", tasks[i], "die_step=4");
         cluster_start_all(&c);
         cluster_wait(&c, multi_worker_worker(&c, i), 30);
         cluster_start(&c, multi_worker_worker(&c, i));

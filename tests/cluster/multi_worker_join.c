@@ -14,33 +14,30 @@
 
 /* A word that one worker has, and others do not. */
 typedef struct difference {
-    int         place; /* in the words */
-    const char *payload, *text;
+    const char *right, *wrong, *text;
 } difference;
 
 static const difference differences[] = {
-    { 0, "steps=30", "max_steps is 60 at worker:0 and 30 at worker:1: all workers need the same" },
-    { 1, "mirrored=2", "replicas is 1 at worker:0 and 2 at worker:1" },
-    { MULTI_WORKER_ARGS, "ring=1", "communication is auto at worker:0 and ring at worker:1" },
-    { MULTI_WORKER_ARGS, "pack=1024", "bytes_per_pack is 4194304 at worker:0 and 1024 at worker:1" },
-    { MULTI_WORKER_ARGS, "elastic=1", "elastic is no at worker:0 and yes at worker:1" },
-    { MULTI_WORKER_ARGS, "multi_worker=1",
-      "eval_distribute is none at worker:0 and multi_worker_mirrored at worker:1" },
+    { "steps=60", "steps=30", "max_steps is 60 at worker:0 and 30 at worker:1: all workers need the same" },
+    { "mirrored=1", "mirrored=2", "replicas is 1 at worker:0 and 2 at worker:1" },
+    { "ring=0", "ring=1", "communication is auto at worker:0 and ring at worker:1" },
+    { "pack=0", "pack=1024", "bytes_per_pack is 4194304 at worker:0 and 1024 at worker:1" },
+    { "elastic=0", "elastic=1", "elastic is no at worker:0 and yes at worker:1" },
+    { "multi_worker=0", "multi_worker=1", "eval_distribute is none at worker:0 and multi_worker_mirrored at worker:1" },
 };
 
 /* The one that differs fails, whichever it is that runs; the other waits, until it is started as it should be. */
 static void test_options(void **state)
 {
-    const difference *d     = *state;
-    cluster           c     = multi_worker_make(2, "steps=60", NULL);
-    const char       *right = c.args[d->place];
+    const difference *d = *state;
+    cluster           c = multi_worker_make(2, "steps=60", NULL);
 
     cluster_start(&c, multi_worker_worker(&c, 0));
-    c.args[d->place] = d->payload;
+    CLUSTER_SET(&c, d->wrong);
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
     assert_int_equal(cluster_count_log(multi_worker_worker(&c, 1), d->text), 1);
-    c.args[d->place] = right;
+    CLUSTER_SET(&c, d->right);
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 60);
@@ -52,8 +49,7 @@ TEST(may_differ)
     cluster c = multi_worker_make(2, "steps=60", NULL);
 
     cluster_start(&c, multi_worker_worker(&c, 0));
-    c.args[MULTI_WORKER_RETURN] = "return=50";
-    c.args[MULTI_WORKER_ARGS]   = "pack=4194304";
+    CLUSTER_SET(&c, "return=50", "pack=4194304");
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 60);
@@ -66,13 +62,13 @@ TEST(why_it_failed)
 {
     cluster c = multi_worker_make(2, "steps=60", NULL);
 
-    c.args[MULTI_WORKER_RETURN] = "return=8"; /* the log is told of a wait after a quarter */
-    c.args[MULTI_WORKER_ARGS]   = "lacks=2";
+    CLUSTER_SET(&c, "return=8"); /* the log is told of a wait after a quarter */
+    CLUSTER_SET(&c, "lacks=2");
     cluster_start_all(&c);
     cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
     cluster_wait_log(&c, multi_worker_worker(&c, 0), "to join (train); worker:1: it ended: NOT_FOUND: ", 30);
     assert_true(cluster_count_log(multi_worker_worker(&c, 0), "no file matches train-*; gives up after 8 s") > 0);
-    c.args[MULTI_WORKER_ARGS] = NULL;
+    CLUSTER_SET(&c, "lacks=0");
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_all(&c, 60);
     multi_worker_end(&c, 60);
@@ -108,10 +104,7 @@ TEST(lost_before_first_step)
     cluster             c     = multi_worker_make(2, "steps=60", NULL);
     const cluster_task *other = multi_worker_worker(&c, 0);
 
-    c.args[MULTI_WORKER_RETURN]   = "return=1";
-    c.args[MULTI_WORKER_ARGS]     = "die=2";
-    c.args[MULTI_WORKER_ARGS + 1] = "die_task=1";
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=0";
+    CLUSTER_SET(&c, "return=1", "die=2", "die_task=1", "die_step=0");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, 1), 30);
     cluster_wait_code(&c, multi_worker_worker(&c, 0), FAILED, 30);
@@ -127,7 +120,7 @@ TEST(lost_before_first_step)
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
-    for (size_t i = 0; i < N_DIFFERENCES; i++) est_test_row(differences[i].payload, test_options, &differences[i]);
+    for (size_t i = 0; i < N_DIFFERENCES; i++) est_test_row(differences[i].wrong, test_options, &differences[i]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return est_test_run(NULL, NULL);
 }

@@ -17,7 +17,7 @@ static cluster make(int workers, const char *steps, const char *elastic)
 {
     cluster c = multi_worker_make(workers, steps, elastic);
 
-    c.args[MULTI_WORKER_RETURN] = "return=1.5";
+    CLUSTER_SET(&c, "return=1.5");
     return c;
 }
 
@@ -29,9 +29,7 @@ static void check_ended(int workers, int victim, const char *elastic)
     char    task[32];
 
     snprintf(task, sizeof task, "die_task=%d", victim);
-    c.args[MULTI_WORKER_ARGS]     = "die=2";
-    c.args[MULTI_WORKER_ARGS + 1] = task;
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=50";
+    CLUSTER_SET(&c, "die=2", task, "die_step=50");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, victim), 30);
     for (int i = 0; i < workers; i++) {
@@ -75,10 +73,7 @@ static void check_apart(const char *save, const char *die, long at)
     snprintf(from, sizeof from, "rank 0 of 2, step %ld of worker:1", at);
     snprintf(chiefs, sizeof chiefs, "%s", c.model);
     snprintf(others, sizeof others, "%.70s-1", c.model);
-    c.args[5]                     = save;
-    c.args[MULTI_WORKER_ARGS]     = die;
-    c.args[MULTI_WORKER_ARGS + 1] = "die_task=0";
-    c.args[MULTI_WORKER_ARGS + 2] = step;
+    CLUSTER_SET(&c, save, die, "die_task=0", step);
     for (int i = 0; i < 2; i++) {
         snprintf(c.model, sizeof c.model, "%s", chiefs);
         cluster_start(&c, multi_worker_worker(&c, 0));
@@ -118,9 +113,7 @@ static void check_gone_on(int workers, int victim)
     char    task[32];
 
     snprintf(task, sizeof task, "die_task=%d", victim);
-    c.args[MULTI_WORKER_ARGS]     = "die=3";
-    c.args[MULTI_WORKER_ARGS + 1] = task;
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=50";
+    CLUSTER_SET(&c, "die=3", task, "die_step=50");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, victim), 30);
     assert_true(WIFSIGNALED(multi_worker_worker(&c, victim)->status));
@@ -196,7 +189,7 @@ TEST(chief_paused)
     cluster c = make(3, "enough=200", "elastic=1");
     long    saved;
 
-    c.args[MULTI_WORKER_SILENCE] = "silence=1";
+    CLUSTER_SET(&c, "silence=1");
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
     cluster_signal(multi_worker_worker(&c, 0), SIGSTOP);
@@ -214,9 +207,7 @@ TEST(chief_lost_at_end)
     for (int elastic = 0; elastic < 2; elastic++) {
         cluster calm = multi_worker_calm(3, "steps=60", NULL), c = make(3, "steps=60", elastic ? "elastic=1" : NULL);
 
-        c.args[MULTI_WORKER_ARGS]     = "die=4";
-        c.args[MULTI_WORKER_ARGS + 1] = "die_task=0";
-        c.args[MULTI_WORKER_ARGS + 2] = "die_step=60";
+        CLUSTER_SET(&c, "die=4", "die_task=0", "die_step=60");
         cluster_start_all(&c);
         cluster_wait(&c, multi_worker_worker(&c, 0), 30);
         for (int i = 1; i < 3; i++) cluster_wait_code(&c, multi_worker_worker(&c, i), elastic ? 0 : FAILED, 30);
@@ -232,10 +223,7 @@ TEST(lost_in_evaluation)
 {
     cluster c = make(3, "steps=60", "elastic=1");
 
-    c.args[MULTI_WORKER_ARGS]     = "die=7";
-    c.args[MULTI_WORKER_ARGS + 1] = "die_task=2";
-    c.args[MULTI_WORKER_ARGS + 2] = "die_step=1";
-    c.args[MULTI_WORKER_ARGS + 3] = "multi_worker=1";
+    CLUSTER_SET(&c, "die=7", "die_task=2", "die_step=1", "multi_worker=1");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, 2), 30);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, multi_worker_worker(&c, i), 0, 30);

@@ -225,9 +225,7 @@ static void check(const job *j, const char *reference, int workers, int replicas
     snprintf(number, sizeof number, "%d", (int)(j->variant - variants));
     snprintf(batch, sizeof batch, "%d", MULTI_WORKER / workers / replicas);
     snprintf(each, sizeof each, "%d", replicas);
-    c.args[0] = number;
-    c.args[1] = batch;
-    c.args[2] = each;
+    CLUSTER_SET(&c, number, batch, each);
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     compare_variables(reference, c.model);

@@ -250,7 +250,7 @@ static cluster make(way how)
     cluster     c = cluster_make(1, 1, 0, 0);
 
     snprintf(text, sizeof text, "%d", (int)how);
-    c.args[0] = text;
+    CLUSTER_SET(&c, text);
     return c;
 }
 

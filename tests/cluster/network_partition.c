@@ -91,11 +91,7 @@ static cluster make(const char *silence, const char *timeout)
         snprintf(task->network, sizeof task->network, "/proc/%ld/ns/net", (long)(far ? there : here));
         snprintf(task->address, sizeof task->address, "10.231.7.%d:%d", far ? 2 : 1, port);
     }
-    c.args[0] = "steps=600";
-    c.args[1] = silence;
-    c.args[2] = timeout;
-    c.args[3] = "save=10";
-    c.args[4] = "pause_us=8000";
+    CLUSTER_SET(&c, "steps=600", silence, timeout, "save=10", "pause_us=8000");
     return c;
 }
 
@@ -140,7 +136,7 @@ TEST(stays)
     cluster       c      = make("silence=1", "timeout=2");
     cluster_task *worker = cluster_find(&c, "worker", 0);
 
-    c.args[0] = "steps=900"; /* enough that the job is not over before */
+    CLUSTER_SET(&c, "steps=900"); /* enough that the job is not over before */
     cluster_start_all(&c);
     cluster_wait_step(&c, 50, 20);
     cut(true);

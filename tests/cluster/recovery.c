@@ -17,9 +17,7 @@ static cluster begin(int workers, int ps, int evaluator)
 {
     cluster c = cluster_make(1, workers, ps, evaluator);
 
-    c.args[0] = "steps=2000";
-    c.args[1] = "save=100";
-    c.args[2] = "pause_us=1000";
+    CLUSTER_SET(&c, "steps=2000", "save=100", "pause_us=1000");
     cluster_start_all(&c);
     return c;
 }
@@ -141,10 +139,7 @@ TEST(ps_without_checkpoint)
         cluster_task *chief = cluster_find(&c, "chief", 0);
         char          lost[200];
 
-        c.args[0] = "steps=1000000";
-        c.args[1] = "save=1000000";
-        c.args[2] = "pause_us=1000";
-        c.args[3] = "log=10";
+        CLUSTER_SET(&c, "steps=1000000", "save=1000000", "pause_us=1000", "log=10");
         cluster_start_all(&c);
         cluster_wait_log(&c, chief, "step = ", 30);
         remove_checkpoints(&c);
@@ -170,9 +165,7 @@ TEST(ps_goes_back)
     cluster       c     = cluster_make(1, 1, 2, 0);
     cluster_task *chief = cluster_find(&c, "chief", 0);
 
-    c.args[0] = "enough=1";
-    c.args[1] = "save=1000000";
-    c.args[2] = "log=10";
+    CLUSTER_SET(&c, "enough=1", "save=1000000", "log=10");
     cluster_start_all(&c);
     cluster_wait_log(&c, chief, "step = ", 30);
     kill_and_restart(&c, "ps", 1);
@@ -208,10 +201,7 @@ static void check_keys(const char *sync)
     cluster c = cluster_make(1, 2, 1, 0);
     long    last;
 
-    c.args[0] = "enough=100";
-    c.args[1] = "save=100";
-    c.args[2] = "dynamic=1";
-    c.args[3] = sync;
+    CLUSTER_SET(&c, "enough=100", "save=100", "dynamic=1", sync);
     cluster_start_all(&c);
     for (int i = 0; i < 4; i++) {
         cluster_wait_step(&c, cluster_saved_step(&c) + 100, 30);

@@ -350,8 +350,7 @@ TEST(memory)
     int64_t       before;
 
     assert_true(want != NULL && then != NULL);
-    c.args[0] = ps->address;
-    c.args[1] = c.dir;
+    CLUSTER_SET(&c, ps->address, c.dir);
     cluster_start(&c, ps);
     chief  = make_client(all, true);
     worker = make_client(all, false);

@@ -18,6 +18,7 @@
 #include "cluster/service_files.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
+#include "support/log_test.h"
 #include "support/nn_test.h"
 #include "support/servers_test.h"
 
@@ -108,31 +109,8 @@ static int n_threads(void)
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static struct {
-    pthread_mutex_t lock; /* guards the rest */
-    int             still, given_up;
-} told = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void note(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (level != EST_LOG_WARN || strstr(line, "part0 for worker:0, which began ") == NULL) return;
-    pthread_mutex_lock(&told.lock);
-    told.still += strstr(line, "ps:0: is stopping and still writes /") != NULL;
-    told.given_up += strstr(line, "ps:0: ends without having written /") != NULL;
-    pthread_mutex_unlock(&told.lock);
-}
-
-static bool is_told_still(void)
-{
-    bool is;
-
-    pthread_mutex_lock(&told.lock);
-    is = told.still > 0;
-    pthread_mutex_unlock(&told.lock);
-    return is;
-}
+#define STILL    "ps:0: is stopping and still writes /*part0 for worker:0, which began "
+#define GIVEN_UP "ps:0: ends without having written /*part0 for worker:0, which began "
 
 /* --- the job ------------------------------------------------------------------------------------------------------ */
 
@@ -277,24 +255,23 @@ static void expect_end(job *j)
     pthread_t server;
     void     *failed;
 
-    told.still = told.given_up = 0;
     est_signals_catch();
-    est_log_set_sink(note, NULL);
+    log_keep(EST_LOG_WARN);
     assert_int_equal(pthread_create(&server, NULL, serve, j->servers.ps[0]), 0);
     assert_int_equal(raise(SIGTERM), 0);
-    while (!is_told_still() && est_machine_ns() < j->until) {
+    while (!log_has(STILL) && est_machine_ns() < j->until) {
         est_manual_clock_advance(&j->manual, EST_NS_PER_SEC / 1000);
     }
-    assert_true(is_told_still());
+    log_expect(STILL);
     est_manual_clock_advance(&j->manual, 301 * EST_NS_PER_SEC);
     pthread_join(server, &failed);
     assert_null(failed);
     j->servers.n_ps = 0;
-    assert_int_equal(told.still, 1);
-    assert_int_equal(told.given_up, 1);
+    assert_int_equal(log_count(EST_LOG_WARN, STILL), 1);
+    assert_int_equal(log_count(EST_LOG_WARN, GIVEN_UP), 1);
     pthread_join(j->chief.thread, NULL);
     assert_int_equal(j->chief.status, EST_UNAVAILABLE);
-    est_log_set_sink(NULL, NULL);
+    log_release();
     est_signals_release(EST_CANCELLED);
 }
 

@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "runtime/store.h"
 #include "support/fault_loop.h"
+#include "support/log_test.h"
 #include "support/nn_test.h"
 #include "support/port_test.h"
 #include "support/servers_test.h"
@@ -660,62 +661,38 @@ TEST(busy_task)
     tear_down(&f);
 }
 
-/* Lines of the log that tell of a wait. */
-typedef struct wait_log {
-    pthread_mutex_t lock; /* guards the rest */
-    int             n;
-    char            last[256];
-} wait_log;
-
-static void note_wait(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    wait_log *t = user;
-
-    (void)wall_ns;
-    if (level != EST_LOG_WARN || strstr(line, " has waited ") == NULL) return;
-    pthread_mutex_lock(&t->lock);
-    t->n++;
-    snprintf(t->last, sizeof t->last, "%s", line);
-    pthread_mutex_unlock(&t->lock);
-}
-
-static void await_told(wait_log *t, int n, const char *line)
+/* Awaits the n-th line of the log that tells of a wait. */
+static void await_told(int n, const char *line)
 {
     int64_t until = est_machine_ns() + DEADLINE_SECS * SEC;
-    bool    there = false;
 
-    while (!there && est_machine_ns() < until) {
-        pthread_mutex_lock(&t->lock);
-        there = t->n >= n;
-        pthread_mutex_unlock(&t->lock);
-    }
-    assert_int_equal(t->n, n);
-    assert_non_null(strstr(t->last, line));
+    while (log_count(EST_LOG_WARN, " has waited ") < n && est_machine_ns() < until) sched_yield();
+    assert_int_equal(log_count(EST_LOG_WARN, " has waited "), n);
+    log_expect(line);
 }
 
 /* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and
  * again. */
 TEST(hung_task)
 {
-    fixture    f    = set_up(0);
-    wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    fixture    f = set_up(0);
     est_thread thread;
     model      m;
 
     open_model(&m, f.remote[0]);
     train(&m, 2);
     pthread_mutex_lock(&f.ps->host_lock);
-    est_log_set_sink(note_wait, &told);
+    log_keep(EST_LOG_WARN);
     assert_ok(est_thread_start(&thread, "worker", run_step, &m));
     est_json_free(await_wait(f.worker[0], "worker:0", true));
     est_manual_clock_advance(&manual, 10 * SEC);
-    await_told(&told, 1, "worker:0 has waited 10 s for ps:0: phase 1 of a step");
+    await_told(1, "worker:0 has waited 10 s for ps:0: phase 1 of a step");
     est_manual_clock_advance(&manual, 12 * SEC);
-    await_told(&told, 2, "worker:0 has waited 22 s for ps:0: phase 1 of a step");
+    await_told(2, "worker:0 has waited 22 s for ps:0: phase 1 of a step");
     pthread_mutex_unlock(&f.ps->host_lock);
     est_thread_join(&thread);
-    est_log_set_sink(NULL, NULL);
-    assert_int_equal(told.n, 2);
+    log_release();
+    assert_int_equal(log_count(EST_LOG_WARN, " has waited "), 2);
     close_model(&m);
     tear_down(&f);
 }
@@ -829,66 +806,48 @@ TEST(ask_all)
     tear_down(&f);
 }
 
-typedef struct last_line {
-    int           n;
-    est_log_level level;
-    char          text[256];
-} last_line;
-
-static void keep_last(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    last_line *last = user;
-
-    (void)wall_ns;
-    last->n++;
-    last->level = level;
-    snprintf(last->text, sizeof last->text, "%s", line);
-}
-
 /* The log is told after 10 seconds, then after growing distances, but never is it silent for more than 30 seconds. */
 TEST(reports)
 {
-    last_line   told = { 0 };
     est_waiting wait;
     int         silent = 0;
 
     est_manual_clock_init(&manual, 1000 * SEC, 0);
     est_clock_set(&manual.clock);
-    est_log_set_sink(keep_last, &told);
+    log_keep(EST_LOG_INFO);
     wait = est_wait_begin("worker:7", "ps:0", "nothing", 7200);
     for (int secs = 0; secs <= 7200; secs++) {
-        int before = told.n;
+        int before = log_count(EST_LOG_WARN, ""), n;
 
         est_wait_report(&wait, secs == 20 ? "seen" : "");
-        silent = told.n > before ? 0 : silent + 1;
+        n      = log_count(EST_LOG_WARN, ""); /* which --quiet shows */
+        silent = n > before ? 0 : silent + 1;
         assert_true(silent < 30);
-        if (secs < 10) assert_int_equal(told.n, 0);
+        if (secs < 10) assert_string_equal(log_text(), "");
         if (secs <= 100) {
-            assert_int_equal(told.n, (secs >= 10) + (secs >= 20) + (secs >= 40) + (secs >= 70) + (secs >= 100));
+            assert_int_equal(n, (secs >= 10) + (secs >= 20) + (secs >= 40) + (secs >= 70) + (secs >= 100));
         }
         if (secs == 10) {
-            assert_string_equal(told.text, "worker:7 has waited 10 s for ps:0: nothing; gives up after 7200 s");
-            assert_int_equal(told.level, EST_LOG_WARN); /* which --quiet shows */
+            assert_string_equal(log_line(-1), "warn worker:7 has waited 10 s for ps:0: nothing; gives up after 7200 s");
         }
         if (secs == 20) {
-            assert_string_equal(told.text, "worker:7 has waited 20 s for ps:0: nothing; seen; gives up after 7200 s");
+            assert_string_equal(log_line(-1),
+                                "warn worker:7 has waited 20 s for ps:0: nothing; seen; gives up after 7200 s");
         }
         est_manual_clock_advance(&manual, SEC);
     }
     est_wait_end(&wait);
-    told.n = 0;
-    wait   = est_wait_begin("worker:7", "ps:0", "nothing", 8); /* a short one is told of earlier, as no warning */
+    wait = est_wait_begin("worker:7", "ps:0", "nothing", 8); /* a short one is told of earlier, as no warning */
     est_manual_clock_advance(&manual, 2 * SEC);
     est_wait_report(&wait, "");
-    assert_string_equal(told.text, "worker:7 has waited 2 s for ps:0: nothing; gives up after 8 s");
-    assert_int_equal(told.level, EST_LOG_INFO);
+    assert_string_equal(log_line(-1), "info worker:7 has waited 2 s for ps:0: nothing; gives up after 8 s");
     est_wait_end(&wait);
     wait      = est_wait_make("worker:7", "ps:0", "nothing", INFINITY);
     wait.then = "goes on";
     est_manual_clock_advance(&manual, 11 * SEC);
     est_wait_report(&wait, "");
-    assert_string_equal(told.text, "worker:7 has waited 11 s for ps:0: nothing; without a limit");
-    est_log_set_sink(NULL, NULL);
+    assert_string_equal(log_line(-1), "warn worker:7 has waited 11 s for ps:0: nothing; without a limit");
+    log_release();
     est_clock_set(NULL);
 }
 
@@ -915,7 +874,6 @@ static bool has_clients(est_server *ps, int n)
  * changes. */
 TEST(wait_for_chief)
 {
-    wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
     servers    s;
     est_link  *link = NULL;
     est_thread thread;
@@ -924,27 +882,24 @@ TEST(wait_for_chief)
     est_clock_set(&manual.clock);
     s = servers_start(1, 2, "tcp");
     assert_ok(est_server_set_root(s.ps[0], "/none"));
-    est_log_set_sink(note_wait, &told);
+    log_keep(EST_LOG_WARN);
     assert_ok(est_thread_start(&thread, "ps", join_server, s.ps[0]));
     est_json_free(await_wait(s.ps[0], "ps:0", true));
     est_manual_clock_advance(&manual, 12 * SEC);
-    await_told(&told, 1, "ps:0 has waited 12 s for worker:0: it has not come; ");
-    assert_non_null(strstr(told.last, "; gives up after 7200 s"));
+    await_told(1, "ps:0 has waited 12 s for worker:0: it has not come; *; gives up after 7200 s");
     assert_ok(est_net_connect(est_server_net(s.worker[1]), est_cluster_address(s.cluster, "ps", 0), "ps:0",
                               DEADLINE_SECS, &link));
     assert_true(has_clients(s.ps[0], 1));
     est_manual_clock_advance(&manual, 20 * SEC);
-    await_told(&told, 2, "ps:0 has waited 32 s for worker:0: it has not come; ");
-    assert_non_null(strstr(told.last, "; without a limit"));
+    await_told(2, "ps:0 has waited 32 s for worker:0: it has not come; *; without a limit");
     est_link_close(link, "done");
     est_link_free(link);
     assert_true(has_clients(s.ps[0], 0));
     est_manual_clock_advance(&manual, 30 * SEC);
-    await_told(&told, 3, "ps:0 has waited 62 s for worker:0: it has not come; ");
-    assert_non_null(strstr(told.last, "; gives up after 7232 s"));
+    await_told(3, "ps:0 has waited 62 s for worker:0: it has not come; *; gives up after 7232 s");
     est_manual_clock_advance(&manual, 7200 * SEC);
     est_thread_join(&thread);
-    est_log_set_sink(NULL, NULL);
+    log_release();
     servers_stop(&s);
     est_clock_set(NULL);
 }

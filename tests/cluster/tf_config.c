@@ -9,29 +9,18 @@
 #include "cluster/cluster.h"
 #include "estoc/log.h"
 #include "support/fault_loop.h"
+#include "support/log_test.h"
 #include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* --- what is logged ----------------------------------------------------------------------------------------------- */
 
-static char logged[4096];
-
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    size_t n = strlen(logged);
-
-    (void)user;
-    (void)wall_ns;
-    snprintf(logged + n, sizeof logged - n, "%s %s\n", est_log_level_name(level), line);
-}
-
 static int setup(void **state)
 {
     (void)state;
     unsetenv("TF_CONFIG");
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(keep_line, NULL);
+    log_keep(EST_LOG_INFO);
     return 0;
 }
 
@@ -323,11 +312,12 @@ TEST(all_fields)
 TEST(environment)
 {
     expect_task(NULL, NULL, "worker 0 chief ps 0 workers 1 id 0 '' ''");
-    logged[0] = '\0';
+    log_clear();
     setenv("TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}", 1);
     expect_task(NULL, NULL, "chief 0 chief ps 0 workers 1 id 0 '' ''");
-    assert_string_equal(logged, "info TF_CONFIG environment variable: {\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": "
-                                "{\"type\": \"chief\", \"index\": 0}}\n");
+    assert_string_equal(log_text(),
+                        "info TF_CONFIG environment variable: {\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": "
+                        "{\"type\": \"chief\", \"index\": 0}}\n");
     expect_task("{}", NULL, "worker 0 chief ps 0 workers 1 id 0 '' ''"); /* a text wins */
     setenv("TF_CONFIG", "", 1);                                          /* as good as not set */
     expect_task(NULL, NULL, "worker 0 chief ps 0 workers 1 id 0 '' ''");
@@ -339,12 +329,12 @@ static void expect_warnings(const char *json, const char *want)
 {
     est_resolver *resolver = NULL;
 
-    logged[0] = '\0';
+    log_clear();
     est_log_set_level(EST_LOG_WARN);
     assert_int_equal(est_resolve_tf_config(json, NULL, &resolver), EST_OK);
     est_log_set_level(EST_LOG_INFO);
     est_resolver_free(resolver);
-    assert_string_equal(logged, want);
+    assert_string_equal(log_text(), want);
 }
 
 TEST(unknown_keys)
@@ -375,10 +365,10 @@ TEST(duplicate_keys)
     expect_warnings("{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"worker\": [\"c:1\"]}, "
                     "\"task\": {\"type\": \"chief\", \"index\": 0}}",
                     "warn TF_CONFIG: line 1, column 58: duplicate object key near '\"worker\"'; the last one counts\n");
-    logged[0] = '\0';
+    log_clear();
     assert_int_equal(est_cluster_parse("{\"ps\": [\"a:1\"], \"ps\": [\"b:1\"]}", "cluster_json", &cluster), EST_OK);
     assert_string_equal(est_cluster_find(cluster, "ps")->addresses.data[0], "b:1");
-    assert_non_null(strstr(logged, "warn cluster_json: line 1"));
+    log_expect("warn cluster_json: line 1");
     est_cluster_free(cluster);
 }
 

@@ -11,7 +11,7 @@ static void run_job(int workers, int ps, int evaluator, const char *transport)
     cluster c = cluster_make(1, workers, ps, evaluator);
 
     c.transport = transport;
-    c.args[0]   = "steps=300";
+    CLUSTER_SET(&c, "steps=300");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_saved_step(&c), 300);

@@ -21,9 +21,7 @@ static void describe(const cluster *c, const cluster_task *task, char *out, size
 
 static void start_first(cluster *c)
 {
-    c->args[0] = "steps=1500";
-    c->args[1] = "pause_us=2000";
-    c->args[2] = "save=100";
+    CLUSTER_SET(c, "steps=1500", "pause_us=2000", "save=100");
     for (int i = 0; i < c->n - 1; i++) cluster_start(c, &c->tasks[i]);
     cluster_wait_step(c, 100, 30);
 }

@@ -12,11 +12,7 @@ static cluster make(const char *steps, const char *timeout, const char *pause)
 {
     cluster c = cluster_make(1, 1, 2, 0);
 
-    c.args[0] = steps;
-    c.args[1] = timeout;
-    c.args[2] = "silence=1";
-    c.args[3] = "save=10";
-    c.args[4] = pause;
+    CLUSTER_SET(&c, steps, timeout, "silence=1", "save=10", pause);
     return c;
 }
 
@@ -36,7 +32,7 @@ static void stop_ps(int which)
     cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
     char          lost[64];
 
-    c.args[3] = "save=1";
+    CLUSTER_SET(&c, "save=1");
     snprintf(lost, sizeof lost, "nothing came from ps:%d for 1 s", which);
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
@@ -68,7 +64,7 @@ static void restart_ps(int which)
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
                  *ps = cluster_find(&c, "ps", which);
 
-    c.args[2] = "silence=60"; /* its turn stays its own */
+    CLUSTER_SET(&c, "silence=60"); /* its turn stays its own */
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);

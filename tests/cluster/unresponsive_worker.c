@@ -21,11 +21,7 @@ static cluster make(int chief, int workers, int ps, const char *steps, const cha
 {
     cluster c = cluster_make(chief, workers, ps, 0);
 
-    c.args[0] = steps;
-    c.args[1] = timeout;
-    c.args[2] = SILENCE;
-    c.args[3] = "save=10";
-    c.args[4] = pause;
+    CLUSTER_SET(&c, steps, timeout, SILENCE, "save=10", pause);
     return c;
 }
 
@@ -170,9 +166,8 @@ TEST(worker_in_save)
     cluster       c     = make(1, 1, 1, "steps=300", "timeout=8", "pause_us=10000");
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
-    c.args[2] = "silence=2"; /* and as long again for the turn: enough for a report after a quarter of 8 s */
-    c.args[3] = "save=140";
-    c.args[5] = "consistent=1";
+    CLUSTER_SET(&c, "silence=2"); /* and as long again for the turn: enough for a report after a quarter of 8 s */
+    CLUSTER_SET(&c, "save=140", "consistent=1");
     cluster_start_all(&c);
     cluster_wait_log(&c, worker, " sec)", 20); /* after 100 steps, far from a save */
     stop_in_turn(worker, cluster_find(&c, "ps", 0));
@@ -193,8 +188,8 @@ TEST(worker_of_many)
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
                  *clock = cluster_find(&c, "ps", 0);
 
-    c.args[2] = "silence=3"; /* it is reported after a quarter of 8 s */
-    c.args[5] = "sync=2";
+    CLUSTER_SET(&c, "silence=3"); /* it is reported after a quarter of 8 s */
+    CLUSTER_SET(&c, "sync=2");
     cluster_start_all(&c);
     cluster_wait_step(&c, 20, 20);
     cluster_signal(worker, SIGSTOP);

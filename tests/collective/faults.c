@@ -11,12 +11,14 @@
 #include "base/thread.h"
 #include "collective/work.h"
 #include "support/collective_test.h"
+#include "support/fault_loop.h"
 
 #define SOON_SECS 5.0
 
 typedef struct run {
-    int64_t    n; /* the allocation that fails */
-    est_status status[2];
+    fault_loop *loop;
+    int64_t     n; /* of the bell: the fault point that fails */
+    est_status  status[2];
 } run;
 
 static est_status reduce_packed(est_rank_group *group, float *data)
@@ -69,7 +71,7 @@ static void body(collective_rank *r)
     float  *data  = calloc(count, sizeof *data);
     int64_t start = est_machine_ns();
 
-    if (r->rank == 0) est_fault_arm_alloc(one->n);
+    if (r->rank == 0) fault_arm(one->loop);
     one->status[r->rank] = all_kinds(r->group, data, count);
     /* A failure that its rank alone has seen is for the rank to tell: as whoever uses a group does. */
     if (one->status[r->rank] != EST_OK) est_group_abort(r->group, "it gives up");
@@ -86,20 +88,19 @@ static void expect_clean(est_status status)
 TEST(allocations)
 {
     collective_test t;
-    bool            fired = true;
 
     collective_start(&t, "tcp", 2);
-    for (run one = { .n = 1 }; fired; one.n++) {
-        collective_join(&t, &(est_group_options){ .generation = (uint64_t)one.n });
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 29) {
+        run one = { .loop = &f };
+
+        collective_join(&t, &(est_group_options){ .generation = (uint64_t)f.n });
         collective_run(&t, body, &one);
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
-        expect_clean(one.status[0]);
-        expect_clean(one.status[1]);
-        if (!fired) {
+        if (fault_end(&f)) {
+            expect_clean(one.status[0]);
+            expect_clean(one.status[1]);
+        } else {
             assert_int_equal(one.status[0], EST_OK);
             assert_int_equal(one.status[1], EST_OK);
-            assert_true(one.n > 30);
         }
         collective_leave(&t);
     }

@@ -36,16 +36,9 @@ static est_status input(const est_input_context *context, void *user, est_datase
 
 static est_estimator *make(est_model_fn model, const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(
-            model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
-                                                   .save_checkpoints_steps = SAVE_STEPS, .cluster_json = "{}")),
-            &e),
-        EST_OK);
-    return e;
+    return est_test_make(
+        model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
+                                                      .save_checkpoints_steps = SAVE_STEPS, .cluster_json = "{}")));
 }
 
 static est_status run(const char *dir, int64_t bad)

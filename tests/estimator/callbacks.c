@@ -13,15 +13,7 @@
 
 static est_estimator *make_of(est_model_fn model_fn, const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(model_fn,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .save_checkpoints_steps = 2, .cluster_json = "{}")),
-                             &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(model_fn, dir, "{}", .save_checkpoints_steps = 2);
 }
 
 /* --- without a word ----------------------------------------------------------------------------------------------- */
@@ -202,12 +194,7 @@ TEST(aborted_for_ever)
     est_estimator   *e = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(est_estimator_create(
-                         est_test_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .save_checkpoints_steps = 100, .cluster_json = "{}")),
-                         &e),
-                     EST_OK);
+    e = EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .save_checkpoints_steps = 100);
     est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&clock.clock);
     assert_int_equal(

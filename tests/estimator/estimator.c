@@ -9,33 +9,7 @@
 
 #include "base/file.h"
 #include "support/estimator_test.h"
-
-#define LINES_MAX 400
-
-static char lines[LINES_MAX][2000];
-static int  n_lines;
-
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (n_lines < LINES_MAX) snprintf(lines[n_lines++], sizeof lines[0], "%s %s", est_log_level_name(level), line);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(keep_line, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    est_log_set_sink(NULL, NULL);
-    return 0;
-}
+#include "support/log_test.h"
 
 /* Whether a line is the wanted one, in which "#" stands for any number or time and "DIR" for the directory. */
 static bool is_line(const char *line, const char *want, const char *dir)
@@ -61,46 +35,30 @@ static bool is_line(const char *line, const char *want, const char *dir)
 /* The lines are there, in this order. Forgets all lines. */
 static void expect_lines(const char *dir, const char *const *want, int n)
 {
-    int at = 0;
+    int at = 0, n_lines = log_count(EST_LOG_OFF, "");
 
     for (int i = 0; i < n; i++) {
         int from = at;
 
-        while (at < n_lines && !is_line(lines[at], want[i], dir)) at++;
+        while (at < n_lines && !is_line(log_line(at), want[i], dir)) at++;
         if (at == n_lines) {
-            for (int j = 0; j < n_lines; j++) print_message("%s\n", lines[j]);
-            fail_msg("line %d, \"%s\", is not among those from %d on", i, want[i], from);
+            fail_msg("line %d, \"%s\", is not among those from %d on:\n%s", i, want[i], from, log_text());
         }
         at++;
     }
-    n_lines = 0;
+    log_clear();
 }
 
 #define EXPECT_LINES(dir, ...)                                                                                         \
     expect_lines(dir, (const char *const[]){ __VA_ARGS__ },                                                            \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)))
 
-static bool was_said(const char *text)
-{
-    for (int i = 0; i < n_lines; i++) {
-        if (strstr(lines[i], text) != NULL) return true;
-    }
-    return false;
-}
-
 static est_estimator *make(const char *dir, const est_warm_start *warm_start)
 {
-    est_estimator *e = NULL;
-
-    if (est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config     = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                        .save_checkpoints_steps = 10,
-                                                                        .log_step_count_steps = 10, .cluster_json = "{}"),
-                                           .warm_start = warm_start),
-                             &e) != EST_OK) {
-        fail_msg("%s", est_error_message());
-    }
-    return e;
+    return est_test_make(
+        est_test_model,
+        EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .save_checkpoints_steps = 10, .log_step_count_steps = 10),
+                      .warm_start = warm_start));
 }
 
 /* As in training: shuffled, repeated for ever. */
@@ -144,7 +102,7 @@ static void predict(est_estimator *e, est_input_fn input_fn)
     est_predictions *p = NULL;
 
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = input_fn), &p), EST_OK);
-    assert_int_equal(n_lines, 0); /* nothing happens before it is asked */
+    assert_string_equal(log_text(), ""); /* nothing happens before it is asked */
     assert_int_equal(est_predictions_next(p), EST_OK);
     est_predictions_free(p);
 }
@@ -158,8 +116,8 @@ TEST(train_evaluate_predict)
     e = make(dir, NULL);
     EXPECT_LINES(dir, "info Using config: {");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 12)), EST_OK);
-    assert_false(was_said("Warm-start"));
-    assert_false(was_said("Restoring parameters"));
+    assert_false(log_has("Warm-start"));
+    assert_false(log_has("Restoring parameters"));
     EXPECT_LINES(dir, "info Calling model_fn.", "info Done calling model_fn.", "info Create CheckpointSaverHook.",
                  "info Graph was finalized.", "info Calling checkpoint listeners before saving checkpoint 0...",
                  "info Saving checkpoints for 0 into DIR/model.ckpt.",
@@ -171,7 +129,7 @@ TEST(train_evaluate_predict)
                  "info Saving checkpoints for 12 into DIR/model.ckpt.",
                  "info Calling checkpoint listeners after saving checkpoint 12...", "info Loss for final step: #.");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 12)), EST_OK);
-    assert_int_equal(n_lines, 1);
+    assert_int_equal(log_count(EST_LOG_OFF, ""), 1);
     EXPECT_LINES(dir, "info Skipping training since max_steps has already saved.");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     EXPECT_LINES(dir, "info Done calling model_fn.", "info Graph was finalized.",
@@ -185,16 +143,16 @@ TEST(train_evaluate_predict)
                  "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
                  "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-13");
     evaluate(e, 0);
-    assert_false(was_said("Evaluation ["));
-    assert_false(was_said("trained on"));
+    assert_false(log_has("Evaluation ["));
+    assert_false(log_has("trained on"));
     evaluate_as(e, dir, 13, 11);
     EXPECT_LINES(
         dir, "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
         "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-11 (others trained on while it "
         "was made: docs/cluster.md, Checkpoints)");
-    n_lines = 0;
+    log_clear();
     predict(e, est_test_input);
-    assert_false(was_said("for ever"));
+    assert_false(log_has("for ever"));
     EXPECT_LINES(dir, "info Calling model_fn.", "info Done calling model_fn.",
                  "info Restoring parameters from DIR/model.ckpt-13");
     predict(e, endless_input);
@@ -233,7 +191,7 @@ TEST(evaluation_makes_no_directory)
     e = make(path, NULL);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = no_input), &metrics), EST_NOT_FOUND);
     assert_false(est_dir_exists(path));
-    n_lines = 0;
+    log_clear();
     predict(e, est_test_input);
     assert_false(est_dir_exists(path));
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics), EST_OK);
@@ -252,12 +210,12 @@ TEST(evaluation_lines)
     est_hook       stop    = EST_HOOK(.after_run = stop_now);
 
     est_test_dir(dir);
-    e       = make(dir, NULL);
-    n_lines = 0;
+    e = make(dir, NULL);
+    log_clear();
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = endless_input, .steps = 25), &metrics), EST_OK);
     est_metrics_free(metrics);
-    assert_false(was_said("Evaluation [1/25]"));
-    assert_false(was_said("for ever"));
+    assert_false(log_has("Evaluation [1/25]"));
+    assert_false(log_has("for ever"));
     EXPECT_LINES(dir, "warn Could not find trained model in model_dir: DIR, running initialization to evaluate.",
                  "info Calling model_fn.", "info Evaluation [2/25]", "info Evaluation [4/25]",
                  "info Evaluation [24/25]", "info Evaluation [25/25]",
@@ -288,8 +246,8 @@ TEST(warm_start_lines)
     e = make(old, NULL);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     est_estimator_free(e);
-    e       = make(dir, EST_WARM_START(.path = old, .renames = { &same, 1 }));
-    n_lines = 0;
+    e = make(dir, EST_WARM_START(.path = old, .renames = { &same, 1 }));
+    log_clear();
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
     snprintf(settings, sizeof settings,
              "info Warm-starting with WarmStartSettings: {\"path\": \"%s\", \"variables\": \".*\", \"all\": false, "
@@ -298,7 +256,7 @@ TEST(warm_start_lines)
     EXPECT_LINES(old, "info Done calling model_fn.", settings, "info Warm-starting from: DIR",
                  "info Warm-started 4 variables.");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
-    assert_false(was_said("Warm-start")); /* there is a checkpoint */
+    assert_false(log_has("Warm-start")); /* there is a checkpoint */
     est_estimator_free(e);
     est_test_dir_remove(old);
     est_test_dir_remove(dir);
@@ -317,11 +275,8 @@ TEST(slurm_job)
     setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
     setenv("SLURM_PROCID", "0", 1);
     assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = { &chief, 1 }), NULL, &slurm), EST_OK);
-    assert_int_equal(
-        est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true, .resolver = slurm)), &e),
-        EST_OK);
+    e = est_test_make(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                             .resolver = slurm)));
     est_resolver_free(slurm);
     assert_string_equal(est_estimator_task(e)->type, "chief");
     assert_string_equal(est_cluster_address(est_estimator_task(e)->cluster, "chief", 0), "n1:8888");
@@ -394,5 +349,6 @@ TEST(refused)
 
 int main(void)
 {
-    return est_test_run(setup, teardown);
+    log_keep(EST_LOG_INFO);
+    return est_test_run(NULL, NULL);
 }

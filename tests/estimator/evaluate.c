@@ -12,18 +12,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "support/estimator_test.h"
+#include "support/log_test.h"
 
 static est_estimator *make(const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         est_test_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .save_checkpoints_steps = 50, .cluster_json = "{}")),
-                         &e),
-                     EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .save_checkpoints_steps = 50);
 }
 
 /* Predictions of all rows, and the errors computed from them here. */
@@ -289,15 +282,9 @@ static est_status words_model(est_model *model, est_mode mode, const void *param
 
 static est_estimator *make_words(const char *dir, words **w)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(words_model,
-                             EST_ESTIMATOR(.params = w, .params_size = sizeof *w,
-                                           .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
-                             &e),
-        EST_OK);
-    return e;
+    return est_test_make(words_model,
+                         EST_ESTIMATOR(.params = w, .params_size = sizeof *w,
+                                       .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")));
 }
 
 /* The strings of a prediction, each followed by a comma. */
@@ -405,11 +392,8 @@ TEST(wrong_shapes)
     est_predictions *p = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(
-        est_estimator_create(wrong_shapes,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
-                             &e),
-        EST_OK);
+    e = est_test_make(wrong_shapes,
+                      EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")));
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_INVALID_ARGUMENT);
     est_test_error_has("the metric m has shape [2]");
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "a/b"), &m),
@@ -462,17 +446,6 @@ TEST(hook_is_not_the_end)
     est_test_dir_remove(dir);
 }
 
-static char started[128], finished[128];
-
-static void keep_times(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)level;
-    (void)wall_ns;
-    if (strncmp(line, "Starting evaluation", 19) == 0) snprintf(started, sizeof started, "%s", line);
-    if (strncmp(line, "Finished evaluation", 19) == 0) snprintf(finished, sizeof finished, "%s", line);
-}
-
 /* The lines around an evaluation say when it was where the user is. */
 TEST(local_times)
 {
@@ -489,30 +462,19 @@ TEST(local_times)
     tzset();
     est_manual_clock_init(&clock, 0, 1700000000 * EST_NS_PER_SEC); /* 2023-11-14 22:13:20 in UTC */
     est_clock_set(&clock.clock);
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(keep_times, NULL);
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_OK);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_release();
     est_clock_set(NULL);
     if (before != NULL) setenv("TZ", before, 1);
     if (before == NULL) unsetenv("TZ");
     tzset();
-    assert_string_equal(started, "Starting evaluation at 2023-11-15T03:43:20");
-    assert_string_equal(finished, "Finished evaluation at 2023-11-15-03:43:20");
+    log_expect("info Starting evaluation at 2023-11-15T03:43:20");
+    log_expect("info Finished evaluation at 2023-11-15-03:43:20");
     free(before);
     est_metrics_free(m);
     est_estimator_free(e);
     est_test_dir_remove(dir);
-}
-
-static char warned[512];
-
-static void keep_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (level == EST_LOG_WARN) snprintf(warned, sizeof warned, "%s", line);
 }
 
 /* There are metrics, and a warning that names the path. */
@@ -520,16 +482,13 @@ static void not_saved(est_estimator *e, const char *name, const char *path)
 {
     est_metrics *m = NULL;
 
-    warned[0] = '\0';
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warning, NULL);
+    log_keep(EST_LOG_WARN);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = name), &m), EST_OK);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_release();
     assert_int_equal(est_metrics_global_step(m), 3);
     assert_false(isnan(est_metrics_get(m, "mae")));
-    assert_non_null(strstr(warned, "the result of step 3 is not saved: "));
-    assert_non_null(strstr(warned, path));
+    assert_non_null(strstr(log_line(-1), "warn the result of step 3 is not saved: "));
+    assert_non_null(strstr(log_line(-1), path));
     est_metrics_free(m);
 }
 

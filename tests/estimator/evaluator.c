@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "estoc/exporter.h"
+#include "support/log_test.h"
 #include "train/lock.h"
 
 static pid_t start_evaluator(const char *dir, int64_t max_steps)
@@ -229,12 +230,7 @@ TEST(evaluator_checkpoint_deleted)
     est_metrics   *m = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .cluster_json = "{}", .keep_checkpoint_max = 1)),
-                             &o.trainer),
-        EST_OK);
+    o.trainer = EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .keep_checkpoint_max = 1);
     assert_int_equal(est_train(o.trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10)), EST_OK);
     e = make(dir, 10, EVALUATOR);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
@@ -375,39 +371,27 @@ static void sleep_until_signal(void *user, int64_t ns)
     if (est_now_ns() >= until_ns) raise(SIGTERM);
 }
 
-static void count_two(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)wall_ns;
-    *(int *)user += level == EST_LOG_WARN && strstr(line, "leave out one of the two") != NULL;
-}
-
 /* Evaluates a directory of 10 steps as the evaluator of two workers; how often it warns of their evaluating, too. */
 static int said_of_two(const char *dir, const char *cluster, bool multi_worker)
 {
     est_strategy  *strategy = NULL;
     est_estimator *e        = NULL;
-    int            n        = 0;
 
     assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = cluster), &strategy),
                      EST_OK);
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster,
-                                                                    .train_distribute = strategy,
-                                                                    .eval_distribute = multi_worker ? strategy : NULL)),
-                             &e),
-        EST_OK);
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(count_two, &n);
+    e = est_test_make(
+        est_test_model,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster, .train_distribute = strategy,
+                                               .eval_distribute = multi_worker ? strategy : NULL)));
+    log_keep(EST_LOG_WARN);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
                                             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF),
                                             NULL),
                      EST_OK);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_release();
     est_estimator_free(e);
     est_strategy_free(strategy);
-    return n;
+    return log_count(EST_LOG_WARN, "leave out one of the two");
 }
 
 /* An evaluator beside workers that evaluate together says that one is too many; not where the workers know of it. */
@@ -433,15 +417,6 @@ TEST(evaluator_beside_workers)
     est_test_dir_remove(dir);
 }
 
-static int abandoned_lines;
-
-static void count_abandoned(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    abandoned_lines += level == EST_LOG_WARN && strstr(line, "start the trainer again, or stop") != NULL;
-}
-
 /* How often the evaluator says in 25 minutes that it is alone. */
 static int said_in_25_minutes(const char *dir)
 {
@@ -454,18 +429,15 @@ static int said_in_25_minutes(const char *dir)
     clock.sleep_ns = sleep_until_signal;
     until_ns       = (1 + 25 * 60) * EST_NS_PER_SEC;
     est_clock_set(&clock);
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(count_abandoned, NULL);
-    abandoned_lines = 0;
-    status          = est_train_and_evaluate(
-                 e, EST_TRAIN_SPEC(.input_fn = est_test_input),
-                 EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_keep(EST_LOG_WARN);
+    status = est_train_and_evaluate(
+        e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+        EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+    log_release();
     est_clock_set(NULL);
     assert_int_equal(status, EST_CANCELLED);
     est_estimator_free(e);
-    return abandoned_lines;
+    return log_count(EST_LOG_WARN, "start the trainer again, or stop");
 }
 
 /* A trainer that died leaves its evaluator waiting, which says so; not while one trains, or none has yet. */

@@ -18,6 +18,7 @@
 #include "format/variable_def.h"
 #include "support/export_test.h"
 #include "support/fault_loop.h"
+#include "support/log_test.h"
 
 static est_manual_clock standing; /* moves only when someone sleeps */
 
@@ -378,9 +379,9 @@ TEST(a_graph_with_more_variables_than_the_first)
 
     est_test_dir(dir);
     snprintf(base, sizeof base, "%s/out", dir);
-    ok(est_estimator_create(
+    e = est_test_make(
         model_with_more_to_serve,
-        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")), &e));
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
     assert_int_not_equal(
         est_export_saved_model(
@@ -468,16 +469,10 @@ TEST(a_mismatch_fails_the_export)
     est_test_dir_remove(dir);
 }
 
-static void take_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)wall_ns;
-    if (level == EST_LOG_WARN) snprintf(user, 512, "%s", line);
-}
-
 /* Rows that were never seen are made up; a model that takes none of them is exported with a warning. */
 TEST(made_up_rows)
 {
-    char           dir[64], warning[512] = "";
+    char           dir[64];
     est_estimator *e;
     shop_params    from_1 = { .from_1 = true };
 
@@ -486,20 +481,18 @@ TEST(made_up_rows)
     est_estimator_free(e);
     e = shop_estimator(dir, NULL); /* saw no input */
     assert_int_equal(e->rows.n, 0);
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(take_warning, warning);
+    log_keep(EST_LOG_WARN);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
-    assert_string_equal(warning, "");
+    assert_string_equal(log_text(), "");
     est_estimator_free(e);
     e = shop_estimator(dir, &from_1);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
-    assert_non_null(strstr(warning, "checked without input"));
-    warning[0] = '\0';
+    log_expect("checked without input");
+    log_clear();
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL)); /* has rows now */
-    assert_null(strstr(warning, "checked without input"));
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    assert_false(log_has("checked without input"));
+    log_release();
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -521,28 +514,19 @@ TEST(refused_rows_fail_the_export)
     est_test_dir_remove(dir);
 }
 
-static void take_random_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)level;
-    (void)wall_ns;
-    if (strstr(line, "random") != NULL) snprintf(user, 512, "%s", line);
-}
-
 /* Random numbers cannot be compared; all else still is. */
 TEST(random_outputs_are_not_compared)
 {
-    char           dir[64], line[512] = "";
+    char           dir[64];
     est_estimator *e;
     shop_params    noise = { .noise = true, .no_export = true };
 
     est_test_dir(dir);
     e = shop_trained(dir, &noise);
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(take_random_line, line);
+    log_keep(EST_LOG_INFO);
     ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
-    assert_non_null(strstr(line, "output noise of signature serving_default"));
+    log_release();
+    log_expect("output noise of signature serving_default*random");
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -588,15 +572,6 @@ TEST(a_checkpoint_of_another_model)
     est_test_dir_remove(dir);
 }
 
-static char noise[512]; /* the last line that is a warning or tells of a seed */
-
-static void keep_noise(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (level <= EST_LOG_WARN || strstr(line, "random seed") != NULL) snprintf(noise, sizeof noise, "%s", line);
-}
-
 /* Two exports in one second: the second waits for the next, and nobody needs to look. A clock that stands still, but
  * for sleeping. */
 TEST(a_second_that_is_taken)
@@ -608,15 +583,13 @@ TEST(a_second_that_is_taken)
     snprintf(base, sizeof base, "%s/out", dir);
     e = shop_trained(dir, NULL);
     est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
-    noise[0] = '\0';
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(keep_noise, NULL);
+    log_keep(EST_LOG_INFO);
     ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path));
     assert_non_null(strstr(path, "/1700000000"));
     ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path));
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
-    assert_string_equal(noise, "");
+    log_release();
+    assert_int_equal(log_count(EST_LOG_ERROR, "") + log_count(EST_LOG_WARN, ""), 0);
+    assert_false(log_has("random seed"));
     assert_string_equal(shop_list(base, list), "1700000000 1700000001 ");
     for (int i = 0; i < 12; i++) { /* ten attempts, then it gives up */
         char taken[256];

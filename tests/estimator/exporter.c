@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "estimator/estimator.h"
 #include "support/export_test.h"
+#include "support/fault_loop.h"
 
 #define OPTIONS(...) EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input = { .raw = { shop_raw, 1 } }), __VA_ARGS__)
 
@@ -520,15 +521,15 @@ TEST(every_allocation_of_making_one_may_fail)
     specs[0]               = shop_specs[0];
     specs[1]               = shop_specs[1];
     specs[1].default_value = one;
-    for (int64_t n = 1; made == NULL; n++) {
-        est_fault_arm_alloc(n);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        fault_arm(&f);
         made = est_best_exporter(
             "it", EST_EXPORTER_OPTIONS(.saved_model = EST_EXPORT(.input        = { .parse        = { specs, 2 },
                                                                                    .alternatives = { &other, 1 } },
                                                                  .eval_input   = { .parse = { specs, 2 } },
                                                                  .train_input  = { .raw = { shop_raw, 3 } },
                                                                  .assets_extra = { &extra, 1 })));
-        est_fault_arm_alloc(0);
+        assert_int_equal(made == NULL, fault_end(&f));
     }
     est_exporter_free(made);
     est_tensor_free(one);

@@ -165,10 +165,9 @@ static void census_open(census *c, const char *dir, const char *rows, const char
     c->params = (wide_and_deep){
         .wide = { c->wide, 2 }, .deep = { c->deep, 2 }, .csv = est_parse_spec_csv(c->all), .rows = rows
     };
-    ok(est_estimator_create(model_fn,
-                            EST_ESTIMATOR(.model_dir = dir, .params = &c->params, .params_size = sizeof c->params,
-                                          .config = EST_RUN_CONFIG(.seed = 3, .quiet = true, .cluster_json = "{}")),
-                            &c->estimator));
+    c->estimator = est_test_make(
+        model_fn, EST_ESTIMATOR(.model_dir = dir, .params = &c->params, .params_size = sizeof c->params,
+                                .config = EST_RUN_CONFIG(.seed = 3, .quiet = true, .cluster_json = "{}")));
 }
 
 static void census_close(census *c)

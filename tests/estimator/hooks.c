@@ -15,20 +15,12 @@
 #include "base/file.h"
 #include "estimator/estimator.h"
 #include "support/export_test.h"
+#include "support/log_test.h"
 
 static est_estimator *make_of(est_model_fn model_fn, const char *dir, int64_t save_steps)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         model_fn,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .save_checkpoints_secs  = save_steps > 0 ? 0 : EST_OFF,
-                                                                .save_checkpoints_steps = save_steps,
-                                                                .log_step_count_steps = 2, .cluster_json = "{}")),
-                         &e),
-                     EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(model_fn, dir, "{}", .save_checkpoints_secs = save_steps > 0 ? 0 : EST_OFF,
+                              .save_checkpoints_steps = save_steps, .log_step_count_steps = 2);
 }
 
 static est_estimator *make(const char *dir, int64_t save_steps)
@@ -52,55 +44,20 @@ static const char *saved_steps(const char *dir)
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static char lines[64][512];
-static int  n_lines;
-
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (level > EST_LOG_INFO || n_lines == 64) return;
-    snprintf(lines[n_lines++], sizeof lines[0], "%s%s",
-             level == EST_LOG_ERROR  ? "E "
-             : level == EST_LOG_WARN ? "W "
-                                     : "",
-             line);
-}
-
-static void keep_log(void)
-{
-    n_lines = 0;
-    est_log_set_sink(keep_line, NULL);
-    est_log_set_level(EST_LOG_INFO);
-}
-
-static void drop_log(void)
-{
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_OFF);
-}
-
 /* What was logged is these lines; "*" in them stands for what cannot be known. */
 static void expect_lines(const char *const *want, int n)
 {
-    for (int i = 0; i < n && i < n_lines; i++) {
-        if (fnmatch(want[i], lines[i], 0) != 0) fail_msg("line %d is '%s', not '%s'", i, lines[i], want[i]);
+    for (int i = 0; i < n; i++) {
+        const char *line = log_line(i), *text = strncmp(line, "info ", 5) == 0 ? line + 5 : line;
+
+        if (fnmatch(want[i], text, 0) != 0) fail_msg("line %d is '%s', not '%s'", i, line, want[i]);
     }
-    if (n_lines != n)
-        fail_msg("%d lines, not %d; the next is '%s'", n_lines, n, n_lines > n ? lines[n] : want[n_lines]);
+    assert_string_equal(log_line(n), ""); /* there are no more */
 }
 
 #define EXPECT_LINES(...)                                                                                              \
     expect_lines((const char *const[]){ __VA_ARGS__ },                                                                 \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
-
-static bool has_line(const char *want)
-{
-    for (int i = 0; i < n_lines; i++) {
-        if (fnmatch(want, lines[i], 0) == 0) return true;
-    }
-    return false;
-}
 
 static est_manual_clock clock_at;
 
@@ -123,7 +80,7 @@ TEST(log)
     e = make(dir, 4);
     est_manual_clock_init(&clock_at, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
     est_clock_set(&clock_at.clock);
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 5, .hooks = EST_HOOKS(&ticking))),
         EST_OK);
@@ -137,7 +94,7 @@ TEST(log)
         "global_step/sec: 2", "loss = *, step = 4 (1.000 sec)",
         "Calling checkpoint listeners before saving checkpoint 5...", "Saving checkpoints for 5 into /*/model.ckpt.",
         "Calling checkpoint listeners after saving checkpoint 5...", "Loss for final step: *.");
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 6)), EST_OK);
     EXPECT_LINES(
         "Calling model_fn.", "Done calling model_fn.", "Create CheckpointSaverHook.", "Graph was finalized.",
@@ -146,10 +103,10 @@ TEST(log)
         "Calling checkpoint listeners after saving checkpoint 5...", "loss = *, step = 5",
         "Calling checkpoint listeners before saving checkpoint 6...", "Saving checkpoints for 6 into /*/model.ckpt.",
         "Calling checkpoint listeners after saving checkpoint 6...", "Loss for final step: *.");
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 6)), EST_OK);
     EXPECT_LINES("Skipping training since max_steps has already saved.");
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = 2), &metrics), EST_OK);
     EXPECT_LINES("Calling model_fn.", "Done calling model_fn.", "Starting evaluation at 2023-*T*",
                  "Graph was finalized.", "Restoring parameters from /*/model.ckpt-6", "Running local_init_op.",
@@ -157,7 +114,7 @@ TEST(log)
                  "Finished evaluation at 2023-*",
                  "Saving dict for global step 6: global_step = 6, loss = *, mae = *, rmse = *",
                  "Saving 'checkpoint_path' summary for global step 6: /*/model.ckpt-6");
-    drop_log();
+    log_release();
     est_clock_set(NULL);
     est_metrics_free(metrics);
     est_estimator_free(e);
@@ -200,13 +157,13 @@ TEST(own_saver)
         dir, EST_CHECKPOINT_SAVER(.steps = 7, .listeners = EST_SAVING_LISTENERS(&own.listener)));
     second = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 1000));
     e      = make(dir, 2);
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10, .hooks = EST_HOOKS(saver, second),
                                        .saving_listeners = EST_SAVING_LISTENERS(&call.listener))),
         EST_OK);
-    assert_false(has_line("Create CheckpointSaverHook."));
-    drop_log();
+    assert_false(log_has("Create CheckpointSaverHook."));
+    log_release();
     assert_string_equal(saved_steps(dir), "0 7 10 ");
     assert_int_equal(own.saves, 3);
     assert_int_equal(call.saves, 3); /* of the first saver alone */
@@ -255,12 +212,12 @@ TEST(saver_of_model)
         of_chief         = i == 1;
         listener.stop_at = 3;
         e                = make_of(saving_model, dir, 0); /* no checkpoints by the configuration */
-        keep_log();
+        log_keep(EST_LOG_INFO);
         assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 50,
                                                         .saving_listeners = EST_SAVING_LISTENERS(&listener.listener))),
                          EST_OK);
-        assert_true(has_line("A CheckpointSaverListener requested that training be stopped. listener: 0"));
-        drop_log();
+        log_expect("info A CheckpointSaverListener requested that training be stopped. listener: 0");
+        log_release();
         assert_string_equal(saved_steps(dir), "0 3 6 ");
         est_estimator_free(e);
         est_test_dir_remove(dir);
@@ -365,19 +322,19 @@ TEST(nan)
 
     est_test_dir(dir);
     e = make_of(nan_model_alone, dir, 1);
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT);
-    assert_true(has_line("E Model diverged with loss = NaN."));
-    keep_log();
+    log_expect("error Model diverged with loss = NaN.");
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5, .hooks = EST_HOOKS(stops))),
                      EST_OK);
-    assert_true(has_line("W Model diverged with loss = NaN."));
-    assert_false(has_line("E *"));
+    log_expect("warn Model diverged with loss = NaN.");
+    assert_int_equal(log_count(EST_LOG_ERROR, ""), 0);
     assert_string_equal(saved_steps(dir), "0 ");
     est_estimator_free(e);
     e = make_of(nan_model, dir, 1);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_OK);
-    drop_log();
+    log_release();
     est_estimator_free(e);
     est_hook_free(stops);
     est_test_dir_remove(dir);
@@ -430,18 +387,18 @@ TEST(nan_in_input)
                      EST_INVALID_ARGUMENT);
     est_test_error_has("NaN loss during training: at step 2 feature or label x is nan in row 2 of the batch; see");
     assert_null(strstr(est_error_message(), "learning rate"));
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = spoilt_input, .input_user = "x"), &metrics),
                      EST_OK);
-    assert_true(has_line("W the loss of the evaluation is nan from batch 1 on: feature or label x is nan in row 2 of "
-                         "the batch"));
+    log_expect("warn the loss of the evaluation is nan from batch 1 on: feature or label x is nan in row 2 of "
+               "the batch");
     est_metrics_free(metrics);
-    keep_log();
+    log_keep(EST_LOG_INFO);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = spoilt_input, .input_user = "none"), &metrics),
                      EST_OK);
-    assert_false(has_line("W *"));
+    assert_int_equal(log_count(EST_LOG_WARN, ""), 0);
     est_metrics_free(metrics);
-    drop_log();
+    log_release();
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = spoilt_input, .input_user = "y")),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("feature or label y is -inf in row 2 of the batch");

@@ -9,19 +9,12 @@
 
 #include "base/fault.h"
 #include "support/estimator_test.h"
+#include "support/fault_loop.h"
 #include "train/eval_results.h"
 
 static est_estimator *make(const char *dir, const char *cluster)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .cluster_json = cluster)),
-                             &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, cluster);
 }
 
 static void read_results(const char *dir, const char *name, est_eval_results *out)
@@ -208,11 +201,10 @@ TEST(no_memory)
 
     est_test_dir(dir);
     e = make(dir, "{}");
-    for (int n = 1; hook == NULL; n++) {
-        est_fault_arm_alloc(n);
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        fault_arm(&f);
         hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "n"));
-        assert_true((hook == NULL) == est_fault_fired());
-        est_fault_arm_alloc(0);
+        assert_int_equal(hook == NULL, fault_end(&f));
         if (hook == NULL) est_test_error_has("out of memory");
     }
     est_hook_free(hook);

@@ -41,10 +41,9 @@ TEST(far_away)
     assert_ok(est_cluster_create((est_jobs){ (const est_job[]){ { .name = "ps", .addresses = EST_STRINGS(near) } }, 1 },
                                  &cluster));
     assert_ok(est_server_create(cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &ps));
-    assert_ok(est_estimator_create(
+    estimator = est_test_make(
         est_test_model,
-        EST_ESTIMATOR(.model_dir = dir, .config = EST_RUN_CONFIG(.cluster_json = config, .protocol = "tcp")),
-        &estimator));
+        EST_ESTIMATOR(.model_dir = dir, .config = EST_RUN_CONFIG(.cluster_json = config, .protocol = "tcp")));
     assert_false(est_job_watch_is_gone(&watch, estimator));
     assert_true(watch.seen);
     assert_int_equal(atomic_load(&r.n_connections), 1);

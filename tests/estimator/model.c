@@ -251,8 +251,7 @@ static const mistake_case cases[] = {
     { text_histogram, EST_TRAIN, "summary s is string [?,1]; expected numbers" },
     { number_text, EST_TRAIN, "summary s is float32 []; expected one string" },
     { wide_text, EST_TRAIN, "summary s is string [2]; expected one string" },
-    { flat_image, EST_TRAIN,
-      "summary s is float32 [?,1]; expected uint8 or floats of shape [n, height, width, channels]" },
+    { flat_image, EST_TRAIN, "summary s is float32 [?,1]; expected uint8 or floats [n, height, width, channels]" },
     { two_channels, EST_TRAIN, "summary s is float32 [?,2,2,2]; expected uint8 or floats" },
     { integer_image, EST_TRAIN, "summary s is int32 [?,2,2,1]; expected uint8 or floats" },
     { no_images, EST_TRAIN, "summary s: max_images is 0; write how many to show, above 0" },
@@ -276,15 +275,8 @@ static est_status wrong_model(est_model *model, est_mode mode, const void *param
 
 static est_estimator *make(est_model_fn model_fn, const char *dir, const void *params, size_t size)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(model_fn,
-                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
-                                                                                 .quiet = true, .cluster_json = "{}"),
-                                                        .params = params, .params_size = size),
-                                          &e),
-                     EST_OK);
-    return e;
+    return est_test_make(model_fn,
+                         EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}"), .params = params, .params_size = size));
 }
 
 static est_status run(est_estimator *e, est_mode mode)
@@ -547,15 +539,9 @@ static est_status pinning_model(est_model *model, est_mode mode, const void *par
 
 static est_estimator *make_placed(const char *dir, placing *p)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(est_estimator_create(
-                         pinning_model,
+    return est_test_make(pinning_model,
                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = "{}", .quiet = true,
-                                                                .device_fn = place, .device_user = p)),
-                         &e),
-                     EST_OK);
-    return e;
+                                                                .device_fn = place, .device_user = p)));
 }
 
 static void assert_file_has(const char *dir, const char *name, const char *text, bool want)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "estimator/runs_test.h"
+#include "support/log_test.h"
 
 #define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
 
@@ -37,13 +38,8 @@ static est_status train(est_model_fn model_fn, const char *cluster, const est_ev
     est_status     status;
 
     est_test_dir(dir);
-    steps = 0;
-    assert_int_equal(est_estimator_create(
-                         model_fn,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                .cluster_json = cluster, .save_checkpoints_steps = 2)),
-                         &e),
-                     EST_OK);
+    steps  = 0;
+    e      = EST_TEST_ESTIMATOR(model_fn, dir, cluster, .save_checkpoints_steps = 2);
     status = est_train_and_evaluate(
         e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 3, .hooks = { hooks, 1 + (stop != NULL) }), eval,
         NULL);
@@ -62,22 +58,6 @@ static void refused(est_model_fn model_fn, const est_eval_spec *eval, est_hook *
         est_test_error_has(text);
         assert_int_equal(steps, 0);
     }
-}
-
-static char warnings[2000];
-
-static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    size_t size = strlen(warnings);
-
-    (void)user;
-    (void)wall_ns;
-    if (level == EST_LOG_WARN) snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
-}
-
-static void expect_warning(const char *text)
-{
-    if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
 }
 
 /* --- metrics ------------------------------------------------------------------------------------------------------ */
@@ -153,13 +133,13 @@ TEST(train_alone)
     char           dir[64];
 
     est_test_dir(dir);
-    e           = make(dir, 10, "{}");
-    steps       = 0;
-    warnings[0] = '\0';
+    e     = make(dir, 10, "{}");
+    steps = 0;
+    log_clear();
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(&counter, wrong))),
         EST_OK);
-    expect_warning("early stopping looks for the metric \"accuracy\"");
+    log_expect("early stopping looks for the metric \"accuracy\"");
     assert_int_equal(steps, 2);
     steps = 0;
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2,
@@ -250,19 +230,19 @@ TEST(files)
 {
     char dir[64], path[96];
 
-    warnings[0] = '\0';
+    log_clear();
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/eval.csv", dir);
     assert_int_equal(train(column_model, "{}", EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     est_test_error_has("eval spec: no file matches ");
     assert_int_equal(train(column_model, EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
-    assert_string_equal(warnings, "");
+    assert_string_equal(log_text(), "");
     assert_int_equal(train(column_model, CHIEF, EVAL_OF(file_input, .input_user = path), NULL), EST_NOT_FOUND);
     assert_int_equal(steps, 3);
-    expect_warning("The final evaluation will fail after the training, unless an evaluator is started");
-    warnings[0] = '\0';
+    log_expect("The final evaluation will fail after the training, unless an evaluator is started");
+    log_clear();
     assert_int_equal(train(column_model, CHIEF_AND_EVALUATOR, EVAL_OF(file_input, .input_user = path), NULL), EST_OK);
-    assert_string_equal(warnings, "");
+    assert_string_equal(log_text(), "");
     assert_int_equal(est_file_replace(path, "x,y\n", 4), EST_OK);
     refused(column_model, EVAL_OF(file_input, .input_user = path), NULL, "eval.csv has no row");
     assert_int_equal(est_file_replace(path, "x,z\n1,2\n", 8), EST_OK);
@@ -376,7 +356,6 @@ TEST(files_in_the_way)
 
 int main(void)
 {
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warnings, NULL);
+    log_keep(EST_LOG_WARN);
     return est_test_run(NULL, NULL);
 }

@@ -14,25 +14,16 @@
 #include "support/dir_test.h"
 #include "support/fault_loop.h"
 #include "support/locale_test.h"
+#include "support/log_test.h"
 #include "support/test.h"
 
-static char logged[8192], scratch[64];
-
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    size_t n = strlen(logged);
-
-    (void)user;
-    (void)wall_ns;
-    snprintf(logged + n, sizeof logged - n, "%s %s\n", est_log_level_name(level), line);
-}
+static char scratch[64];
 
 static int setup(void **state)
 {
     (void)state;
     unsetenv("TF_CONFIG");
-    est_log_set_level(EST_LOG_INFO);
-    est_log_set_sink(keep_line, NULL);
+    log_keep(EST_LOG_INFO);
     est_test_dir(scratch);
     return setenv("TMPDIR", scratch, 1);
 }
@@ -51,8 +42,8 @@ typedef struct resolved {
 
 static est_status resolve(const est_run_config *given, const char *model_dir, resolved *out)
 {
-    *out      = (resolved){ .arena = est_arena_create() };
-    logged[0] = '\0';
+    *out = (resolved){ .arena = est_arena_create() };
+    log_clear();
     return out->arena != NULL ? est_run_config_resolve(given, model_dir, out->arena, &out->resolver, &out->c)
                               : EST_RESOURCE_EXHAUSTED;
 }
@@ -555,7 +546,7 @@ TEST(model_dir)
     expect_dir("a", NULL, "{}", "a");
     expect_dir(NULL, "a", "{}", "a");
     expect_dir(NULL, NULL, a, "a");
-    assert_non_null(strstr(logged, "info Using model_dir in TF_CONFIG: a\n"));
+    log_expect("info Using model_dir in TF_CONFIG: a");
     expect_dir("a", "a", a, "a");
     expect_dir_error("", NULL, "{}", "Estimator: model_dir is \"\"" LEAVE_OUT);
     expect_dir_error(NULL, "", "{}", "RunConfig: model_dir is \"\"" LEAVE_OUT);
@@ -582,7 +573,7 @@ TEST(temporary_dir)
     snprintf(want, sizeof want,
              "info Using default config.\nwarn Using temporary folder as model directory: %s\ninfo Using config: {",
              r.c.model_dir);
-    assert_memory_equal(logged, want, strlen(want));
+    assert_memory_equal(log_text(), want, strlen(want));
     assert_int_equal(rmdir(r.c.model_dir), 0);
     resolved_clear(&r);
 
@@ -665,7 +656,7 @@ TEST(text)
     resolved_clear(&r);
     est_log_set_level(EST_LOG_INFO);
     snprintf(line, sizeof line, "debug Using config: %s\n", want); /* the chief says it to everybody */
-    assert_non_null(strstr(logged, line));
+    assert_non_null(strstr(log_text(), line));
     assert_int_equal(est_json_parse(want, strlen(want), "the line", &value), EST_OK);
     est_json_free(value);
 }

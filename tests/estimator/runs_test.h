@@ -16,16 +16,7 @@
 
 static inline est_estimator *make(const char *dir, int64_t save_steps, const char *cluster)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                   .save_checkpoints_steps = save_steps, .cluster_json = cluster)),
-            &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, cluster, .save_checkpoints_steps = save_steps);
 }
 
 /* The steps at which the directory was evaluated, as its event files tell. */

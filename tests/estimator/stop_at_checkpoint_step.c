@@ -15,15 +15,7 @@
 
 static est_estimator *make(const char *dir, const char *cluster)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .cluster_json = cluster)),
-                             &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, cluster);
 }
 
 /* Counts runs, and says so when it has made five. */

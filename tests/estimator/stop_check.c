@@ -6,32 +6,18 @@
 
 #include "estimator/runs_test.h"
 #include "estoc/early_stopping.h"
+#include "support/log_test.h"
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static char warnings[2000];
-
-static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    size_t size = strlen(warnings);
-
-    (void)user;
-    (void)wall_ns;
-    if (level == EST_LOG_WARN && strstr(line, "early stopping") != NULL &&
-        strstr(line, "found no evaluation result") == NULL) { /* which is said at the end, too */
-        snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
-    }
-}
-
-/* One warning that has the text; NULL: none. */
+/* One warning, other than that of the end, that has the text; NULL: none. */
 static void expect(const char *text)
 {
-    const char *end = strchr(warnings, '\n');
+    int n = log_count(EST_LOG_WARN, "early stopping") -
+            log_count(EST_LOG_WARN, "early stopping*found no evaluation result");
 
-    if (text == NULL && warnings[0] != '\0') fail_msg("a warning: %s", warnings);
-    if (text == NULL) return;
-    if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
-    assert_string_equal(end, "\n");
+    if (n != (text != NULL)) fail_msg("%d warnings of early stopping:\n%s", n, log_text());
+    if (text != NULL) log_expect(text);
 }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
@@ -45,18 +31,8 @@ typedef struct run {
 
 static est_estimator *make_for(const run *r, const char *dir)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                   .save_checkpoints_steps = r->save_steps,
-                                                   .save_checkpoints_secs  = r->save_secs,
-                                                   .cluster_json           = r->cluster != NULL ? r->cluster : "{}")),
-            &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, r->cluster != NULL ? r->cluster : "{}",
+                              .save_checkpoints_steps = r->save_steps, .save_checkpoints_secs = r->save_secs);
 }
 
 /* Trains with the hook, which is freed, and expects a warning with this text; NULL: none. */
@@ -68,8 +44,8 @@ static void warns(run r, est_hook *stop, const char *text)
 
     est_test_dir(dir);
     if (r.own_saver) hooks[1] = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 2));
-    e           = make_for(&r, dir);
-    warnings[0] = '\0';
+    e = make_for(&r, dir);
+    log_clear();
     assert_int_equal(
         est_train_and_evaluate(
             e,
@@ -148,9 +124,9 @@ TEST(same_directory)
 
         est_test_dir(dir);
         snprintf(eval, sizeof eval, "%s%s", dir, ends[i]);
-        stop        = est_stop_if_lower_hook("mae", -1, EST_EARLY_STOPPING(.run_every_steps = 1, .eval_dir = eval));
-        e           = make_for(&(run){ .save_steps = 2 }, dir);
-        warnings[0] = '\0';
+        stop = est_stop_if_lower_hook("mae", -1, EST_EARLY_STOPPING(.run_every_steps = 1, .eval_dir = eval));
+        e    = make_for(&(run){ .save_steps = 2 }, dir);
+        log_clear();
         assert_int_equal(est_train_and_evaluate(
                              e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 8, .hooks = EST_HOOKS(stop)),
                              EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF), NULL),
@@ -181,9 +157,9 @@ TEST(train_alone)
     char           dir[64];
 
     est_test_dir(dir);
-    e           = make_for(&(run){ .save_steps = 2 }, dir);
-    in_memory   = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "memory"));
-    warnings[0] = '\0';
+    e         = make_for(&(run){ .save_steps = 2 }, dir);
+    in_memory = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "memory"));
+    log_clear();
     assert_int_equal(
         est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(stop, in_memory))),
         EST_OK);
@@ -193,7 +169,7 @@ TEST(train_alone)
     expect("est_train does not evaluate, and ");
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_OK);
     est_metrics_free(m);
-    warnings[0] = '\0';
+    log_clear();
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(stop))),
                      EST_OK);
     expect(NULL);
@@ -214,7 +190,7 @@ TEST(resumed)
     est_test_dir(dir);
     e = make_for(&r, dir);
     for (int64_t end = 8; end <= 16; end += 8) {
-        warnings[0] = '\0';
+        log_clear();
         assert_int_equal(est_train_and_evaluate(
                              e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = end, .hooks = EST_HOOKS(stop)),
                              EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF), NULL),
@@ -228,7 +204,6 @@ TEST(resumed)
 
 int main(void)
 {
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warnings, NULL);
+    log_keep(EST_LOG_WARN);
     return est_test_run(NULL, NULL);
 }

@@ -26,12 +26,8 @@ static est_status train(const char *dir, show shows)
     est_estimator *e = NULL;
     est_status     status;
 
-    assert_ok(
-        est_estimator_create(showing_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .save_summary_steps = 1, .cluster_json = "{}"),
-                                           .params = &shows, .params_size = sizeof shows),
-                             &e));
+    e      = est_test_make(showing_model, EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .save_summary_steps = 1),
+                                                        .params = &shows, .params_size = sizeof shows));
     status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 1));
     est_estimator_free(e);
     return status;

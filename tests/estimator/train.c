@@ -15,19 +15,12 @@
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "support/estimator_test.h"
+#include "support/log_test.h"
 
 static est_estimator *make_task(const char *dir, int64_t save_steps, const char *cluster)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                    .save_checkpoints_steps = save_steps,
-                                                                    .save_summary_steps = 10, .cluster_json = cluster)),
-                             &e),
-        EST_OK);
-    return e;
+    return EST_TEST_ESTIMATOR(est_test_model, dir, cluster, .save_checkpoints_steps = save_steps,
+                              .save_summary_steps = 10);
 }
 
 static est_estimator *make(const char *dir, int64_t save_steps)
@@ -115,12 +108,6 @@ static est_status line_model(est_model *m, est_mode mode, const void *params)
     return est_model_status(m);
 }
 
-static void keep_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)wall_ns;
-    if (level == EST_LOG_WARN) snprintf(user, 256, "%s", line);
-}
-
 /* More rows than are read ahead. */
 static void write_rows(const char *path, int n, const char *row)
 {
@@ -139,30 +126,24 @@ static void train_rows(est_estimator *e, char *path, int64_t max_steps)
 
 TEST(new_data)
 {
-    char           dir[64], path[96], warning[256] = "";
+    char           dir[64], path[96];
     est_estimator *e = NULL;
 
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
-    assert_int_equal(est_estimator_create(line_model,
-                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
-                                                                                 .quiet = true, .cluster_json = "{}")),
-                                          &e),
-                     EST_OK);
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warning, warning);
+    e = EST_TEST_ESTIMATOR(line_model, dir, "{}");
+    log_keep(EST_LOG_WARN);
     write_rows(path, 1000, "1,2\n");
     train_rows(e, path, 4);
     write_rows(path, 1001, "1,2\n");
     train_rows(e, path, 5);
-    assert_string_equal(warning, "");
+    assert_string_equal(log_text(), "");
     write_rows(path, 1002, "111,222\n");
     train_rows(e, path, 6);
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
-    assert_non_null(strstr(warning, "the input starts from its beginning: "));
-    assert_non_null(strstr(warning, path));
-    assert_non_null(strstr(warning, "has changed since"));
+    log_release();
+    assert_non_null(strstr(log_line(-1), "the input starts from its beginning: "));
+    assert_non_null(strstr(log_line(-1), path));
+    assert_non_null(strstr(log_line(-1), "has changed since"));
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -172,31 +153,24 @@ TEST(new_data)
 TEST(new_learning_rate)
 {
     static const double rates[] = { 0.125, 0.125, 100 };
-    char                dir[64], path[96], warning[256] = "", wanted[256];
+    char                dir[64], path[96], wanted[256];
 
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, 1000, "1,2\n");
-    est_log_set_level(EST_LOG_WARN);
-    est_log_set_sink(keep_warning, warning);
+    log_keep(EST_LOG_WARN);
     for (int i = 0; i < 3; i++) {
         est_estimator *e = NULL;
 
-        assert_string_equal(warning, "");
-        assert_int_equal(
-            est_estimator_create(line_model,
-                                 EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
-                                                                        .cluster_json = "{}"),
-                                               .params = &rates[i], .params_size = sizeof rates[i]),
-                                 &e),
-            EST_OK);
+        assert_string_equal(log_text(), "");
+        e = est_test_make(line_model, EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}"), .params = &rates[i],
+                                                    .params_size = sizeof rates[i]));
         train_rows(e, path, i + 1);
         est_estimator_free(e);
     }
-    est_log_set_sink(NULL, NULL);
-    est_log_set_level(EST_LOG_ERROR);
+    log_release();
     snprintf(wanted, sizeof wanted, "learning rate 100 is not used: %s/model.ckpt-2 has 0.125 in training/Adam/", dir);
-    assert_non_null(strstr(warning, wanted));
+    log_expect(wanted);
     est_test_dir_remove(dir);
 }
 
@@ -589,7 +563,7 @@ TEST(refused)
 
     est_test_dir(dir);
     refused(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT, "model_fn");
-    assert_int_equal(est_estimator_create(no_loss_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(no_loss_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1, .max_steps = 2)),
             EST_INVALID_ARGUMENT, "steps (1) and max_steps (2)");
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = -1)), EST_INVALID_ARGUMENT,
@@ -598,11 +572,11 @@ TEST(refused)
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
             "no loss in mode train");
     est_estimator_free(e);
-    assert_int_equal(est_estimator_create(wrong_feature_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(wrong_feature_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
             "the feature \"colour\", but the input has no such component; it has: x, y");
     est_estimator_free(e);
-    assert_int_equal(est_estimator_create(nan_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    e = est_test_make(nan_model, EST_ESTIMATOR(.config = &config));
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "NaN loss");
     est_estimator_free(e);
     e = make(dir, 10);

@@ -625,9 +625,7 @@ TEST(refused_without_directory)
         snprintf(error, sizeof error,
                  "%s 0 has no model_dir; set it, for all tasks of the cluster, to one directory that all of them see",
                  types[i]);
-        assert_int_equal(
-            est_estimator_create(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.cluster_json = config)), &e),
-            EST_OK);
+        e = est_test_make(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.cluster_json = config)));
         refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), EST_EVAL_SPEC(.input_fn = est_test_input), error);
         est_test_dir_remove(est_estimator_model_dir(e));
         est_estimator_free(e);

@@ -14,6 +14,7 @@
 #include "format/bundle.h"
 #include "format/bundle_index.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 /* Stands in for the C library's, to count. */
@@ -184,25 +185,16 @@ TEST(over_an_unreadable_one)
  * directory was not synced. */
 TEST(failures)
 {
-    int kinds = 1;
+    for (fault_kind kind = FAULT_ALLOCATIONS; kind <= FAULT_POINTS; kind++) {
+        int n_new = 0;
 
-#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
-    kinds = 2;
-#endif
-    for (int kind = 0; kind < kinds; kind++) {
-        bool fired = true;
-        int  n_new = 0;
-
-        for (int64_t n = 1; fired; n++) {
+        FAULT_LOOP(f, kind) {
             est_status status;
 
             assert_int_equal(write_value(1), EST_OK);
-            if (kind == 0) est_fault_arm_alloc(n);
-            if (kind == 1) est_fault_arm(n);
+            fault_arm(&f);
             status = write_value(2);
-            fired  = est_fault_fired();
-            est_fault_arm_alloc(0);
-            est_fault_arm(0);
+            (void)fault_end(&f);
             if (status == EST_OK) assert_true(read_value() == 2);
             if (status != EST_OK && read_value() != 1) n_new++;
             remove_files();

@@ -443,25 +443,21 @@ TEST(no_memory)
 TEST(read_faults)
 {
     write_file(EST_COMPRESSION_ZLIB, CONTENTS, 1);
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, FAULT_POINTS) {
         est_byte_source *s = NULL;
         est_str          view;
         est_status       status;
-        bool             fired;
 
-        est_fault_arm(n);
+        fault_arm(&f);
         status = est_byte_source_open(file, NULL, &s);
         if (status == EST_OK) status = est_byte_source_need(s, CONTENTS + 1, &view);
-        fired = est_fault_fired();
-        est_fault_arm(0);
-        if (fired) assert_int_equal(status, EST_DATA_LOSS);
+        if (fault_end(&f)) assert_int_equal(status, EST_DATA_LOSS);
         if (s != NULL) {
             assert_int_equal(est_byte_source_need(s, CONTENTS + 1, &view), EST_OK); /* goes on after it */
             assert_int_equal(view.size, CONTENTS);
             assert_memory_equal(view.data, contents, CONTENTS);
         }
         est_byte_source_close(s);
-        if (!fired) break;
     }
 }
 

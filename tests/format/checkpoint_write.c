@@ -14,6 +14,7 @@
 #include "estoc/checkpoint.h"
 #include "estoc/log.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/test.h"
 
 static char        root[64];
@@ -173,32 +174,33 @@ TEST(refused)
 
 /* One failure after the other, of files and of memory: the old checkpoint or the new one is there, whole, with no
  * temporary file beside it, and the state file names one that is. */
-static void fail_each(void (*arm)(int64_t n))
+static void fail_each(fault_kind kind)
 {
     est_checkpoint_write_options latest = *EST_CHECKPOINT_WRITE(.latest = true);
-    bool                         fired  = true;
 
-    for (int64_t n = 1; fired; n++) {
+    FAULT_LOOP(f, kind) {
         est_status status;
         double     value;
 
         check(est_dir_remove(at("fault")));
         check(est_checkpoint_write(at("fault/m-1"), EST_NAMED_TENSORS({ "w", ones }), &latest));
-        arm(n);
+        fault_arm(&f);
         status = est_checkpoint_write(at("fault/m-1"), EST_NAMED_TENSORS({ "w", twos }), &latest);
-        fired  = est_fault_fired();
-        arm(0);
+        (void)fault_end(&f);
         value = first_of(at("fault"));
         assert_true(value == 2 || (value == 1 && status != EST_OK));
         assert_in_range(count_files(at("fault")), 3,
                         4); /* the old data stays where the directory could not be synced */
+    }
+    FAULT_LOOP(f, kind) {
+        est_status status;
+        double     value;
 
         check(est_dir_remove(at("fault")));
         check(est_checkpoint_write(at("fault/m-1"), EST_NAMED_TENSORS({ "w", ones }), &latest));
-        arm(n);
+        fault_arm(&f);
         status = est_checkpoint_write(at("fault/m-2"), EST_NAMED_TENSORS({ "w", twos }), &latest);
-        fired  = est_fault_fired() || fired;
-        arm(0);
+        (void)fault_end(&f);
         value = first_of(at("fault"));
         assert_true(status != EST_OK || value == 2);
         assert_true(first_of(at("fault/m-1")) == 1);
@@ -209,8 +211,8 @@ static void fail_each(void (*arm)(int64_t n))
 
 TEST(failures)
 {
-    fail_each(est_fault_arm);
-    fail_each(est_fault_arm_alloc);
+    fail_each(FAULT_POINTS);
+    fail_each(FAULT_ALLOCATIONS);
 }
 
 int main(void)

@@ -333,8 +333,8 @@ static void check_case(const char *dir, size_t i, const est_json *c)
     {
         add_feature(&in, key, value);
     }
-    assert_ok(est_estimator_create(
-        model_fn, EST_ESTIMATOR(.model_dir = dir, .params = &head, .params_size = sizeof(est_head *)), &estimator));
+    estimator = est_test_make(model_fn,
+                              EST_ESTIMATOR(.model_dir = dir, .params = &head, .params_size = sizeof(est_head *)));
     check_metrics(title, estimator, &in, c);
     value = json_object_get(c, "predictions");
     if (value != NULL) check_predictions(title, estimator, &in, value);

@@ -15,6 +15,8 @@
 #include "net/certificates.h"
 #include "net/tls.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
+#include "support/log_test.h"
 #include "support/test.h"
 
 static X509 *read_certificate(const char *folder, const char *name)
@@ -84,14 +86,6 @@ TEST(failure_leaves_nothing)
     assert_int_equal(est_dir_remove(folder), EST_OK);
 }
 
-static int n_warnings;
-
-static void count_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user, (void)wall_ns;
-    if (level == EST_LOG_WARN && strstr(line, "key.pem can be read by others (mode 0640)") != NULL) n_warnings++;
-}
-
 /* A key that others can read is warned of, once. */
 TEST(open_key)
 {
@@ -101,14 +95,14 @@ TEST(open_key)
     est_test_dir(folder);
     assert_int_equal(est_certificates_make(folder, "", 1), EST_OK);
     snprintf(path, sizeof path, "%s/key.pem", folder);
-    est_log_set_sink(count_warnings, NULL);
+    log_keep(EST_LOG_WARN);
     for (int i = 0; i < 3; i++) {
         if (i == 1) assert_int_equal(chmod(path, 0640), 0);
         assert_int_equal(est_tls_context_create(folder, &context), EST_OK);
         est_tls_context_free(context);
-        assert_int_equal(n_warnings, i > 0 ? 1 : 0);
+        assert_int_equal(log_count(EST_LOG_WARN, "key.pem can be read by others (mode 0640)"), i > 0 ? 1 : 0);
     }
-    est_log_set_sink(NULL, NULL);
+    log_release();
     assert_int_equal(est_dir_remove(folder), EST_OK);
 }
 
@@ -123,12 +117,13 @@ TEST(limits)
     assert_int_equal(est_dir_remove(folder), EST_OK);
     assert_int_equal(est_certificates_make(folder, "", 1), EST_OK);
     assert_int_equal(est_dir_remove(folder), EST_OK);
-    est_fault_arm(1);
-    while (est_certificates_make(folder, "", 1) != EST_OK) {
-        assert_true(est_fault_fired());
-        assert_false(est_file_exists(folder)); /* it was not there before */
-        est_fault_arm(est_fault_hits() + 1);
+    FAULT_LOOP(f, FAULT_POINTS) {
+        est_status status;
+
+        fault_arm(&f);
+        status = est_certificates_make(folder, "", 1);
+        assert_int_equal(status != EST_OK, fault_end(&f));
+        assert_int_equal(est_file_exists(folder), status == EST_OK); /* it was not there before */
     }
-    est_fault_arm(0);
     assert_int_equal(est_dir_remove(folder), EST_OK);
 }

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "support/fault_loop.h"
 #include "support/net_test.h"
 
 #define ASK_SECS NET_TEST_SECS
@@ -74,24 +75,18 @@ static void expect_clean(est_status status)
     fail_msg("%s: %s", est_status_name(status), est_error_message());
 }
 
-static void fail_one_by_one(void (*arm)(int64_t n), const char *transport)
+static void fail_one_by_one(fault_kind kind, const char *transport)
 {
     const size_t size  = 3000000; /* more than a socket takes at once */
     uint8_t     *bytes = malloc(size);
 
     for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(i * 31 >> 3);
-    for (int64_t n = 1;; n++) {
+    FAULT_LOOP(f, kind, .more_than = 9) {
         est_status status;
 
-        arm(n);
+        fault_arm(&f);
         status = body(transport, bytes, size);
-        if (!est_fault_fired()) {
-            arm(0);
-            net_check(status);
-            assert_true(n > 10);
-            break;
-        }
-        arm(0);
+        if (!fault_end(&f)) net_check(status);
         expect_clean(status);
     }
     free(bytes);
@@ -99,13 +94,12 @@ static void fail_one_by_one(void (*arm)(int64_t n), const char *transport)
 
 TEST(allocations)
 {
-    for (int i = 0, n = net_test_n_transports(); i < n; i++)
-        fail_one_by_one(est_fault_arm_alloc, net_test_transports[i]);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) fail_one_by_one(FAULT_ALLOCATIONS, net_test_transports[i]);
 }
 
 TEST(calls)
 {
-    for (int i = 0, n = net_test_n_transports(); i < n; i++) fail_one_by_one(est_fault_arm, net_test_transports[i]);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) fail_one_by_one(FAULT_POINTS, net_test_transports[i]);
 }
 
 static int setup(void **state)

@@ -22,47 +22,25 @@
 #include "base/strbuf.h"
 #include "net/frame.h"
 #include "support/dir_test.h"
+#include "support/log_test.h"
 #include "support/net_test.h"
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-typedef struct log_lines {
-    pthread_mutex_t lock;
-    int             n_warnings, n_tcp;
-    char            last[1024]; /* refusal, warned of or not */
-} log_lines;
-
-static log_lines lines = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void note_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+/* One connection was refused since the last call, for this reason. */
+static void expect_logged(const char *why)
 {
-    (void)user, (void)wall_ns;
-    pthread_mutex_lock(&lines.lock);
-    if (level == EST_LOG_WARN && strstr(line, "tcp: connections are neither encrypted") != NULL) lines.n_tcp++;
-    pthread_mutex_unlock(&lines.lock);
-    if (strstr(line, "refused a connection") == NULL) return;
-    pthread_mutex_lock(&lines.lock);
-    if (level == EST_LOG_WARN) lines.n_warnings++;
-    snprintf(lines.last, sizeof lines.last, "%s", line);
-    pthread_mutex_unlock(&lines.lock);
+    char text[256];
+
+    snprintf(text, sizeof text, "refused a connection*%s", why);
+    log_expect(text);
+    log_clear();
 }
 
 static int setup(void **state)
 {
-    est_log_set_level(EST_LOG_DEBUG);
-    est_log_set_sink(note_line, NULL);
+    log_keep(EST_LOG_DEBUG);
     return net_test_setup(state);
-}
-
-static void expect_logged(const char *text)
-{
-    char last[sizeof lines.last];
-
-    pthread_mutex_lock(&lines.lock);
-    memcpy(last, lines.last, sizeof last);
-    lines.last[0] = '\0';
-    pthread_mutex_unlock(&lines.lock);
-    if (strstr(last, text) == NULL) fail_msg("\"%s\" was logged, not \"%s\"", last, text);
 }
 
 /* --- a stranger: a socket without a net --------------------------------------------------------------------------- */
@@ -180,7 +158,7 @@ TEST(tcp_is_loud)
         net_check(est_net_create(&(est_net_options){ .transport = "tcp", .self.task = "ps:0" }, &net));
         net_check(est_net_listen(net, at[i]));
         est_net_free(net);
-        assert_int_equal(lines.n_tcp, i < 3 ? 0 : 1);
+        assert_int_equal(log_count(EST_LOG_WARN, "tcp: connections are neither encrypted"), i < 3 ? 0 : 1);
     }
 }
 
@@ -188,16 +166,17 @@ TEST(garbage)
 {
     const char noise[200] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     net_test   server;
-    int        fd, before = lines.n_warnings;
+    int        fd, n_warnings = 0;
 
     start(&server, "tcp", NULL);
     for (int i = 0; i < 20; i++) {
         fd = call(&server);
         put(fd, noise, sizeof noise);
         expect_closed(fd);
+        n_warnings += log_count(EST_LOG_WARN, "refused a connection");
         expect_logged("not a frame of estoc");
     }
-    assert_int_equal(lines.n_warnings, before + 1); /* once for all of them */
+    assert_int_equal(n_warnings, 1); /* once for all of them */
     /* Less than a frame, then the end. */
     fd = call(&server);
     put(fd, "estn", 4);
@@ -212,7 +191,7 @@ TEST(garbage)
     fd = call(&server);
     shutdown(fd, SHUT_WR);
     expect_closed(fd);
-    expect_logged("");
+    assert_false(log_has("refused a connection"));
     expect_alive(&server);
     net_test_stop(&server);
 }

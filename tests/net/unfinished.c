@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "support/flood_test.h"
+#include "support/log_test.h"
 #include "support/net_test.h"
 
 #define DESCRIPTORS 64
@@ -148,16 +149,6 @@ TEST(flood)
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static atomic_int n_warnings, n_refusals;
-
-static void count_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user, (void)wall_ns;
-    if (strstr(line, "refused a connection") == NULL) return;
-    atomic_fetch_add(&n_refusals, 1);
-    if (level == EST_LOG_WARN) atomic_fetch_add(&n_warnings, 1);
-}
-
 /* A stranger with many addresses does not fill the log. */
 TEST(log)
 {
@@ -165,8 +156,7 @@ TEST(log)
     net_test           server;
     char               byte;
 
-    est_log_set_level(EST_LOG_DEBUG);
-    est_log_set_sink(count_line, NULL);
+    log_keep(EST_LOG_DEBUG);
     net_test_start(&server, "tcp", "ps:0", NULL);
     to.sin_port = htons((uint16_t)est_net_port(server.net));
     for (uint32_t i = 0; i < 100; i++) {
@@ -180,9 +170,9 @@ TEST(log)
         close(fd);
     }
     net_test_stop(&server);
-    est_log_set_sink(NULL, NULL);
-    assert_int_equal(atomic_load(&n_refusals), 100);
-    assert_int_equal(atomic_load(&n_warnings), 32);
+    log_release();
+    assert_int_equal(log_count(EST_LOG_OFF, "refused a connection"), 100);
+    assert_int_equal(log_count(EST_LOG_WARN, "refused a connection"), 32);
 }
 
 int main(void)

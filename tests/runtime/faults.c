@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "estoc/estoc.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 #include "support/sanitized.h"
 
@@ -127,33 +128,31 @@ static void free_batches(batch batches[STEPS])
     }
 }
 
-/* Runs the program with allocation n failing. False when it needs fewer than n. */
-static bool survive(flavour kind, const batch *batches, int64_t n, const float want[STEPS])
+/* Runs the program with one allocation failing. */
+static void survive(flavour kind, const batch *batches, fault_loop *f, const float want[STEPS])
 {
     model m = { 0 };
     float losses[STEPS];
-    bool  fired;
 
-    est_fault_arm_alloc(n);
+    fault_arm(f);
     for (int at = BUILD; at < END; at++) {
         est_status status = call(&m, kind, batches, at, losses);
         if (status == EST_OK) continue;
         if (status != EST_RESOURCE_EXHAUSTED || !est_fault_fired()) {
-            fail_msg("allocation %d, call %d: %s: %s", (int)n, at, est_status_name(status), est_error_message());
+            fail_msg("allocation %d, call %d: %s: %s", (int)f->n, at, est_status_name(status), est_error_message());
         }
         assert_true(est_error_message()[0] != '\0');
         if (at == BUILD) free_model(&m); /* a poisoned graph is built again */
         at--;                            /* once more, with memory */
     }
-    fired = est_fault_fired();
-    est_fault_arm_alloc(0);
+    (void)fault_end(f);
     for (int i = 0; i < STEPS; i++) {
         if (losses[i] != want[i]) {
-            fail_msg("allocation %d: loss %d is %.9g instead of %.9g", (int)n, i, (double)losses[i], (double)want[i]);
+            fail_msg("allocation %d: loss %d is %.9g instead of %.9g", (int)f->n, i, (double)losses[i],
+                     (double)want[i]);
         }
     }
     free_model(&m);
-    return fired;
 }
 
 /* The thread sanitizer looks for races, which many of the allocations would show alike; that nothing leaks whichever of
@@ -163,17 +162,18 @@ static bool survive(flavour kind, const batch *batches, int64_t n, const float w
 
 static void survive_all(flavour kind)
 {
-    batch   batches[STEPS];
-    float   want[STEPS];
-    model   m = { 0 };
-    int64_t n = 1;
+    batch batches[STEPS];
+    float want[STEPS];
+    model m = { 0 };
 
     make_batches(batches);
     for (int at = BUILD; at < END; at++) assert_ok(call(&m, kind, batches, at, want));
     free_model(&m);
     assert_true(want[0] != want[1]);
-    while (survive(kind, batches, n, want)) n += STRIDE;
-    assert_true(n > 100); /* it did allocate */
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 100 / STRIDE) {
+        survive(kind, batches, &f, want);
+        f.n += STRIDE - 1;
+    }
     free_batches(batches);
 }
 
@@ -206,9 +206,7 @@ static est_status run_late(est_session *s, est_node n, est_node y, const est_ten
 
 TEST(late_sizes)
 {
-    bool fired = true;
-
-    for (int64_t k = 1; fired; k++) {
+    FAULT_LOOP(l, FAULT_ALLOCATIONS) {
         nn_test     t   = nn_begin(1);
         est_node    n   = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
         est_node    y   = est_reduce_sum(est_fill(n, est_scalar(t.graph, EST_F32, 1)), EST_ALL_AXES, false);
@@ -217,7 +215,7 @@ TEST(late_sizes)
         assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 3 }, &few));
         assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 200000 }, &many));
         nn_ready(&t);
-        est_fault_arm_alloc(k);
+        fault_arm(&l);
         for (int i = 0; i < 4; i++) {
             est_status status = run_late(t.session, n, y, i % 2 == 0 ? few : many, out);
             if (status != EST_OK) {
@@ -228,8 +226,7 @@ TEST(late_sizes)
             assert_near(nn_element(out[0], 0), i % 2 == 0 ? 3 : 200000, 0);
             for (int f = 0; f < 2; f++) est_tensor_free(out[f]);
         }
-        fired = est_fault_fired();
-        est_fault_arm_alloc(0);
+        (void)fault_end(&l);
         est_tensor_free(few);
         est_tensor_free(many);
         nn_end(&t);

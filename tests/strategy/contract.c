@@ -154,12 +154,8 @@ TEST(estimator)
     double         loss;
 
     est_test_dir(dir);
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
-                                                                    .train_distribute = &counting)),
-                             &e),
-        EST_OK);
+    e = est_test_make(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
+                                                                             .train_distribute = &counting)));
     for (int i = 1; i <= 2; i++) {
         assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input)), EST_OK);
         assert_int_equal(est_saved_step(dir, &saved), EST_OK);
@@ -172,12 +168,8 @@ TEST(estimator)
     est_estimator_free(e);
     expect_events(""); /* evaluations are those of eval_distribute */
 
-    assert_int_equal(
-        est_estimator_create(est_test_model,
-                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
-                                                                    .eval_distribute = &counting)),
-                             &e),
-        EST_OK);
+    e = est_test_make(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
+                                                                             .eval_distribute = &counting)));
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics), EST_OK);
     expect_events("start_other prepare join reduce end OK ");
     assert_float_equal(est_metrics_get(metrics, "loss"), loss + 1, 1e-6);
@@ -201,10 +193,8 @@ TEST(failure)
     est_estimator *e = NULL;
 
     est_test_dir(dir);
-    assert_int_equal(est_estimator_create(
-                         fail_in_model,
-                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .train_distribute = &counting)), &e),
-                     EST_OK);
+    e = est_test_make(fail_in_model,
+                      EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .train_distribute = &counting)));
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input)), EST_INTERNAL);
     est_test_error_has("no model");
     expect_events("start INTERNAL ");

@@ -7,6 +7,7 @@
 #include "estoc/input.h"
 #include "estoc/log.h"
 #include "support/fault_loop.h"
+#include "support/log_test.h"
 #include "support/nn_test.h"
 
 #define CLUSTER           "{\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"evaluator\": [\"d:1\"]}"
@@ -85,37 +86,26 @@ static void expect_worker(const char *json, int workers, int worker)
     est_strategy_free(s);
 }
 
-/* Adds lines to a text of 200 bytes. */
-static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    char *text = user;
-
-    (void)level;
-    (void)wall_ns;
-    strncat(text, line, 199 - strlen(text));
-}
-
 /* A job file always gives a number, so 1 is logged wherever it came from; a user who named devices has chosen. */
 TEST(one_replica_is_told)
 {
-    char          told[200] = "";
-    est_strategy *s         = NULL;
+    est_strategy *s = NULL;
 
-    est_log_set_sink(keep_line, told);
+    log_keep(EST_LOG_INFO);
     assert_ok(est_mirrored_strategy(NULL, &s));
     est_strategy_free(s);
-    assert_non_null(strstr(told, "mirrored: 1 replica; set replicas to have more"));
-    told[0] = '\0';
+    log_expect("mirrored: 1 replica; set replicas to have more");
+    log_clear();
     assert_ok(est_central_storage_strategy(NULL, &s));
     est_strategy_free(s);
-    assert_non_null(strstr(told, "central_storage: 1 replica; set replicas to have more"));
-    told[0] = '\0';
+    log_expect("central_storage: 1 replica; set replicas to have more");
+    log_clear();
     assert_ok(est_mirrored_strategy(EST_MIRRORED(.replicas = 2), &s));
     est_strategy_free(s);
     assert_ok(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0")), &s));
     est_strategy_free(s);
-    est_log_set_sink(NULL, NULL);
-    assert_string_equal(told, "");
+    log_release();
+    assert_string_equal(log_text(), "");
 }
 
 TEST(workers)

@@ -413,12 +413,10 @@ double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, 
     est_metrics   *metrics   = NULL;
     double         loss;
 
-    assert_int_equal(est_estimator_create(dynamic ? dynamic_model : est_test_model,
-                                          EST_ESTIMATOR(.model_dir = c->model, .params = dynamic ? &params : NULL,
-                                                        .params_size = dynamic ? sizeof params : 0,
-                                                        .config      = EST_RUN_CONFIG(.cluster_json = "{}")),
-                                          &estimator),
-                     EST_OK);
+    estimator = est_test_make(dynamic ? dynamic_model : est_test_model,
+                              EST_ESTIMATOR(.model_dir = c->model, .params = dynamic ? &params : NULL,
+                                            .params_size = dynamic ? sizeof params : 0,
+                                            .config      = EST_RUN_CONFIG(.cluster_json = "{}")));
     if (est_evaluate(estimator,
                      EST_EVALUATE_OPTIONS(.input_fn = make_input, .input_user = &job, .checkpoint_path = checkpoint,
                                           .name = "test"),

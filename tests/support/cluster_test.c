@@ -71,6 +71,28 @@ cluster_task *cluster_add_twin(cluster *c, const char *type, int index)
     return &c->tasks[c->n - 1];
 }
 
+/* Where a word with the key of this one is, or would be. */
+static int place_of(const cluster *c, const char *word)
+{
+    size_t n     = strcspn(word, "=");
+    int    place = 0;
+
+    while (c->args[place] != NULL && (word[n] == '\0' || strncmp(c->args[place], word, n + 1) != 0)) {
+        assert_true(++place < CLUSTER_ARGS_MAX);
+    }
+    return place;
+}
+
+void cluster_set(cluster *c, const char *const *words)
+{
+    for (; *words != NULL; words++) c->args[place_of(c, *words)] = *words;
+}
+
+const char *cluster_word(const cluster *c, const char *word)
+{
+    return c->args[place_of(c, word)];
+}
+
 cluster_task *cluster_find(cluster *c, const char *type, int index)
 {
     for (int i = 0; i < c->n; i++) {

@@ -36,12 +36,20 @@ typedef struct cluster {
     int   n_ports;
     pid_t started[CLUSTER_STARTS_MAX]; /* every process that there was */
     int   n_started;
-    const char *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
+    const char *args[CLUSTER_ARGS_MAX]; /* after "--task"; CLUSTER_SET sets them before the first start */
 } cluster;
 
 /* A cluster of so many tasks, none of them started; chief and evaluator: 0 or 1. */
 cluster cluster_make(int chief, int workers, int ps, int evaluator);
 void    cluster_free(cluster *c);
+
+/* Adds words to `args`, which must outlive `c`, up to the first that is NULL: CLUSTER_SET(&c, "steps=60", "save=20"). One with a
+ * value takes the place of an earlier one with the same key. */
+#define CLUSTER_SET(c, ...) cluster_set(c, (const char *const[]){ __VA_ARGS__, NULL })
+void cluster_set(cluster *c, const char *const *words);
+
+/* The word of `args` with the key of `word`, "save=" or "save=20"; NULL: there is none. */
+const char *cluster_word(const cluster *c, const char *word);
 
 cluster_task *cluster_find(cluster *c, const char *type, int index);
 

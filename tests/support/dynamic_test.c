@@ -81,11 +81,9 @@ est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic
     *columns = est_columns_create();
     assert_non_null(*columns);
     params = dynamic_columns(*columns, options);
-    ok(est_estimator_create(
-        dynamic_model,
-        EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
-                      .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true, .cluster_json = "{}",
-                                               .threads = threads, .save_checkpoints_steps = 10)),
-        &e));
+    e      = est_test_make(dynamic_model, EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
+                                                        .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
+                                                                                 .cluster_json = "{}", .threads = threads,
+                                                                                 .save_checkpoints_steps = 10)));
     return e;
 }

@@ -11,6 +11,14 @@
 
 #define ROWS 64
 
+est_estimator *est_test_make(est_model_fn model_fn, const est_estimator_options *options)
+{
+    est_estimator *e = NULL;
+
+    if (est_estimator_create(model_fn, options, &e) != EST_OK) fail_msg("%s", est_error_message());
+    return e;
+}
+
 est_status est_test_kill(est_hook *hook, est_loop *loop)
 {
     est_test_killer *k = EST_CONTAINER_OF(hook, est_test_killer, hook);

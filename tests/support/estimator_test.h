@@ -16,6 +16,13 @@ est_status est_test_input(const est_input_context *context, void *user, est_data
 /* Dense 4 tanh, dropout, dense 1; mean squared error; Adam; predictions "y", metrics "mae" and "rmse". */
 est_status est_test_model(est_model *model, est_mode mode, const void *params);
 
+/* est_estimator_create, which must not fail; and with what most tests set. */
+est_estimator *est_test_make(est_model_fn model_fn, const est_estimator_options *options);
+#define EST_TEST_CONFIG(dir, cluster, ...)                                                                             \
+    EST_RUN_CONFIG(.model_dir = (dir), .cluster_json = (cluster), .seed = 5, .quiet = true, __VA_ARGS__)
+#define EST_TEST_ESTIMATOR(model_fn, dir, ...)                                                                         \
+    est_test_make(model_fn, EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, __VA_ARGS__)))
+
 /* A hook that kills the process at a step, as nobody can catch. */
 typedef struct est_test_killer {
     est_hook hook;

@@ -182,17 +182,9 @@ est_status shop_input(const est_input_context *context, void *user, est_dataset 
 
 est_estimator *shop_estimator(const char *dir, const shop_params *params)
 {
-    est_estimator *e = NULL;
-
-    assert_int_equal(
-        est_estimator_create(
-            shop_model,
-            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true, .threads = 1,
-                                                   .save_checkpoints_steps = 50, .cluster_json = "{}"),
-                          .params = params, .params_size = params != NULL ? sizeof *params : 0),
-            &e),
-        EST_OK);
-    return e;
+    return est_test_make(shop_model,
+                         EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .threads = 1, .save_checkpoints_steps = 50),
+                                       .params = params, .params_size = params != NULL ? sizeof *params : 0));
 }
 
 est_estimator *shop_trained(const char *dir, const shop_params *params)

@@ -25,8 +25,8 @@
 
 typedef enum fault_kind {
     FAULT_ALLOCATIONS, /* each one in turn */
-    FAULT_PLACES,      /* of allocations with the same call stack only the first: for long bodies */
     FAULT_POINTS,      /* EST_FAULT_POINT, each one in turn; a build without them runs the body once */
+    FAULT_PLACES,      /* of allocations with the same call stack only the first: for long bodies */
 } fault_kind;
 
 typedef struct fault_loop {
@@ -39,6 +39,11 @@ typedef struct fault_loop {
 } fault_loop;
 
 #define FAULT_LOOP(f, kind_, ...) for (fault_loop f = { .kind = (kind_), __VA_ARGS__ }; fault_next(&(f));)
+
+/* Two loops, each over one kind: first the allocations fail, then the fault points. */
+#define FAULT_LOOPS(f)                                                                                                 \
+    for (fault_kind kind_ = FAULT_ALLOCATIONS; kind_ <= FAULT_POINTS; kind_++)                                         \
+        FAULT_LOOP(f, kind_)
 
 bool fault_next(fault_loop *f);
 

@@ -12,17 +12,9 @@
 
 cluster multi_worker_make(int workers, const char *steps, const char *more)
 {
-    cluster c        = cluster_make(0, workers, 0, 0);
-    bool    replicas = more != NULL && strncmp(more, "mirrored=", 9) == 0;
+    cluster c = cluster_make(0, workers, 0, 0);
 
-    c.args[0]                    = steps;
-    c.args[1]                    = replicas ? more : "mirrored=1";
-    c.args[2]                    = "timeout=60";
-    c.args[MULTI_WORKER_RETURN]  = "return=60";
-    c.args[MULTI_WORKER_SILENCE] = "silence=20";
-    c.args[5]                    = "save=40";
-    c.args[MULTI_WORKER_PAUSE]   = "pause_us=2000";
-    c.args[7]                    = more != NULL && !replicas ? more : "log=100";
+    CLUSTER_SET(&c, steps, "mirrored=1", "timeout=60", "return=60", "silence=20", "save=40", "pause_us=2000", more);
     return c;
 }
 
@@ -91,8 +83,8 @@ void multi_worker_end_as_calm(cluster *c, int workers, const char *more)
     }
     last = cluster_saved_step(c);
     snprintf(steps, sizeof steps, "steps=%ld", last);
-    calm                          = multi_worker_make(workers, steps, more);
-    calm.args[MULTI_WORKER_PAUSE] = c->args[MULTI_WORKER_PAUSE];
+    calm = multi_worker_make(workers, steps, more);
+    CLUSTER_SET(&calm, cluster_word(c, "pause_us="));
     cluster_start_all(&calm);
     cluster_wait_all(&calm, 60);
     multi_worker_assert_same(&calm, c);

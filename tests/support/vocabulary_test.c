@@ -102,11 +102,9 @@ est_estimator *word_trained(const char *dir, word_params *params)
     write_file(params->first, sizeof params->first, dir, "a", "cat\ndog\n");
     write_file(params->second, sizeof params->second, dir, "b", "dog\r\ncow\nhen\nmore\n");
     snprintf(model, sizeof model, "%s/model", dir);
-    ok(est_estimator_create(
-        word_model,
-        EST_ESTIMATOR(.params = params, .params_size = sizeof *params,
-                      .config = EST_RUN_CONFIG(.model_dir = model, .seed = 3, .quiet = true, .cluster_json = "{}")),
-        &e));
+    e = est_test_make(word_model, EST_ESTIMATOR(.params = params, .params_size = sizeof *params,
+                                                .config = EST_RUN_CONFIG(.model_dir = model, .seed = 3, .quiet = true,
+                                                                         .cluster_json = "{}")));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = word_input, .steps = 1)));
     return e;
 }

@@ -102,7 +102,7 @@ TEST(steps, .setup_func = keep_log)
     t.saver = make_saver(at("steps"));
     hook    = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3,
                                              .listeners = EST_SAVING_LISTENERS(&a.listener, &b.listener)));
-    assert_true(log_has("Create CheckpointSaverHook."));
+    log_expect("Create CheckpointSaverHook.");
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("steps")), "0 3 6 7 ");
     expect_happened("a.begin b.begin init a.before(0) b.before(0) a.after(0) b.after(0) "
@@ -164,7 +164,7 @@ TEST(log_and_events, .setup_func = keep_log)
     assert_ok(est_summary_writer_create(at("log"), "", &writer));
     hook             = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 10));
     t.spec.summaries = writer;
-    logged[0]        = '\0';
+    log_clear();
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     snprintf(want, sizeof want,
              "Calling checkpoint listeners before saving checkpoint 0...\n"
@@ -174,7 +174,7 @@ TEST(log_and_events, .setup_func = keep_log)
              "Saving checkpoints for 1 into %s/model.ckpt.\n"
              "Calling checkpoint listeners after saving checkpoint 1...\n",
              at("log"), at("log"));
-    assert_string_equal(logged, want);
+    assert_string_equal(lines_of(false), want);
     assert_true(est_file_exists(at("log/model.ckpt-1.meta")));
     assert_true(est_file_exists(at("log/graph.pbtxt")));
     snprintf(path, sizeof path, "%s", est_summary_writer_path(writer));
@@ -201,7 +201,7 @@ TEST(no_graph_file, .setup_func = keep_log)
     assert_ok(est_dir_create(at("blocked/graph.pbtxt"))); /* no file can take its name */
     hook = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 10));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
-    assert_non_null(strstr(logged, "blocked/graph.pbtxt could not be written (cannot rename a temporary file to"));
+    log_expect("blocked/graph.pbtxt could not be written (cannot rename a temporary file to");
     assert_ok(est_checkpoint_latest(at("blocked"), latest));
     assert_string_equal(latest, at("blocked/model.ckpt-1"));
     est_hook_free(hook);
@@ -318,7 +318,7 @@ TEST(listener_stops, .setup_func = keep_log)
              EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_SAVING_LISTENERS(&a.listener)));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("stops")), "0 3 ");
-    assert_true(log_has("A CheckpointSaverListener requested that training be stopped. listener: 0"));
+    log_expect("A CheckpointSaverListener requested that training be stopped. listener: 0");
     expect_happened("a.begin init a.before(0) a.after(0) a.before(3) a.after(3) a.end(3) ");
 
     a.before_failure = EST_INTERNAL;

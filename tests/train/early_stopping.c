@@ -128,7 +128,7 @@ TEST(damaged_results, .setup_func = set_up)
         est_eval_results results = { 0 };
 
         assert_ok(est_eval_results_read(&results, at("damaged")));
-        assert_true(log_has("skipping the rest of a damaged event file"));
+        log_expect("skipping the rest of a damaged event file");
         assert_true(results.n >= 2 && results.n < 4);
         assert_true(results.data[0].step == 1 && results.data[results.n - 1].step == 9);
         est_eval_results_clear(&results);
@@ -166,12 +166,12 @@ TEST(thresholds, .setup_func = set_up)
     add_result(at("run/eval"), 200, "accuracy", 0.75);
     add_result(at("run/eval"), 300, "accuracy", 0.25);
     assert_true(stops(est_stop_if_higher_hook("accuracy", 0.7, NULL)));
-    assert_true(log_has("At step 200, metric \"accuracy\" has value 0.75 which is higher than the configured threshold "
-                        "(0.7) for early stopping."));
-    assert_true(log_has("Requesting early stopping at global step 1"));
+    log_expect("At step 200, metric \"accuracy\" has value 0.75 which is higher than the configured threshold "
+               "(0.7) for early stopping.");
+    log_expect("Requesting early stopping at global step 1");
     assert_false(stops(est_stop_if_higher_hook("accuracy", 0.75, NULL))); /* above, not at */
     assert_true(stops(est_stop_if_lower_hook("accuracy", 0.26, NULL)));
-    assert_true(log_has("is lower than the configured threshold (0.26)"));
+    log_expect("is lower than the configured threshold (0.26)");
     assert_false(stops(est_stop_if_lower_hook("accuracy", 0.25, NULL)));
     assert_true(stops(est_stop_if_higher_hook("accuracy", 0.7, EST_EARLY_STOPPING(.min_steps = 200))));
     assert_false(stops(est_stop_if_higher_hook("accuracy", 0.7, EST_EARLY_STOPPING(.min_steps = 201))));
@@ -195,7 +195,7 @@ TEST(no_progress, .setup_func = set_up)
         log_has("No decrease in metric \"rmse\" for 250 steps, which is greater than or equal to max steps (250) "
                 "configured for early stopping."));
     assert_true(stops(est_stop_if_no_increase_hook("rmse", 350, options)));
-    assert_true(log_has("No increase in metric \"rmse\" for 350 steps"));
+    log_expect("No increase in metric \"rmse\" for 350 steps");
     assert_false(stops(est_stop_if_no_increase_hook("rmse", 351, options)));
     assert_false(
         stops(est_stop_if_no_increase_hook("rmse", 151, EST_EARLY_STOPPING(.eval_dir = dir, .min_steps = 300))));

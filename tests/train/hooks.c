@@ -36,8 +36,8 @@ static est_status run_one(trainer *t, est_hook *hook)
 {
     est_status status;
 
-    logged[0] = '\0';
-    status    = run_hooks(t, EST_HOOKS(&ticking, hook));
+    log_clear();
+    status = run_hooks(t, EST_HOOKS(&ticking, hook));
     est_hook_free(hook);
     return status;
 }
@@ -79,7 +79,7 @@ TEST(stop_at_step, .setup_func = set_up)
     /* A new session goes on to the same step. */
     r.failure    = EST_ABORTED;
     r.fail_after = 3;
-    logged[0]    = '\0';
+    log_clear();
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
     assert_int_equal(r.calls, 3 + 5); /* the variables of this trainer start again */
     est_hook_free(hook);
@@ -147,17 +147,17 @@ TEST(nan, .setup_func = set_up)
     assert_int_equal(r.calls, 6);
     t.spec.loss = est_div(est_scalar(t.graph, EST_F32, 0), est_scalar(t.graph, EST_F32, 0));
     expect_error(run_hooks(&t, EST_HOOKS(hook, &r.hook)), EST_INVALID_ARGUMENT, "NaN loss during training");
-    logged[0] = '\0';
+    log_clear();
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INVALID_ARGUMENT, "at step 1");
-    assert_string_equal(logged, "Model diverged with loss = NaN.\n");
+    assert_string_equal(lines_of(false), "Model diverged with loss = NaN.\n");
     assert_true(est_is_nan_hook(hook));
     assert_false(est_is_nan_hook(&r.hook));
     assert_false(est_is_nan_hook(NULL));
     est_hook_free(hook);
-    hook      = est_nan_hook(false);
-    logged[0] = '\0';
+    hook = est_nan_hook(false);
+    log_clear();
     assert_int_equal(runs_until(&t, hook, "the loss is NaN"), 1);
-    assert_true(log_has("Model diverged with loss = NaN."));
+    log_expect("Model diverged with loss = NaN.");
     est_hook_free(hook);
     trainer_free(&t);
 
@@ -179,23 +179,23 @@ TEST(logging, .setup_func = set_up)
     nodes[1] = (est_named_node){ .name = "in", .node = t.x };
     nodes[2] = (est_named_node){ .node = t.prediction };
     assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 2 }, EST_LOGGING(.every_n_iter = 2))));
-    assert_string_equal(logged, "loss = 10, in = [1 2]\n"
-                                "loss = 61.9341, in = [5 6] (1.000 sec)\n");
+    assert_string_equal(lines_of(false), "loss = 10, in = [1 2]\n"
+                                         "loss = 61.9341, in = [5 6] (1.000 sec)\n");
     assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 1 }, EST_LOGGING(.every_n_secs = 1.5))));
-    assert_string_equal(logged, "loss = 10\nloss = 17.4505 (1.500 sec)\n");
+    assert_string_equal(lines_of(false), "loss = 10\nloss = 17.4505 (1.500 sec)\n");
 
     /* At the end: computed with the last batch and the variables as they are then. */
     assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes + 2, 1 }, EST_LOGGING(.at_end = true))));
-    assert_string_equal(logged, "prediction = [14.5057 16.578]\n");
+    assert_string_equal(lines_of(false), "prediction = [14.5057 16.578]\n");
     assert_ok(run_one(
         &t, est_logging_hook((est_named_nodes){ nodes + 1, 1 }, EST_LOGGING(.every_n_iter = 4, .at_end = true))));
-    assert_string_equal(logged, "in = [1 2]\nin = [7 8] (1.500 sec)\n");
+    assert_string_equal(lines_of(false), "in = [1 2]\nin = [7 8] (1.500 sec)\n");
     trainer_free(&t);
 
     make_trainer(&t, 0, 1); /* no batch: nothing to tell, and no error */
     nodes[2] = (est_named_node){ .node = t.prediction };
     assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes + 2, 1 }, EST_LOGGING(.at_end = true))));
-    assert_string_equal(logged, "");
+    assert_string_equal(lines_of(false), "");
     trainer_free(&t);
 }
 
@@ -217,7 +217,7 @@ TEST(logged_values, .setup_func = set_up)
     nodes[4] = (est_named_node){ "yes", est_equal(t.step, t.step) };
     nodes[5] = (est_named_node){ "step", t.step };
     assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 6 }, EST_LOGGING(.every_n_iter = 1))));
-    assert_string_equal(logged,
+    assert_string_equal(lines_of(false),
                         "grid = [[1 2.5] [-3 4] [5 6]], words = [\"a\" \"b\\\"\"], many = [0 1 2 3 4 5 6 7 8 9 10 "
                         "11 12 13 14 15 ..., none = [], yes = true, step = 1\n");
     est_tensor_free(words);
@@ -248,7 +248,7 @@ TEST(logging_format, .setup_func = set_up)
     hook = est_logging_hook((est_named_nodes){ (const est_named_node[]){ { "error", t.loss }, { "x", t.x } }, 2 },
                             EST_LOGGING(.every_n_iter = 2, .at_end = true, .format = in_own_words, .user = &lines));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
-    assert_string_equal(logged, "10 off, of 2 rows\n0.294913 off, of 2 rows\n");
+    assert_string_equal(lines_of(false), "10 off, of 2 rows\n0.294913 off, of 2 rows\n");
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INTERNAL, "no words");
     est_hook_free(hook);
     trainer_free(&t);
@@ -279,7 +279,7 @@ TEST(loss_log, .setup_func = set_up)
 
     make_trainer(&t, 8, 1);
     assert_ok(run_one(&t, est_loss_log_hook(2)));
-    assert_string_equal(logged, "loss = 10, step = 0\nloss = 61.9341, step = 2 (1.000 sec)\n");
+    assert_string_equal(lines_of(false), "loss = 10, step = 0\nloss = 61.9341, step = 2 (1.000 sec)\n");
     trainer_free(&t);
 }
 
@@ -295,12 +295,12 @@ TEST(step_counter, .setup_func = set_up)
     assert_ok(est_summary_writer_create(at("counter"), "", &writer));
     t.spec.summaries = writer;
     assert_ok(run_one(&t, est_step_counter_hook(EST_EVERY(.steps = 3))));
-    assert_string_equal(logged, "global_step/sec: 2\nglobal_step/sec: 2\n");
+    assert_string_equal(lines_of(false), "global_step/sec: 2\nglobal_step/sec: 2\n");
     snprintf(path, sizeof path, "%s", est_summary_writer_path(writer));
     est_summary_flush(writer);
     assert_string_equal(events_of(path), "0: session 1 ; 4: global_step/sec=2; 7: global_step/sec=2");
     assert_ok(run_one(&t, est_step_counter_hook(EST_EVERY(.secs = 2))));
-    assert_string_equal(logged, "global_step/sec: 2\n");
+    assert_string_equal(lines_of(false), "global_step/sec: 2\n");
     assert_ok(run_one(&t, est_step_counter_hook(EST_EVERY(.steps = 3, .output_dir = at("counter/own")))));
     assert_non_null(strstr(names_in(at("counter/own")), "events.out.tfevents"));
     est_summary_writer_free(writer);
@@ -309,10 +309,10 @@ TEST(step_counter, .setup_func = set_up)
 
     make_trainer(&t, 2, 201); /* every 100 steps, beginning with the first */
     assert_ok(run_one(&t, est_step_counter_hook(NULL)));
-    assert_string_equal(logged, "global_step/sec: 2\nglobal_step/sec: 2\n");
+    assert_string_equal(lines_of(false), "global_step/sec: 2\nglobal_step/sec: 2\n");
     t.spec.global_step = EST_NO_NODE;
     assert_ok(run_one(&t, est_step_counter_hook(NULL)));
-    assert_true(log_has("the global step has stayed 0 for 20 runs"));
+    log_expect("the global step has stayed 0 for 20 runs");
     expect_refused(est_step_counter_hook(EST_EVERY(.steps = 1, .secs = 1)), "step counter");
     expect_refused(est_step_counter_hook(EST_EVERY(.secs = -1)), "of -1 seconds");
     trainer_free(&t);
@@ -343,8 +343,8 @@ TEST(profiler, .setup_func = set_up)
     assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3))));
     assert_string_equal(names_in(at("profile")), "timeline-4.json timeline-7.json");
     expect_timeline(at("profile/timeline-4.json"), true, false);
-    snprintf(want, sizeof want, "Saving timeline for 4 into '%s/timeline-4.json'.\n", at("profile"));
-    assert_true(log_has(want));
+    snprintf(want, sizeof want, "Saving timeline for 4 into '%s/timeline-4.json'.", at("profile"));
+    log_expect(want);
     assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.secs = 2, .output_dir = at("profile/own")))));
     assert_string_equal(names_in(at("profile/own")), "timeline-5.json");
     assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3, .no_dataflow = true, .show_memory = true))));
@@ -404,14 +404,15 @@ TEST(waiter, .setup_func = set_up)
     assert_ok(run_hooks(&t, EST_HOOKS(&watch, hook, &r.hook)));
     assert_int_equal(watched.now_ns, 5 * EST_NS_PER_SEC / 2); /* five times 400 steps, half a second each */
     assert_int_equal(r.calls, 3);
-    assert_string_equal(logged, "Waiting for global step 2000 before starting training. Current step is 0.\n"
-                                "Waiting for global step 2000 before starting training. Current step is 1200.\n");
+    assert_string_equal(lines_of(false),
+                        "Waiting for global step 2000 before starting training. Current step is 0.\n"
+                        "Waiting for global step 2000 before starting training. Current step is 1200.\n");
     est_hook_free(hook);
 
-    logged[0] = '\0';
-    hook      = est_global_step_waiter_hook(0);
+    log_clear();
+    hook = est_global_step_waiter_hook(0);
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
-    assert_string_equal(logged, "");
+    assert_string_equal(lines_of(false), "");
     est_hook_free(hook);
 
     watched.sleeps = 0, watched.step = 0, watched.signal_at = 25;
@@ -448,10 +449,10 @@ TEST(final_ops, .setup_func = set_up)
     r.failure = EST_INTERNAL, r.fail_before = 1;
     assert_int_equal(run_hooks(&t, EST_HOOKS(hook, &r.hook)), EST_INTERNAL);
     assert_null(est_final_value(hook, 0)); /* of this loop there is none */
-    assert_string_equal(logged, "");
+    assert_string_equal(lines_of(false), "");
     t.spec.input = empty;
     assert_int_not_equal(run_hooks(&t, EST_HOOKS(hook)), EST_OK);
-    assert_true(log_has("the input ended before its first batch"));
+    log_expect("the input ended before its first batch");
     est_hook_free(hook);
     est_dataset_free(empty);
     trainer_free(&t);
@@ -480,7 +481,7 @@ TEST(feed_fn, .setup_func = set_up)
     hook    = est_feed_fn_hook(EST_NODES(z), next_number, &n);
     logging = est_logging_hook((est_named_nodes){ &shown, 1 }, EST_LOGGING(.every_n_iter = 1));
     assert_ok(run_hooks(&t, EST_HOOKS(hook, logging)));
-    assert_string_equal(logged, "z = 1\nz = 2 (0.000 sec)\nz = 3 (0.000 sec)\n");
+    assert_string_equal(lines_of(false), "z = 1\nz = 2 (0.000 sec)\nz = 3 (0.000 sec)\n");
     est_hook_free(logging);
     est_hook_free(hook);
     expect_refused(est_feed_fn_hook(EST_NO_NODES, next_number, &n), "0 nodes");
@@ -595,7 +596,8 @@ static est_status run_all(void)
     for (int i = 0; i < N_HOOKS; i++) est_hook_free(hooks[i]);
     est_summary_writer_free(writer);
     trainer_free(&t);
-    happened[0] = logged[0] = '\0';
+    happened[0] = '\0';
+    log_clear();
     return status;
 }
 

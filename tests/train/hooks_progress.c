@@ -26,7 +26,7 @@ static void on_terminal(int columns, int (*body)(void))
 
     assert_true(child >= 0);
     if (child == 0) {
-        est_log_set_sink(NULL, NULL);
+        log_release();
         est_log_set_level(EST_LOG_INFO);
         setenv("TERM", "xterm", 1);
         unsetenv("NO_COLOR");
@@ -226,7 +226,7 @@ static int train_at_warn(void)
 
 static int train_with_sink(void)
 {
-    est_log_set_sink(keep_line, NULL);
+    log_keep(EST_LOG_INFO);
     return train_slowly();
 }
 

@@ -5,8 +5,6 @@
 #ifndef EST_TESTS_LOOP_TEST_H
 #define EST_TESTS_LOOP_TEST_H
 
-#include <pthread.h>
-
 #include "base/clock.h"
 #include "train/hooks.h"
 #include "train/loop.h"
@@ -34,37 +32,28 @@ static inline void expect_happened(const char *want)
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static char logged[1 << 16];        /* lines of info and worse */
-static char session_lines[1 << 12]; /* those that every session brings, kept apart */
-
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* some tests have a loop in each of several threads */
-
-static inline void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    bool   of_session = strcmp(line, "Graph was finalized.") == 0 || strstr(line, "local_init_op.") != NULL;
-    char  *text       = of_session ? session_lines : logged;
-    size_t max        = of_session ? sizeof session_lines : sizeof logged, size;
-
-    (void)user;
-    (void)wall_ns;
-    pthread_mutex_lock(&log_lock);
-    size = strlen(text);
-    if (level <= EST_LOG_INFO) snprintf(text + size, max - size, "%s\n", line);
-    pthread_mutex_unlock(&log_lock);
-}
-
 static inline int keep_log(void **state)
 {
     (void)state;
-    logged[0] = session_lines[0] = happened[0] = '\0';
-    est_log_set_sink(keep_line, NULL);
-    est_log_set_level(EST_LOG_INFO);
+    happened[0] = '\0';
+    log_keep(EST_LOG_INFO);
     return 0;
 }
 
-static inline bool log_has(const char *text)
+/* The lines that every session brings, or all others, without their levels. */
+static inline const char *lines_of(bool session)
 {
-    return strstr(logged, text) != NULL;
+    static char text[1 << 16];
+    size_t      size = 0;
+
+    text[0] = '\0';
+    for (int i = 0; *log_line(i) != '\0'; i++) {
+        const char *line = strchr(log_line(i), ' ') + 1;
+
+        if ((strcmp(line, "Graph was finalized.") == 0 || strstr(line, "local_init_op.") != NULL) != session) continue;
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s\n", line);
+    }
+    return text;
 }
 
 /* --- a training --------------------------------------------------------------------------------------------------- */

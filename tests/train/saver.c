@@ -369,7 +369,7 @@ TEST(moved_directory)
     est_saver        *saver  = open_saver(at("moved"), NULL);
     est_restored      done;
 
-    watch_log();
+    log_keep(EST_LOG_WARN);
     assert_ok(save_step(saver, &m, 1));
     assert_ok(save_step(saver, &m, 2));
     est_saver_free(saver);
@@ -382,7 +382,7 @@ TEST(moved_directory)
                                                "model.ckpt-3.data-00000-of-00001 model.ckpt-3.index");
     est_saver_free(saver);
     end_model(&m);
-    est_log_set_sink(NULL, NULL);
+    log_release();
 }
 
 /* What processes that were killed have left goes with the first save; what others have put there stays. */
@@ -454,7 +454,7 @@ TEST(unusable_go_first)
     est_saver            *saver     = open_saver(at("unusable"), EST_SAVER(.keep_max = 3));
     est_restored          done;
 
-    watch_log();
+    log_keep(EST_LOG_WARN);
     for (int i = 1; i <= 3; i++) assert_ok(save_step(saver, &m, 100 * i));
     est_saver_free(saver);
     spoil(at("unusable/model.ckpt-200.data-00000-of-00001"));
@@ -487,7 +487,7 @@ TEST(unusable_go_first)
     assert_int_equal(restored_tag(at("unusable/model.ckpt-350")), 350);
     est_saver_free(saver);
     end_model(&m);
-    est_log_set_sink(NULL, NULL);
+    log_release();
 }
 
 /* A NaN is found wherever it is in floats of both sizes; an infinity is none. */

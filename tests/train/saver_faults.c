@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "format/bundle.h"
+#include "support/fault_loop.h"
 #include "support/memory_remote.h"
 #include "train/saver.h"
 #include "train/saver_test.h"
@@ -140,26 +141,23 @@ static void expect_index_with_data(const char *dir, int step)
     assert_int_equal(est_file_exists(path), strstr(names_in(dir), data) != NULL);
 }
 
-/* Step 1 was saved. Saves `step` with the n-th call failing, as a process that keeps one checkpoint; returns whether
+/* Step 1 was saved. Saves `step` with one call failing, as a process that keeps one checkpoint; returns whether
  * the save reported success. */
-static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fired)
+static bool save_failing(const model *m, fault_loop *f, int step)
 {
     est_saver *saver = NULL;
     est_status status;
 
     set_tag(m, 2);
-    if (kind == 0) est_fault_arm_alloc(n);
-    if (kind == 1) est_fault_arm(n);
+    fault_arm(f);
     status = est_saver_create(at("faults"), EST_SAVER(.keep_max = 1), &saver);
     if (status == EST_OK) {
         status = est_saver_save(saver, m->session, step, EST_SAVE(.meta = { "2", 1 }), NULL);
     }
-    *fired = est_fault_fired();
-    est_fault_arm_alloc(0);
-    est_fault_arm(0);
+    assert_true(fault_end(f) || status == EST_OK);
     if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
-    if (status != EST_OK && kind == 0) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
-    if (status != EST_OK && kind == 1 && strstr(est_error_message(), est_test_root) == NULL) {
+    if (status != EST_OK && f->kind == FAULT_ALLOCATIONS) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+    if (status != EST_OK && f->kind == FAULT_POINTS && strstr(est_error_message(), est_test_root) == NULL) {
         fail_msg("no file is named: %s", est_error_message());
     }
     est_saver_free(saver);
@@ -169,39 +167,30 @@ static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fi
 /* Every allocation and every system call fails once, for a new step and for one that exists. */
 static void fail_everywhere(est_remote *remote)
 {
-    model m     = make_model_at(remote);
-    int   kinds = 1;
+    model m = make_model_at(remote);
 
-    watch_log();
-#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
-    kinds = 2;
-#endif
-    for (int kind = 0; kind < 2 * kinds; kind++) {
-        int  step  = kind % 2 == 0 ? 2 : 1;
-        bool fired = true;
-
-        for (int64_t n = 1; fired; n++) {
+    log_keep(EST_LOG_WARN);
+    for (int step = 1; step <= 2; step++) {
+        FAULT_LOOPS(f) {
             char path[EST_CHECKPOINT_PATH_MAX];
             bool saved;
             int  tag;
 
             est_test_dir_remove(at("faults"));
             save_first(&m, at("faults"));
-            saved = save_failing(&m, kind / 2, n, step, &fired);
+            saved = save_failing(&m, &f, step);
             assert_null(strstr(names_in(at("faults")), ".tmp-"));
             assert_ok(est_checkpoint_latest(at("faults"), path)); /* the state file names one that is there */
             tag = restored_tag(at("faults"));
             assert_int_equal(restored_tag(path), tag);
             assert_true(saved ? tag == 2 : tag == 1 || tag == 2);
             expect_meta(at("faults"), tag == 1 ? 1 : step, tag,
-                        (!saved && tag == 2 && step == 1) ||
-                            strstr(last_warning, ".meta could not be written") != NULL);
-            last_warning[0] = '\0';
+                        (!saved && tag == 2 && step == 1) || log_has(".meta could not be written"));
+            log_clear();
             if (tag == 1) assert_null(strstr(names_in(at("faults")), "-2."));
-            assert_true(n < 1000);
         }
     }
-    est_log_set_sink(NULL, NULL);
+    log_release();
     end_model(&m);
 }
 
@@ -294,7 +283,7 @@ TEST(no_room_for_meta)
     model             m     = make_model();
     est_saver        *saver = open_saver(at("meta"), NULL);
 
-    watch_log();
+    log_keep(EST_LOG_WARN);
     set_tag(&m, 1);
     assert_ok(est_saver_save(saver, m.session, 1, EST_SAVE(.meta = { "1", 1 }), NULL));
     assert_true(est_file_exists(at("meta/model.ckpt-1.meta")));
@@ -307,13 +296,13 @@ TEST(no_room_for_meta)
         assert_ok(est_saver_save(saver, m.session, step, EST_SAVE(.meta = { large, sizeof large }), NULL));
     }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(n_warnings, 1);
-    assert_non_null(strstr(last_warning, "meta/model.ckpt-1.meta could not be written"));
+    assert_int_equal(log_count(EST_LOG_WARN, ""), 1);
+    assert_non_null(strstr(log_line(-1), "meta/model.ckpt-1.meta could not be written"));
     assert_null(strstr(names_in(at("meta")), ".meta"));
     assert_int_equal(restored_tag(at("meta/model.ckpt-1")), 2);
     assert_int_equal(restored_tag(at("meta/model.ckpt-2")), 2);
     est_saver_free(saver);
-    est_log_set_sink(NULL, NULL);
+    log_release();
     end_model(&m);
 }
 
@@ -323,18 +312,18 @@ TEST(lost_directory)
     model      m     = make_model();
     est_saver *saver = open_saver(at("lost"), EST_SAVER(.keep_max = 1));
 
-    watch_log();
+    log_keep(EST_LOG_WARN);
     assert_ok(save_step(saver, &m, 1));
     unlink(at("lost/model.ckpt-1.index"));
     assert_ok(est_dir_create(at("lost/model.ckpt-1.index"))); /* cannot be unlinked, not even by root */
     assert_ok(save_step(saver, &m, 2));
-    assert_int_equal(n_warnings, 1);
-    assert_non_null(strstr(last_warning, "model.ckpt-1.index"));
+    assert_int_equal(log_count(EST_LOG_WARN, ""), 1);
+    assert_non_null(strstr(log_line(-1), "model.ckpt-1.index"));
     assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* SV4 */
     est_test_dir_remove(at("lost"));
     expect_error(save_step(saver, &m, 3), EST_NOT_FOUND, at("lost"));
     est_saver_free(saver);
-    est_log_set_sink(NULL, NULL);
+    log_release();
     end_model(&m);
 }
 

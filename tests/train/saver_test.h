@@ -14,11 +14,12 @@
 #include "base/file.h"
 #include "estoc/estoc.h"
 #include "support/dir_test.h"
+#include "support/log_test.h"
 #include "support/nn_test.h"
 
 #define GOLDEN EST_SOURCE_DIR "/tests/golden/format"
 
-/* --- a directory -------------------------------------------------------------------------------------------------- */
+/* --- a directory ------------------------------------------------------------------------------------------------ */
 
 /* A path below the root; good until the eighth call after it. */
 static inline const char *at(const char *name)
@@ -87,7 +88,7 @@ static inline void expect_error(est_status got, est_status want, const char *tex
     }
 }
 
-/* --- a session ---------------------------------------------------------------------------------------------------- */
+/* --- a session -------------------------------------------------------------------------------------------------- */
 
 /* Three variables whose every value is the tag. */
 typedef struct model {
@@ -191,27 +192,6 @@ static inline int restored_tag(const char *dir)
     tag = get_tag(&m);
     end_model(&m);
     return tag;
-}
-
-/* --- the log ------------------------------------------------------------------------------------------------------ */
-
-static int  n_warnings;
-static char last_warning[2048];
-
-static inline void count_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
-{
-    (void)user;
-    (void)wall_ns;
-    if (level != EST_LOG_WARN) return;
-    n_warnings++;
-    snprintf(last_warning, sizeof last_warning, "%s", line);
-}
-
-static inline void watch_log(void)
-{
-    est_log_set_sink(count_warnings, NULL);
-    n_warnings      = 0;
-    last_warning[0] = '\0';
 }
 
 /* Step 1 of a small model. */
