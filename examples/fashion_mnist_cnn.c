@@ -126,7 +126,7 @@ static est_status run(est_estimator *classifier, const settings *s)
     return status;
 }
 
-/* How the gradients of several replicas meet; NULL: there is one, or parameter servers if TF_CONFIG has some. */
+/* How the gradients of several replicas are reduced; NULL: there is one, or parameter servers if TF_CONFIG has some. */
 static est_status make_strategy(const char *name, est_strategy **out)
 {
     if (strcmp(name, "") == 0) return EST_OK;

@@ -31,8 +31,8 @@ typedef struct est_session_options {
     /* the tasks of a cluster that hold variables and run segments of steps (estoc/server.h); borrowed until the session
      * is freed. NULL: everything runs in this process */
     struct est_remote *remote;
-    /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise. NULL: there are none, and what
-     * would meet their values stays as it is */
+    /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise. NULL: there are none, and a
+     * reduction returns its input */
     struct est_communicator *communicator;
 } est_session_options;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What meets across the workers of synchronous training (runtime/communicator.h): EstReduce of a tensor, EstReduceRows
- * of rows by index, EstGather of everything, one worker's after the other's in order of rank, and where this one's
- * begins.
+ * Reductions across the workers of multi-worker training (runtime/communicator.h): EstReduce of a tensor, EstReduceRows
+ * of rows by index, EstGather of the values of all workers in order of rank, with the row at which those of this worker
+ * begin.
  *
- * They say what is meant; the planner puts the operations in their place that do it, in packs. Every worker has the
- * same ones, and they are begun in the order in which their values were made in the program (`made`), on all workers
- * alike. One worker alone meets itself: that is also what they are exported as. */
+ * These ops only describe the reduction; the planner replaces them by operations that run it in packs
+ * (runtime/reduce_packs.c). Every worker has the same ones and begins them in the order in which the program made their
+ * values (`made`). With one worker they return their input, and exports contain them as such. */
 #include "ops/ops.h"
 
 static est_status reduce_infer(est_infer *c)

@@ -7,7 +7,7 @@
 #include "cli/job_data.h"
 #include "estoc/checkpoint.h"
 
-#define MULTI_WORKER "--set", "run.max_worker_delay_secs=0", "--set", "eval.start_delay_secs=0"
+#define NO_DELAY "--set", "run.max_worker_delay_secs=0", "--set", "eval.start_delay_secs=0"
 
 /* The lines of one task, without its name. */
 static const char *lines_of(const char *text, const char *task)
@@ -31,7 +31,7 @@ TEST(all_roles)
 {
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "launch", "--ps", "2", "--workers", "1", "--evaluator", "--", EST_TOOL, "train", path,
-                            DIR("all"), MULTI_WORKER, "--json");
+                            DIR("all"), NO_DELAY, "--json");
     est_json   *found;
 
     found = tool_json(lines_of(run.out, "evaluator:0"));
@@ -81,9 +81,8 @@ static void expect_evaluated(const tool_run *run, const char *task, const char *
     assert_int_equal(access(export, R_OK), 0);
 }
 
-/* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for
- * clusters only. */
-TEST(multi_worker)
+/* One file, alone and in a cluster with sync_replicas: a file with a strategy is not for clusters only. */
+TEST(sync_replicas)
 {
     const char *path = changed("seed: 3",
                                "seed: 3, peer_silence_secs: 30, strategy: {sync_replicas: 2, "
@@ -97,11 +96,11 @@ TEST(multi_worker)
     tool_run_free(&run);
 
     run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
-               DIR("multi_worker"), MULTI_WORKER, "--json");
+               DIR("sync_replicas"), NO_DELAY, "--json");
     tool_expect_part(lines_of(run.err, "chief:0"), "\"sync_replicas\": 2, ", "the chief's log");
-    expect_evaluated(&run, "chief:0", "multi_worker/export/final");
+    expect_evaluated(&run, "chief:0", "sync_replicas/export/final");
     tool_run_free(&run);
-    run   = TOOL(0, "evaluate", path, DIR("multi_worker"), "--json", "--quiet");
+    run   = TOOL(0, "evaluate", path, DIR("sync_replicas"), "--json", "--quiet");
     found = tool_json(run.out);
     assert_true(metric(found, "accuracy") > 0.97 && metric(found, "global_step") == 150);
     est_json_free(found);
@@ -113,7 +112,7 @@ TEST(no_eval)
 {
     const char *path = changed("  eval: eval.csv\n", "");
     tool_run run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
-                        DIR("no-eval"), MULTI_WORKER, "--set", "export=[]");
+                        DIR("no-eval"), NO_DELAY, "--set", "export=[]");
 
     tool_run_free(&run);
     assert_int_equal(access("no-eval/model.ckpt-150.index", R_OK), 0);
@@ -129,7 +128,7 @@ TEST(epochs)
 {
     const char *path = changed("train: {max_steps: 150}\n", "");
     tool_run    run  = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--", EST_TOOL, "train", path, DIR("epochs"),
-                            MULTI_WORKER, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
+                            NO_DELAY, "--set", "data.epochs=2", "--set", "run.protocol=tcp");
 
     tool_expect_part(lines_of(run.err, "chief:0"),
                      "every task reads its share of the rows 2 times; training ends when all have finished",
@@ -230,7 +229,7 @@ TEST(evaluate_alone)
 {
     const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");
     tool_run    run  = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("first"),
-                            MULTI_WORKER, "--json");
+                            NO_DELAY, "--json");
 
     expect_evaluated(&run, "worker:0", "first/export/final");
     tool_expect_text(lines_of(run.out, "worker:1"), "{\"model_dir\": \"first\", \"metrics\": null}\n",
@@ -244,17 +243,17 @@ TEST(evaluate_multi_worker)
 {
     static const char *const exact[] = { "accuracy",    "accuracy_baseline", "auc",       "auc_precision_recall",
                                          "global_step", "label/mean",        "precision", "recall" };
-    const char *path  = changed("seed: 3", "seed: 3, strategy: &s {name: multi_worker_mirrored}, eval_strategy: *s");
-    tool_run    run   = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"),
-                             MULTI_WORKER, "--json", "--set", "train.max_steps=60");
-    est_json   *first = tool_json(lines_of(run.out, "worker:0")), *second = tool_json(lines_of(run.out, "worker:1")),
+    const char *path = changed("seed: 3", "seed: 3, strategy: &s {name: multi_worker_mirrored}, eval_strategy: *s");
+    tool_run run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("multi_worker"),
+                        NO_DELAY, "--json", "--set", "train.max_steps=60");
+    est_json *first = tool_json(lines_of(run.out, "worker:0")), *second = tool_json(lines_of(run.out, "worker:1")),
              *alone;
     char   name[64];
     double loss;
 
     tool_run_free(&run);
     assert_true(metric(first, "metrics.global_step") == 60);
-    run   = TOOL(0, "evaluate", path, DIR("in-step"), "--json", "--quiet");
+    run   = TOOL(0, "evaluate", path, DIR("multi_worker"), "--json", "--quiet");
     alone = tool_json(run.out);
     tool_run_free(&run);
     for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
@@ -270,9 +269,9 @@ TEST(evaluate_multi_worker)
     est_json_free(first);
     est_json_free(second);
     est_json_free(alone);
-    assert_int_equal(access("in-step/export/final", R_OK), 0);
-    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"), MULTI_WORKER,
-               "--set", "train.max_steps=70"); /* for people one of them says it, the chief */
+    assert_int_equal(access("multi_worker/export/final", R_OK), 0);
+    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("multi_worker"),
+               NO_DELAY, "--set", "train.max_steps=70"); /* for people one of them says it, the chief */
     tool_expect_part(lines_of(run.out, "worker:0"), "accuracy", "standard output of worker 0");
     tool_expect_text(lines_of(run.out, "worker:1"), "", "standard output of worker 1");
     tool_run_free(&run);

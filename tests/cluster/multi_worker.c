@@ -251,8 +251,8 @@ TEST(stopped_while_waiting)
 /* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
 TEST(paused)
 {
-    static const char meets[] = "Rejoining the other workers";
-    cluster           c       = multi_worker_make(3, "enough=200", NULL);
+    static const char rejoins[] = "Rejoining the other workers";
+    cluster           c         = multi_worker_make(3, "enough=200", NULL);
 
     CLUSTER_SET(&c, "silence=1");
     cluster_start_all(&c);
@@ -261,13 +261,13 @@ TEST(paused)
         int64_t until;
 
         wait_to_train_on(&c);
-        before = cluster_count_log(multi_worker_worker(&c, 2), meets);
+        before = cluster_count_log(multi_worker_worker(&c, 2), rejoins);
         cluster_signal(multi_worker_worker(&c, i), SIGSTOP);
         until = est_now_ns() + 30 * EST_NS_PER_SEC;
-        while (cluster_count_log(multi_worker_worker(&c, 2), meets) == before && est_now_ns() < until) {
+        while (cluster_count_log(multi_worker_worker(&c, 2), rejoins) == before && est_now_ns() < until) {
             est_sleep_ns(EST_NS_PER_SEC / 100);
         }
-        assert_true(cluster_count_log(multi_worker_worker(&c, 2), meets) > before);
+        assert_true(cluster_count_log(multi_worker_worker(&c, 2), rejoins) > before);
         cluster_signal(multi_worker_worker(&c, i), SIGCONT);
     }
     multi_worker_end_as_calm(&c, 3, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Multi-worker training, as processes: what they tell each other when they meet, and what their users read. */
+ * Multi-worker training, as processes: what workers send each other when they join, and what their users read. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1050,7 +1050,7 @@ TEST(options)
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
 
-/* Meets, and makes sure that the others have, too: one may fail when the group is complete. */
+/* Joins, and makes sure that the others have joined: one may fail when the group is complete. */
 static est_status meet_and_wait(crew_member *m)
 {
     est_work *work;

@@ -327,7 +327,7 @@ TEST(strategies)
     mirrored = NULL;
     assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = "{}"), &mirrored),
                      EST_OK);
-    for (int i = 0; i < 2; i++) { /* else workers would meet, and each train a model of its own */
+    for (int i = 0; i < 2; i++) { /* else workers would join, and each train a model of its own */
         expect_status(
             EST_RUN_CONFIG(.train_distribute = i == 0 ? mirrored : NULL, .eval_distribute = mirrored,
                            .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": "

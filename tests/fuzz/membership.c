@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes what workers read of each other when they meet. The first byte says how many tasks there are; the rest is the
+ * Fuzzes the messages of workers that join. The first byte says how many tasks there are; the rest is the
  * message, read as an arrival and as an agreement. What is read must be written and read again as the same. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What meets across workers, of one alone: each value is what it was. tests/runtime/reduce_packs.c has several. */
+ * Reductions across workers, with one worker: each value is unchanged. tests/runtime/reduce_packs.c has several. */
 #include "support/op_check.h"
 
 /* As it is, and as it is written in TensorFlow's ops. */

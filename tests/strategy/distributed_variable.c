@@ -259,7 +259,7 @@ typedef struct first_worker {
     est_strategy            *s;
     est_distributed_variable v;
     est_dtype                dtype;
-    bool                     idle; /* it has no batch, and feeds zeros to what meets */
+    bool                     idle; /* it has no batch, and feeds zeros to reductions */
     est_node                 write;
     est_status               status;
     double                   value;

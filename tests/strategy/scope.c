@@ -387,7 +387,7 @@ typedef struct inside {
     est_node sum[2], mean[2], all[2], most[2];
 } inside;
 
-static est_node meet(const est_replica_context *c, void *user)
+static est_node reduce(const est_replica_context *c, void *user)
 {
     inside  *i = user;
     est_node x = nn_const(c->graph, EST_SHAPE(1), NN_VALUES(c->replica + 1));
@@ -405,7 +405,7 @@ TEST(merge_call)
     nn_test         t = nn_begin(1);
     inside          i = { 0 };
     double          got[2];
-    est_per_replica v = est_strategy_run(s, t.graph, meet, &i);
+    est_per_replica v = est_strategy_run(s, t.graph, reduce, &i);
 
     nn_ready(&t);
     assert_int_equal(i.calls, 2);
@@ -698,7 +698,7 @@ TEST(memory_is_out)
         assert_ok(est_graph_create(1, &graph));
         fault_arm(&f);
         est_strategy_scope(s, graph);
-        (void)est_strategy_run(s, graph, meet, &i);
+        (void)est_strategy_run(s, graph, reduce, &i);
         (void)est_strategy_gather(s, est_strategy_values_from_function(s, graph, even, NULL), 1);
         (void)est_strategy_reduce(s, EST_REDUCE_OP_MEAN, est_strategy_run(s, graph, even, NULL), 0);
         est_strategy_scope_end(s, graph);

@@ -279,7 +279,7 @@ static void meet_spoiled(void *user, int rank)
     atomic_store(&s->done, 1);
 }
 
-/* They do not meet for ever. */
+/* They do not wait forever for each other to join. */
 TEST(spoiled)
 {
     spoiled s = { 0 };
