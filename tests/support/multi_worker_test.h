@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tests of workers that train together (tests/cluster/multi_worker*.c) share. */
+ * What tests of multi-worker training (tests/cluster/multi_worker*.c) share. */
 #ifndef EST_TESTS_MULTI_WORKER_TEST_H
 #define EST_TESTS_MULTI_WORKER_TEST_H
 
