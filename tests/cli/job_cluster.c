@@ -43,7 +43,9 @@ TEST(all_roles)
     tool_expect_text(lines_of(run.out, "worker:0"), "{\"model_dir\": \"all\", \"metrics\": null}\n",
                      "the worker's output");
     tool_expect_part(lines_of(run.err, "ps:1"), "listens at tls://", "the log of ps:1");
-    tool_expect_part(lines_of(run.err, "worker:0"), "Loss for final step", "the worker's log");
+    if (strstr(lines_of(run.err, "worker:0"), "Nothing left to do") == NULL) { /* the chief may make all steps */
+        tool_expect_part(lines_of(run.err, "worker:0"), "Loss for final step", "the worker's log");
+    }
     assert_null(strstr(run.err, "train.max_steps is not given"));
     /* What every task would say of every session tells nobody anything. */
     tool_expect_part(lines_of(run.err, "chief:0"), "Using config: ", "the chief's log");

@@ -228,7 +228,7 @@ TEST(lost_in_evaluation)
     cluster_wait(&c, multi_worker_worker(&c, 2), 30);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, multi_worker_worker(&c, i), 0, 30);
     assert_int_equal(cluster_count_log(multi_worker_worker(&c, 0),
-                                       "without the examples of 1 of 3 workers, which did not "
+                                       "lacks the examples of 1 of 3 workers, which did not "
                                        "come back: number 2."),
                      1);
     multi_worker_end(&c, 60);
