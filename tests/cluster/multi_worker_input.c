@@ -42,8 +42,8 @@ TEST(killed_without_input)
     cluster_start_all(&calm);
     cluster_wait_all(&calm, 60);
     for (int i = 0; i < 3; i++) {
-        /* Steps without a batch are none for the hook that kills. The chief does so when it is about to save one; the second is
-         * killed in the step after the one that the third, which has the examples, holds. */
+        /* Steps without a batch are none for the hook that kills. The chief does so when it is about to save one; the
+         * second is killed in the step after the one that the third, which has the examples, holds. */
         cluster c = i == 1 ? make_shards("steps=0", "hold_task=2", "hold_step=401", NULL)
                            : make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i], "die_step=400");
 

@@ -43,8 +43,8 @@ typedef struct cluster {
 cluster cluster_make(int chief, int workers, int ps, int evaluator);
 void    cluster_free(cluster *c);
 
-/* Adds words to `args`, which must outlive `c`, up to the first that is NULL: CLUSTER_SET(&c, "steps=60", "save=20"). One with a
- * value takes the place of an earlier one with the same key. */
+/* Adds words to `args`, up to the first that is NULL: CLUSTER_SET(&c, "steps=60", "save=20"). One with a value takes the
+ * place of an earlier one with the same key. Borrowed. */
 #define CLUSTER_SET(c, ...) cluster_set(c, (const char *const[]){ __VA_ARGS__, NULL })
 void cluster_set(cluster *c, const char *const *words);
 

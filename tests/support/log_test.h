@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The log as tests look at it: every line with its level in front, "warn the disk is full". Any thread may log; one at a time
- * asks. A text in which "*" stands matches a line that has its parts in this order. */
+ * The log as tests see it: every line with its level in front, "warn the disk is full". Any thread may log; one thread at a
+ * time asks. A text with "*" in it matches a line that has its parts in this order. */
 #ifndef EST_TESTS_LOG_TEST_H
 #define EST_TESTS_LOG_TEST_H
 

@@ -7,7 +7,8 @@
 #include "estoc/hooks.h"
 #include "support/cluster_job.h"
 
-/* A cluster of workers, none of them started. `steps` is "steps=n", "count=n" or "enough=n", `more` another word or NULL. */
+/* A cluster of workers, none of them started. `steps` is "steps=n", "count=n" or "enough=n"; `more` is another word, or
+ * NULL. */
 cluster multi_worker_make(int workers, const char *steps, const char *more);
 
 cluster_task *multi_worker_worker(cluster *c, int i);
