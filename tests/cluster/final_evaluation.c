@@ -454,10 +454,9 @@ static est_status lost_input(const est_input_context *context, void *user, est_d
 
 static est_status train_chief(const char *dir, int64_t max_steps, bool missing, est_metrics **out)
 {
-    est_estimator *e = NULL;
+    est_estimator *e = EST_TEST_ESTIMATOR(est_test_model, dir, CHIEF, .save_checkpoints_steps = 20);
     est_status     status;
 
-    e      = EST_TEST_ESTIMATOR(est_test_model, dir, CHIEF, .save_checkpoints_steps = 20);
     status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
                                     EST_EVAL_SPEC(.input_fn = lost_input, .input_user = &missing), out);
     est_estimator_free(e);

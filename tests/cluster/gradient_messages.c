@@ -96,12 +96,10 @@ static outcome train(est_session *session, const model *m, est_remote *remote)
 
 static outcome train_whole(const model *m)
 {
-    est_session *session = NULL;
+    est_session *session = nn_session(m->graph, NULL);
     est_store   *store;
     outcome      o;
 
-    assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1), &session));
-    assert_ok(est_session_init(session));
     o = train(session, m, NULL);
     assert_ok(est_session_store(session, &store));
     o.bits = bits_of(session, store);
@@ -122,11 +120,9 @@ static void compare(const model *m, const outcome *want, network how)
     est_remote  *remote  = servers_remote(&s, 0,
                                           EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20,
                                                      .step_limit = STEPS, .sync_replicas = how.sync_replicas));
-    est_session *session = NULL;
+    est_session *session = nn_session(m->graph, remote);
     outcome      got;
 
-    assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
     if (how.worker_cut > 0) {
         assert_ok(est_net_inject(est_server_net(s.worker[0]), "ps:0", EST_INJECT_CUT, how.worker_cut));
     }
@@ -160,14 +156,12 @@ static void refuse_without_turn(int n_ps)
     servers      s       = servers_start(n_ps, 1, "tcp");
     model        m       = make_model();
     est_remote  *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .step_limit = STEPS));
-    est_session *session = NULL;
+    est_session *session = nn_session(m.graph, remote);
     est_step    *step    = NULL;
     est_tensor  *x       = batch();
     est_store   *clock;
     uint64_t     before;
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
     (void)train(session, &m, remote);
     clock = est_host_store(s.ps[0]->host);
     if (est_store_find(clock, "global_step") == NULL) clock = est_host_store(s.ps[1]->host);
@@ -262,10 +256,8 @@ TEST(commit_fails)
     est_remote *remote = servers_remote(
         &s, 0,
         EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .step_limit = STEPS, .sync_replicas = 1));
-    est_session *session = NULL;
+    est_session *session = nn_session(m.graph, remote);
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
     fail_commit(&s, session, &m, remote);
     assert_true(s.ps[0]->applied > 0);
     est_session_free(session);
@@ -423,8 +415,7 @@ static void start_over_a_new_link(bool sent)
     twice = est_assign_add(a, est_read_variable(a));
     more  = est_assign_add(a, est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(graph, remote);
     doubles = enter(session, remote, twice);
     adds    = enter(session, remote, more);
     assert_ptr_not_equal(doubles, adds);

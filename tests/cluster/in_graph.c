@@ -101,10 +101,8 @@ TEST(same_numbers)
     double       want[STEPS], got[STEPS];
 
     assert_int_equal(remote->n_tasks, 1 + WORKERS);
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &alone));
-    assert_ok(est_session_create(pinned.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(alone));
-    assert_ok(est_session_init(session));
+    alone   = nn_session(m.graph, NULL);
+    session = nn_session(pinned.graph, remote);
     train(alone, &m, want);
     train(session, &pinned, got);
     assert_memory_equal(want, got, sizeof want);
@@ -217,9 +215,8 @@ TEST(join)
     est_server_free(s.ps[0]);
     assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1, .lonely_secs = 0.5),
                                 &s.ps[0]));
-    remote = drive(client);
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    remote  = drive(client);
+    session = nn_session(m.graph, remote);
     assert_int_equal(pthread_create(&thread, NULL, join, s.ps[0]), 0);
     for (until = est_now_ns() + EST_NS_PER_SEC; est_now_ns() < until;) train(session, &m, losses);
     est_session_free(session);
@@ -275,8 +272,7 @@ TEST(ready)
         assert_true(est_now_ns() < until);
         if (!waits) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = chief), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(m.graph, chief);
     assert_ok(est_remote_declare_ready(chief));
     assert_int_equal(pthread_join(follows, NULL), 0);
     assert_true(f.losses[STEPS - 1] < f.losses[0]);

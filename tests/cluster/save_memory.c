@@ -35,21 +35,10 @@
 
 static char hang_path[128], hung_path[128]; /* of a ps: its disk hangs while there is the one, and makes the other */
 
-static bool is_part(int fd)
-{
-    char    link[32], path[256];
-    ssize_t n;
-
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    n                   = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    return strstr(path, ".part0") != NULL;
-}
-
 /* In place of the C library's. */
 ssize_t write(int fd, const void *bytes, size_t size)
 {
-    if (hang_path[0] != '\0' && est_file_exists(hang_path) && is_part(fd)) {
+    if (hang_path[0] != '\0' && est_file_exists(hang_path) && est_test_is_open(fd, ".part0")) {
         int made = open(hung_path, O_CREAT | O_WRONLY, 0600);
 
         if (made >= 0) close(made);

@@ -103,16 +103,13 @@ TEST(same_numbers)
     est_session *whole = NULL, *cut = NULL;
     double       want[20], got[20];
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &cut));
-    assert_ok(est_session_init(whole));
-    assert_ok(est_session_init(cut));
+    whole = nn_session(m.graph, NULL);
+    cut   = nn_session(m.graph, f.remote);
     train(whole, &m, 20, want);
     train(cut, &m, 20, got);
     assert_memory_equal(want, got, sizeof want);
     est_session_free(cut); /* variables stay */
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &cut));
-    assert_ok(est_session_init(cut));
+    cut = nn_session(m.graph, f.remote);
     train(whole, &m, 3, want);
     train(cut, &m, 3, got);
     assert_memory_equal(want, got, 3 * sizeof *want);
@@ -127,12 +124,10 @@ TEST(turns)
 {
     fixture      f        = set_up(5);
     model        m        = make_model();
-    est_session *session  = NULL;
+    est_session *session  = nn_session(m.graph, f.remote);
     bool         finished = false;
     double       loss;
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
     for (int i = 0; i < 5; i++) {
         assert_ok(f.remote->ops->turn(f.remote, &finished));
         assert_false(finished);
@@ -176,15 +171,13 @@ TEST(turn_comes_again)
 {
     fixture          f        = set_up(5);
     model            m        = make_model();
-    est_session     *session  = NULL;
+    est_session     *session  = nn_session(m.graph, f.remote);
     est_packing      nothing  = { 0 };
     bool             finished = false;
     est_remote_task *clock;
     est_step        *step;
     est_tensor      *x = batch();
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
     assert_ok(f.remote->ops->turn(f.remote, &finished));
     assert_ok(est_session_prepare(session, EST_NODES(m.x), EST_NODES(m.step), EST_NODES(m.train), &step));
     assert_ok(est_step_run(step, (const est_tensor *[]){ x }));
@@ -203,17 +196,14 @@ TEST(hold_ends)
 {
     fixture      f        = set_up(5);
     model        m        = make_model();
-    est_session *session  = NULL;
+    est_session *session  = nn_session(m.graph, f.remote);
     bool         finished = true;
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
     assert_ok(est_remote_hold(f.remote));
     est_session_free(session);
     est_remote_free(f.remote);
     assert_ok(est_remote_create(f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 5, .step_limit = 5), &f.remote));
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(m.graph, f.remote);
     assert_ok(f.remote->ops->turn(f.remote, &finished));
     assert_false(finished);
     est_session_free(session);
@@ -302,10 +292,8 @@ TEST(different_strategy)
 {
     fixture      f       = set_up(0);
     model        m       = make_model();
-    est_session *session = NULL;
+    est_session *session = nn_session(m.graph, f.remote);
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
     assert_ok(est_remote_declare_ready(f.remote));
     est_session_free(session);
     est_remote_free(f.remote);
@@ -401,8 +389,7 @@ TEST(stuck_client)
 
     assert_ok(est_graph_create(1, &graph));
     (void)est_weight(graph, "large", EST_SHAPE(READ_MB << 18), EST_WEIGHT(.initializer = est_init_ones()));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(graph, f.remote);
     while (est_store_find(est_host_store(f.ps[ps]->host), "large") == NULL) ps++;
     peer = &est_tasks_of(f.remote)->tasks[ps];
     assert_ok(est_lock_init(&c.lock));

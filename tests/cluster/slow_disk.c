@@ -51,21 +51,9 @@ static void await_hanging(void)
     pthread_mutex_unlock(&disk.lock);
 }
 
-/* What the server writes is a part of the checkpoint. */
-static bool is_part(int fd)
-{
-    char    link[32], path[256];
-    ssize_t n;
-
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    n                   = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    return strstr(path, ".part0") != NULL;
-}
-
 static void hang(int fd, int where)
 {
-    bool part = is_part(fd);
+    bool part = est_test_is_open(fd, ".part0");
 
     pthread_mutex_lock(&disk.lock);
     disk.hung |= part && disk.hangs == where;

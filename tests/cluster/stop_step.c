@@ -81,8 +81,7 @@ TEST(step)
     train = est_assign_add(b, est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
     train = est_after(est_assign_add(count, est_scalar(graph, EST_I64, 1)), train);
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(graph, remote);
     assert_ok(est_remote_declare_ready(remote));
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NO_NODES, EST_NODES(train), &step));
     assert_ok(remote->ops->turn(remote, &finished));
@@ -135,8 +134,7 @@ TEST(many)
         est_graph_device(graph, NULL);
     }
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(graph, remote);
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NO_NODES, (est_nodes){ adds, SERVERS_MAX }, &step));
 
     est_signals_catch();
@@ -183,8 +181,7 @@ static job make_job(int sync_replicas, double answer_secs)
     train = est_minimize(est_sgd(1.0),
                          est_reduce_sum(est_mul(est_read_variable(a), est_read_variable(b)), EST_I64S(0), false), NULL);
     assert_ok(est_graph_status(j.graph));
-    assert_ok(est_session_create(j.graph, EST_SESSION(.threads = 1, .remote = j.remote), &j.session));
-    assert_ok(est_session_init(j.session));
+    j.session = nn_session(j.graph, j.remote);
     assert_ok(est_remote_declare_ready(j.remote));
     assert_ok(est_session_prepare(j.session, EST_NO_NODES, EST_NO_NODES, EST_NODES(train), &j.step));
     return j;

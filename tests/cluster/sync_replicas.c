@@ -150,9 +150,8 @@ static void compare_with_one(est_optimizer optimizer, int n_ps, bool dynamic)
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_init(whole));
-    step = prepare(whole, &m);
+    whole = nn_session(m.graph, NULL);
+    step  = prepare(whole, &m);
     for (int i = 0; i < STEPS; i++) {
         double mean = 0;
 
@@ -298,8 +297,7 @@ static pusher make_pusher(servers *s, int index)
     p.remote = servers_remote(
         s, index, EST_REMOTE(.is_chief = index == 0, .connect_secs = 60, .answer_secs = 60, .sync_replicas = 2));
     if (index == 0) {
-        assert_ok(est_session_create(p.graph, EST_SESSION(.threads = 1, .remote = p.remote), &p.session));
-        assert_ok(est_session_init(p.session));
+        p.session = nn_session(p.graph, p.remote);
         assert_ok(est_remote_declare_ready(p.remote));
         est_session_free(p.session);
     }

@@ -209,9 +209,8 @@ static void compare_with_one(est_optimizer optimizer, int n_ps, const est_partit
     }
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
     check_sights(&workers[1]);
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_init(whole));
-    step = prepare(whole, &m, N_SEEN);
+    whole = nn_session(m.graph, NULL);
+    step  = prepare(whole, &m, N_SEEN);
     for (int64_t at = 0; at < STEPS; at++) {
         sight *all = &workers[1].sights[at], *one = &workers[0].sights[at];
 

@@ -41,8 +41,7 @@ static trainer make_trainer(est_server *server, const est_remote_options *option
     t.train = est_after(est_assign_add(est_global_step(t.graph), est_scalar(t.graph, EST_I64, 1)), t.train);
     assert_ok(est_graph_status(t.graph));
     assert_ok(est_remote_create(server, options, &t.remote));
-    assert_ok(est_session_create(t.graph, EST_SESSION(.threads = 1, .remote = t.remote), &t.session));
-    assert_ok(est_session_init(t.session));
+    t.session = nn_session(t.graph, t.remote);
     assert_ok(est_session_prepare(t.session, EST_NO_NODES, EST_NO_NODES, EST_NODES(t.train), &t.run));
     return t;
 }

@@ -98,8 +98,7 @@ static void open_model(model *m, est_remote *remote)
     m->loss  = est_mean(est_square(est_read_variable(weight)));
     m->train = est_minimize(est_sgd(0.1), m->loss, NULL);
     assert_ok(est_graph_status(m->graph));
-    assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = remote), &m->session));
-    assert_ok(est_session_init(m->session));
+    m->session = nn_session(m->graph, remote);
 }
 
 static void close_model(model *m)

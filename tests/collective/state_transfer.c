@@ -65,8 +65,7 @@ static model open_model(uint64_t seed, recipe r)
         est_square(est_add(est_reduce_sum(layer, EST_I64S(1), false), est_add(bias, est_mean(est_square(dense))))));
     m.train = est_minimize(est_adagrad(0.1, NULL), m.loss, NULL);
     assert_ok(est_graph_status(m.graph));
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
-    assert_ok(est_session_init(m.session));
+    m.session = nn_session(m.graph, NULL);
     return m;
 }
 

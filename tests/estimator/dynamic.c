@@ -219,10 +219,11 @@ static void warm_start(bool exported)
     ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
     est_estimator_free(e);
     params = dynamic_columns(columns, NULL);
-    e      = est_test_make(dynamic_model, EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
-                                                        .config = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true,
-                                                                                 .cluster_json = "{}"),
-                                                        .warm_start = EST_WARM_START(.path = exported ? path : old)));
+
+    e = est_test_make(dynamic_model, EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
+                                                   .config = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true,
+                                                                            .cluster_json = "{}"),
+                                                   .warm_start = EST_WARM_START(.path = exported ? path : old)));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1)));
     after = mean_loss(e);
     assert_true(fabs(after - before) < 0.2);

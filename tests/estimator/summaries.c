@@ -23,11 +23,11 @@ static est_status showing_model(est_model *m, est_mode mode, const void *params)
 
 static est_status train(const char *dir, show shows)
 {
-    est_estimator *e = NULL;
+    est_estimator *e = est_test_make(showing_model,
+                                     EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .save_summary_steps = 1),
+                                                   .params = &shows, .params_size = sizeof shows));
     est_status     status;
 
-    e      = est_test_make(showing_model, EST_ESTIMATOR(.config = EST_TEST_CONFIG(dir, "{}", .save_summary_steps = 1),
-                                                        .params = &shows, .params_size = sizeof shows));
     status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 1));
     est_estimator_free(e);
     return status;

@@ -26,10 +26,9 @@ static trained build_at(est_optimizer optimizer, est_remote *remote)
     est_node y      = nn_const(m.t.graph, EST_SHAPE(4, 1), NN_VALUES(0, 1, 1, -2));
     est_node hidden = est_dense(x, 3, EST_DENSE(.name = "hidden", .activation = est_tanh));
 
-    m.loss  = est_mean(est_square(est_sub(est_dense(hidden, 1, EST_DENSE(.name = "out")), y)));
-    m.train = est_minimize(optimizer, m.loss, NULL);
-    assert_ok(est_session_create(m.t.graph, EST_SESSION(.threads = 1, .remote = remote), &m.t.session));
-    assert_ok(est_session_init(m.t.session));
+    m.loss      = est_mean(est_square(est_sub(est_dense(hidden, 1, EST_DENSE(.name = "out")), y)));
+    m.train     = est_minimize(optimizer, m.loss, NULL);
+    m.t.session = nn_session(m.t.graph, remote);
     return m;
 }
 

@@ -19,19 +19,6 @@
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static est_json *load(const char *name)
-{
-    char      path[512], *text = NULL;
-    size_t    size = 0;
-    est_json *root = NULL;
-
-    (void)snprintf(path, sizeof path, "%s/tests/golden/%s.json", EST_SOURCE_DIR, name);
-    assert_ok(est_file_read(path, &text, &size));
-    assert_ok(est_json_parse(text, size, path, &root));
-    est_free(text);
-    return root;
-}
-
 static void set_element(est_tensor *t, int64_t i, const est_json *v)
 {
     switch (est_tensor_dtype(t)) {
@@ -345,7 +332,7 @@ static void check_case(const char *dir, size_t i, const est_json *c)
 
 TEST(heads)
 {
-    est_json *root = load("heads"), *cases = json_object_get(root, "cases");
+    est_json *root = nn_golden("heads.json"), *cases = json_object_get(root, "cases");
     char      dir[64];
 
     assert_true(json_array_size(cases) > 100);

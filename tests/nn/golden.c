@@ -16,19 +16,6 @@
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static est_json *load(const char *name)
-{
-    char      path[512], *text = NULL;
-    size_t    size = 0;
-    est_json *root = NULL;
-
-    (void)snprintf(path, sizeof path, "%s/tests/golden/%s.json", EST_SOURCE_DIR, name);
-    assert_ok(est_file_read(path, &text, &size));
-    assert_ok(est_json_parse(text, size, path, &root));
-    est_free(text);
-    return root;
-}
-
 static double json_number(const est_json *v)
 {
     if (json_is_string(v)) return strtod(json_string_value(v), NULL); /* "inf", "nan" */
@@ -190,7 +177,7 @@ static void run_case(const est_json *c, size_t index)
 
 TEST(operations)
 {
-    est_json *root  = load("ops");
+    est_json *root  = nn_golden("ops.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) run_case(json_array_get(cases, i), i);
@@ -303,7 +290,7 @@ static void train_case(const est_json *root, const est_json *c)
 
 TEST(optimizers)
 {
-    est_json *root  = load("optimizers");
+    est_json *root  = nn_golden("optimizers.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) train_case(root, json_array_get(cases, i));
@@ -379,7 +366,7 @@ static void loss_case(const est_json *root, const est_json *c)
 
 TEST(losses)
 {
-    est_json *root  = load("losses");
+    est_json *root  = nn_golden("losses.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) loss_case(root, json_array_get(cases, i));
@@ -420,7 +407,7 @@ static est_schedule schedule_of(const char *name)
 /* Ours are computed in float64, TensorFlow's in float32: rates of 0.1 differ by a few 1e-8, times the slope. */
 TEST(schedules)
 {
-    est_json *root = load("schedules"), *cases = json_object_get(root, "cases"),
+    est_json *root = nn_golden("schedules.json"), *cases = json_object_get(root, "cases"),
              *steps = json_object_get(root, "steps");
 
     for (size_t i = 0; i < json_array_size(cases); i++) {
@@ -519,7 +506,7 @@ static void metric_case(const est_json *root, const est_json *c)
 
 TEST(metrics)
 {
-    est_json *root  = load("metrics");
+    est_json *root  = nn_golden("metrics.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) metric_case(root, json_array_get(cases, i));
@@ -589,7 +576,7 @@ static void norm_case(const est_json *c)
 
 TEST(batch_norm)
 {
-    est_json *root  = load("batch_norm");
+    est_json *root  = nn_golden("batch_norm.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) norm_case(json_array_get(cases, i));
@@ -632,7 +619,7 @@ static void random_case(const est_json *c)
 
 TEST(random_streams)
 {
-    est_json *root  = load("random");
+    est_json *root  = nn_golden("random.json");
     est_json *cases = json_object_get(root, "cases");
 
     for (size_t i = 0; i < json_array_size(cases); i++) random_case(json_array_get(cases, i));

@@ -41,24 +41,6 @@ static est_var *find(est_session *session, const char *name)
     return est_store_find(store, name);
 }
 
-static void assert_same_variable(est_session *a, est_session *b, const char *name)
-{
-    est_tensor *x, *y;
-
-    assert_ok(est_session_read(a, name, &x));
-    assert_ok(est_session_read(b, name, &y));
-    assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
-    if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
-    est_tensor_free(x);
-    est_tensor_free(y);
-}
-
-static void assert_same_variables(est_session *a, est_session *b)
-{
-    assert_int_equal(est_session_variables(a), est_session_variables(b));
-    for (int i = 0; i < est_session_variables(a); i++) assert_same_variable(a, b, est_session_variable(a, i));
-}
-
 /* Runs a step that feeds one tensor and fetches one node. */
 static est_tensor *fetch(est_session *session, est_node feed, est_tensor *value, est_node node)
 {
@@ -119,11 +101,11 @@ static void compare_initializer(est_initializer initializer, est_dtype dtype, es
     whole = open_session(graph, true);
     assert_true(est_lazy_wait(find(waits, "v")));
     assert_false(est_lazy_wait(find(whole, "v")));
-    assert_same_variable(waits, whole, "v");
+    assert_true(nn_is_same(waits, whole, "v"));
     assert_true(est_lazy_wait(find(waits, "v"))); /* a copy was made of it */
     est_lazy_draw_all(find(waits, "v"), est_session_pool(waits));
     assert_false(est_lazy_wait(find(waits, "v")));
-    assert_same_variable(waits, whole, "v");
+    assert_true(nn_is_same(waits, whole, "v"));
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
@@ -171,7 +153,7 @@ TEST(what_does_not_wait)
     assert_false(est_lazy_wait(find(session, "small")));
     assert_false(est_lazy_wait(find(session, "whole")));
     assert_false(est_lazy_wait(find(session, "sums")));
-    assert_same_variables(session, other);
+    nn_assert_same(session, other);
     est_session_free(session);
     est_session_free(other);
     est_graph_free(graph);
@@ -207,7 +189,7 @@ static void compare_rows(est_dtype dtype)
 
     assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
     assert_true(est_lazy_wait(find(waits, "table")));
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_tensor_free(numbers);
     est_tensor_free(got);
     est_tensor_free(want);
@@ -232,7 +214,7 @@ TEST(dense_read)
 
     assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
     assert_false(est_lazy_wait(find(waits, "table")));
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_tensor_free(got);
     est_tensor_free(want);
     est_session_free(waits);
@@ -298,7 +280,7 @@ static void compare_training(est_optimizer optimizer)
 
         assert_int_equal(est_lazy_wait(var), var->value.count >= ROWS); /* tables and their slots */
     }
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
@@ -330,7 +312,7 @@ TEST(dense_update)
 
     run_target(waits, target);
     run_target(whole, target);
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
@@ -349,7 +331,7 @@ TEST(scatter)
     run_target(waits, update);
     run_target(whole, update);
     assert_true(est_lazy_wait(find(waits, "table")));
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);
@@ -387,7 +369,7 @@ TEST(overwritten)
         assert_false(est_lazy_wait(find(waits, "table")));
         value = fetch(waits, ids, numbers, rows);
         est_tensor_free(value);
-        assert_same_variables(waits, whole);
+        nn_assert_same(waits, whole);
         est_session_free(waits);
         est_session_free(whole);
     }
@@ -433,7 +415,7 @@ TEST(drawn_again)
         run_target(fused, assign);
         run_target(plain, assign);
         assert_int_equal(est_lazy_wait(find(fused, "table")), i == 0);
-        assert_same_variables(fused, plain);
+        nn_assert_same(fused, plain);
     }
     est_session_free(fused);
     est_session_free(plain);
@@ -457,10 +439,10 @@ TEST(save_and_restore)
     assert_true(est_lazy_wait(find(waits, "table")));
     assert_ok(est_saver_restore(saver, restored, NULL, NULL));
     assert_false(est_lazy_wait(find(restored, "table")));
-    assert_same_variables(waits, restored);
+    nn_assert_same(waits, restored);
     train(waits, ids, splits, target);
     train(restored, ids, splits, target);
-    assert_same_variables(waits, restored);
+    nn_assert_same(waits, restored);
     est_saver_free(saver);
     est_session_free(waits);
     est_session_free(restored);
@@ -540,7 +522,7 @@ static void compare_snapshot(est_optimizer optimizer, bool by_rows)
     est_snapshot_free(w.snapshot);
     assert_int_equal(est_lazy_wait(find(waits, "table")), by_rows);
     restore(waits, w.prefix);
-    assert_same_variables(waits, other);
+    nn_assert_same(waits, other);
     est_session_free(waits);
     est_session_free(other);
     est_graph_free(graph);
@@ -572,9 +554,8 @@ TEST(shards)
     int             waiting = 0;
 
     remote->partitioner = &partitioner;
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-    assert_ok(est_session_init(cut));
-    assert_same_variables(whole, cut);
+    cut                 = nn_session(graph, remote);
+    nn_assert_same(whole, cut);
     train(whole, ids, splits, target);
     train(cut, ids, splits, target);
     for (int task = 0; task < 2; task++) {
@@ -583,7 +564,7 @@ TEST(shards)
         for (int i = 0; i < est_store_size(store); i++) waiting += est_lazy_wait(est_store_at(store, i));
     }
     assert_int_equal(waiting, 2 * 3); /* of "shrunk" and its slot: shards of the others are small */
-    assert_same_variables(whole, cut);
+    nn_assert_same(whole, cut);
     est_session_free(cut);
     est_session_free(whole);
     memory_remote_free(remote);
@@ -637,7 +618,7 @@ TEST(threads)
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     for (int64_t i = 0; i < IDS; i++) ((float *)find(whole, "table")->value.data)[i * 15 * WIDTH] += 1;
     assert_true(est_lazy_wait(find(waits, "table")));
-    assert_same_variables(waits, whole);
+    nn_assert_same(waits, whole);
     est_session_free(waits);
     est_session_free(whole);
     est_graph_free(graph);

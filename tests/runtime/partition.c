@@ -107,18 +107,6 @@ static void train(est_session *session, const model *m, int steps, double *losse
     }
 }
 
-static void assert_same_variable(est_session *a, est_session *b, const char *name)
-{
-    est_tensor *x = NULL, *y = NULL;
-
-    assert_ok(est_session_read(a, name, &x));
-    assert_ok(est_session_read(b, name, &y));
-    assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
-    if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
-    est_tensor_free(x);
-    est_tensor_free(y);
-}
-
 #define STEPS 12
 
 static void compare_with_whole(est_optimizer optimizer, int n_tasks, bool no_passes)
@@ -132,16 +120,13 @@ static void compare_with_whole(est_optimizer optimizer, int n_tasks, bool no_pas
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .no_passes = no_passes, .remote = remote), &cut));
     assert_ok(est_session_init(whole));
     assert_ok(est_session_init(cut));
-    assert_same_variable(whole, cut, "table");
+    assert_true(nn_is_same(whole, cut, "table"));
     train(whole, &m, STEPS, want);
     train(cut, &m, STEPS, got);
     for (int i = 0; i < STEPS; i++) {
         if (want[i] != got[i]) fail_msg("%d tasks, step %d: loss %.9g instead of %.9g", n_tasks, i, got[i], want[i]);
     }
-    assert_int_equal(est_session_variables(whole), est_session_variables(cut));
-    for (int i = 0; i < est_session_variables(whole); i++) {
-        assert_same_variable(whole, cut, est_session_variable(whole, i));
-    }
+    nn_assert_same(whole, cut);
     est_session_free(whole);
     est_session_free(cut);
     memory_remote_free(remote);
@@ -166,12 +151,10 @@ TEST(messages_a_step)
     for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
         model        m       = make_model(est_adagrad(0.1, NULL));
         est_remote  *remote  = memory_remote_create(n_tasks);
-        est_session *session = NULL;
+        est_session *session = nn_session(m.graph, remote);
         double       losses[STEPS];
         int          total = 0;
 
-        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-        assert_ok(est_session_init(session));
         train(session, &m, 1, losses);
         memory_remote_reset(remote);
         est_session_free(session);
@@ -226,16 +209,12 @@ static void compare_deep(est_optimizer optimizer, int n_tasks)
     est_session *whole = NULL, *cut = NULL;
     double       want[STEPS], got[STEPS];
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-    assert_ok(est_session_init(whole));
-    assert_ok(est_session_init(cut));
+    whole = nn_session(m.graph, NULL);
+    cut   = nn_session(m.graph, remote);
     train(whole, &m, STEPS, want);
     train(cut, &m, STEPS, got);
     assert_memory_equal(want, got, sizeof want);
-    for (int i = 0; i < est_session_variables(whole); i++) {
-        assert_same_variable(whole, cut, est_session_variable(whole, i));
-    }
+    nn_assert_same(whole, cut);
     est_session_free(whole);
     est_session_free(cut);
     memory_remote_free(remote);
@@ -280,14 +259,12 @@ TEST(pieces_overlap)
     for (int large = 0; large < 2; large++) {
         model        m       = make_deep(est_adagrad(0.1, NULL), large ? UNITS : 16);
         est_remote  *remote  = memory_remote_create(1);
-        est_session *session = NULL;
+        est_session *session = nn_session(m.graph, remote);
         est_step    *step    = NULL;
         batch        b       = make_batch(1);
         size_t       before, after;
         int          n_sent;
 
-        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-        assert_ok(est_session_init(session));
         assert_ok(est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step));
         memory_remote_reset(remote);
         assert_ok(est_step_run(step, (const est_tensor *[]){ b.values[2], b.values[3] }));
@@ -313,14 +290,12 @@ TEST(rows_travel)
     for (int lazy = 0; lazy < 2; lazy++) {
         model        m       = make_model(lazy ? est_adam(0.1, EST_ADAM(.lazy = true)) : est_adam(0.1, NULL));
         est_remote  *remote  = memory_remote_create(1);
-        est_session *session = NULL;
+        est_session *session = nn_session(m.graph, remote);
         est_step    *step    = NULL;
         batch        b       = make_batch(1);
         size_t       before, after;
         int          n_sent;
 
-        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-        assert_ok(est_session_init(session));
         assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.splits, m.x, m.y), EST_NODES(m.loss),
                                       EST_NODES(m.train), &step));
         assert_ok(est_step_run(step, (const est_tensor *const *)b.values));
@@ -409,8 +384,7 @@ TEST(pieces_without_memory)
     batch        b       = make_batch(1);
     size_t       before, after;
     int          n_sent;
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(m.graph, remote);
     FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 
@@ -503,21 +477,15 @@ TEST(dynamic)
             est_session *whole = NULL, *cut = NULL;
             double       want[STEPS], got[STEPS];
 
-            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-            assert_ok(est_session_init(whole));
-            assert_ok(est_session_init(cut));
+            whole = nn_session(m.graph, NULL);
+            cut   = nn_session(m.graph, remote);
             train(whole, &m, STEPS, want);
             train(cut, &m, STEPS, got);
             assert_memory_equal(want, got, sizeof want);
             est_session_free(cut);
             cut = NULL;
-            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-            assert_ok(est_session_init(cut)); /* what has a value keeps it */
-            assert_int_equal(est_session_variables(whole), est_session_variables(cut));
-            for (int i = 0; i < est_session_variables(whole); i++) {
-                assert_same_variable(whole, cut, est_session_variable(whole, i));
-            }
+            cut = nn_session(m.graph, remote); /* what has a value keeps it */
+            nn_assert_same(whole, cut);
             est_session_free(whole);
             est_session_free(cut);
             memory_remote_free(remote);

@@ -207,10 +207,8 @@ static void compare_values(est_optimizer optimizer, int n_tasks, const est_parti
     est_remote  *remote = remote_sync_replicas(n_tasks, partitioner);
     est_session *cut = NULL, *whole = NULL;
 
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_init(cut));
-    assert_ok(est_session_init(whole));
+    cut   = nn_session(m.graph, remote);
+    whole = nn_session(m.graph, NULL);
     for (int round = 0; round <= N_WISHES + 1; round++) {
         est_step *a = NULL, *b = NULL;
 
@@ -250,8 +248,7 @@ static int count_messages(est_optimizer optimizer, int n_tasks, bool sync_replic
     int          n       = 0;
 
     remote->sync_replicas = sync_replicas;
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session               = nn_session(m.graph, remote);
     assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.x, m.y), EST_NODES(step_fetched ? m.step : m.loss),
                                   EST_NODES(m.train), &step));
     memory_remote_reset(remote);
@@ -330,8 +327,7 @@ TEST(without_memory)
     est_remote  *remote  = remote_sync_replicas(2, NULL);
     est_session *session = NULL;
     est_step    *step    = NULL;
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session              = nn_session(m.graph, remote);
     FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         est_status status;
 

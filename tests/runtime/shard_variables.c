@@ -125,24 +125,6 @@ static est_status train(est_session *session, const model *m, int steps, double 
     return status;
 }
 
-static void assert_same_variable(est_session *a, est_session *b, const char *name)
-{
-    est_tensor *x = NULL, *y = NULL;
-
-    assert_ok(est_session_read(a, name, &x));
-    assert_ok(est_session_read(b, name, &y));
-    assert_true(est_shape_equal(est_tensor_shape(x), est_tensor_shape(y)));
-    if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
-    est_tensor_free(x);
-    est_tensor_free(y);
-}
-
-static void assert_same_variables(est_session *a, est_session *b)
-{
-    assert_int_equal(est_session_variables(a), est_session_variables(b));
-    for (int i = 0; i < est_session_variables(a); i++) assert_same_variable(a, b, est_session_variable(a, i));
-}
-
 static est_remote *spread_remote(int n_tasks, const est_partitioner *partitioner)
 {
     est_remote *remote = memory_remote_create(n_tasks);
@@ -164,7 +146,7 @@ static void compare_with_whole(est_optimizer optimizer, int64_t rows, int n_task
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .no_passes = no_passes, .remote = remote), &cut));
     assert_ok(est_session_init(whole));
     assert_ok(est_session_init(cut));
-    assert_same_variables(whole, cut);
+    nn_assert_same(whole, cut);
     assert_ok(train(whole, &m, STEPS, want));
     assert_ok(train(cut, &m, STEPS, got));
     for (int i = 0; i < STEPS; i++) {
@@ -172,7 +154,7 @@ static void compare_with_whole(est_optimizer optimizer, int64_t rows, int n_task
             fail_msg("%d tasks, %d shards, step %d: loss %.9g instead of %.9g", n_tasks, n_shards, i, got[i], want[i]);
         }
     }
-    assert_same_variables(whole, cut);
+    nn_assert_same(whole, cut);
     est_session_free(whole);
     est_session_free(cut);
     memory_remote_free(remote);
@@ -286,7 +268,7 @@ TEST(every_initializer)
     assert_ok(est_session_init(cut));
     /* only what is cut travels: two values of make_transposed */
     assert_in_range(memory_remote_bytes(remote), 1, 1003 * 3 * sizeof(float) + 7 * 3 * sizeof(double));
-    assert_same_variables(whole, cut);
+    nn_assert_same(whole, cut);
     est_session_free(whole);
     est_session_free(cut);
     memory_remote_free(remote);
@@ -490,11 +472,10 @@ TEST(messages_a_step)
         int          total = 0;
 
         assert_ok(est_graph_create(7, &graph));
-        ids   = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1));
-        table = est_weight(graph, "table", EST_SHAPE(4000, WIDTH), NULL);
-        train = est_minimize(est_adagrad(0.1, NULL), est_sum(est_square(est_resource_gather(table, ids))), NULL);
-        assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-        assert_ok(est_session_init(session));
+        ids     = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1));
+        table   = est_weight(graph, "table", EST_SHAPE(4000, WIDTH), NULL);
+        train   = est_minimize(est_adagrad(0.1, NULL), est_sum(est_square(est_resource_gather(table, ids))), NULL);
+        session = nn_session(graph, remote);
         assert_ok(est_session_prepare(session, EST_NODES(ids), EST_NO_NODES, EST_NODES(train), &step));
         memory_remote_reset(remote);
         assert_ok(est_tensor_i64(EST_SHAPE(5), (const int64_t[]){ 3999, 0, 1500, 0, 2500 }, &feed));
@@ -623,14 +604,12 @@ TEST(updates_by_hand)
     updates[5] = est_scatter_add(w, est_scalar(graph, EST_I64, 4),
                                  est_const_f32(graph, EST_SHAPE(2), (const float[]){ 1, 2 }));
     assert_ok(est_graph_status(graph));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1), &whole));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
-    assert_ok(est_session_init(whole));
-    assert_ok(est_session_init(cut));
+    whole = nn_session(graph, NULL);
+    cut   = nn_session(graph, remote);
     for (int i = 0; i < 6; i++) {
         assert_ok(est_session_run(whole, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(updates[i]), NULL));
         assert_ok(est_session_run(cut, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(updates[i]), NULL));
-        assert_same_variable(whole, cut, "w");
+        assert_true(nn_is_same(whole, cut, "w"));
     }
     est_session_free(whole);
     est_session_free(cut);

@@ -177,17 +177,6 @@ TEST(misfits)
     est_store_free(store);
 }
 
-static void flip_last_byte(const char *path)
-{
-    char  *bytes;
-    size_t size;
-
-    assert_ok(est_file_read(path, &bytes, &size));
-    bytes[size - 1] ^= 1;
-    put_bytes(path, bytes, size);
-    est_free(bytes);
-}
-
 /* Who does not verify loses what there was, but has no mixture. */
 TEST(damage)
 {

@@ -143,28 +143,10 @@ TEST(placement)
 
 /* --- a table in shards -------------------------------------------------------------------------------------------- */
 
-static void assert_same(est_session *a, est_session *b)
-{
-    assert_int_equal(est_session_variables(a), est_session_variables(b));
-    for (int i = 0; i < est_session_variables(a); i++) {
-        const char *name = est_session_variable(a, i);
-        est_tensor *x = NULL, *y = NULL;
-
-        assert_ok(est_session_read(a, name, &x));
-        assert_ok(est_session_read(b, name, &y));
-        assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
-        if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
-        est_tensor_free(x);
-        est_tensor_free(y);
-    }
-}
-
 static est_session *open_over(est_remote *remote, const embedded *m)
 {
-    est_session *session = NULL;
+    est_session *session = nn_session(m->graph, remote);
 
-    assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
     return session;
 }
 
@@ -194,19 +176,19 @@ TEST(shards)
     train(whole, &m, STEPS, want);
     train(cut, &m, STEPS, got);
     assert_memory_equal(want, got, sizeof want);
-    assert_same(whole, cut);
+    nn_assert_same(whole, cut);
     assert_ok(est_saver_create(at("shards"), NULL, &saver));
     assert_ok(est_saver_save(saver, cut, STEPS, NULL, NULL));
     alone = open_over(NULL, &m);
     again = open_over(other, &m); /* without shards */
     assert_ok(est_saver_restore(saver, alone, NULL, NULL));
     assert_ok(est_saver_restore(saver, again, NULL, NULL));
-    assert_same(whole, alone);
-    assert_same(whole, again);
+    nn_assert_same(whole, alone);
+    nn_assert_same(whole, again);
     assert_ok(est_saver_save(saver, again, STEPS + 1, NULL, NULL));
     train(cut, &m, 1, got);
     assert_ok(est_saver_restore(saver, cut, NULL, NULL)); /* and back into shards */
-    assert_same(whole, cut);
+    nn_assert_same(whole, cut);
     est_saver_free(saver);
     est_session_free(whole);
     est_session_free(cut);
@@ -309,8 +291,7 @@ TEST(consistent_saves)
     worker       workers[2];
     double       before = -1;
 
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
-    assert_ok(est_session_init(chief));
+    chief = nn_session(c.graph, remote);
     assert_ok(est_remote_declare_ready(remote));
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1), &copy));
     assert_ok(est_saver_create(at("consistent"), NULL, &saver));
@@ -380,8 +361,7 @@ TEST(hold_is_lost)
     pthread_t    thread;
 
     assert_int_equal(mkdir(at("lost"), 0700), 0);
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
+    session = nn_session(c.graph, remote);
     pthread_mutex_lock(&s.ps[1]->host_lock);
     assert_int_equal(pthread_create(&thread, NULL, save_b, &save), 0);
     await_wait("worker:0", "ps:1", "the list of its variables"); /* until it has copied */
@@ -421,11 +401,9 @@ static void await_waiting(est_server *server, const char *who)
 /* The session of a chief that may make the step. */
 static est_session *begin_step(const counter *c, est_remote *remote, est_step **step)
 {
-    est_session *chief    = NULL;
+    est_session *chief    = nn_session(c->graph, remote);
     bool         finished = false;
 
-    assert_ok(est_session_create(c->graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
-    assert_ok(est_session_init(chief));
     assert_ok(est_remote_declare_ready(remote));
     assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c->step), EST_NODES(c->train), step));
     assert_ok(remote->ops->turn(remote, &finished));
@@ -483,13 +461,11 @@ TEST(hold_ends)
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
     counter      c      = make_counter();
-    est_session *chief  = NULL;
+    est_session *chief  = nn_session(c.graph, remote);
     est_step    *step;
     worker       other    = { .servers = &s, .index = 1, .limit = 5 };
     bool         finished = false;
 
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
-    assert_ok(est_session_init(chief));
     assert_ok(est_remote_declare_ready(remote));
     assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
     for (int i = 0; i < 2; i++) {
@@ -567,14 +543,12 @@ TEST(holder_dies)
     servers      s       = servers_start(2, 2, "tcp");
     est_remote  *remote  = servers_remote(&s, 1, EST_REMOTE(.is_chief = true, .connect_secs = 60));
     counter      c       = make_counter();
-    est_session *session = NULL;
+    est_session *session = nn_session(c.graph, remote);
     est_step    *step;
     est_message *answer;
     holder       h;
     bool         finished = false;
 
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
-    assert_ok(est_session_init(session));
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
     assert_ok(remote->ops->turn(remote, &finished));
     h = begin_hold(&s, 1); /* waits for the step that has begun */

@@ -409,14 +409,13 @@ double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, 
     cluster_job    job       = { .dynamic = dynamic };
     est_columns   *columns   = est_columns_create();
     dynamic_params params    = dynamic_columns(columns, NULL);
-    est_estimator *estimator = NULL;
-    est_metrics   *metrics   = NULL;
-    double         loss;
+    est_estimator *estimator = est_test_make(dynamic ? dynamic_model : est_test_model,
+                                             EST_ESTIMATOR(.model_dir = c->model, .params = dynamic ? &params : NULL,
+                                                           .params_size = dynamic ? sizeof params : 0,
+                                                           .config      = EST_RUN_CONFIG(.cluster_json = "{}")));
+    est_metrics *metrics = NULL;
+    double       loss;
 
-    estimator = est_test_make(dynamic ? dynamic_model : est_test_model,
-                              EST_ESTIMATOR(.model_dir = c->model, .params = dynamic ? &params : NULL,
-                                            .params_size = dynamic ? sizeof params : 0,
-                                            .config      = EST_RUN_CONFIG(.cluster_json = "{}")));
     if (est_evaluate(estimator,
                      EST_EVALUATE_OPTIONS(.input_fn = make_input, .input_user = &job, .checkpoint_path = checkpoint,
                                           .name = "test"),

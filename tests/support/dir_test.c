@@ -89,3 +89,14 @@ int est_test_root_remove(void **state)
     est_test_dir_remove(est_test_root);
     return 0;
 }
+
+bool est_test_is_open(int fd, const char *text)
+{
+    char    link[32], path[256];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n                   = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return strstr(path, text) != NULL;
+}

@@ -75,15 +75,14 @@ dynamic_params dynamic_columns(est_columns *columns, const est_dynamic_options *
 est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic_options *options,
                                  est_columns **columns)
 {
-    est_estimator *e = NULL;
     dynamic_params params;
 
     *columns = est_columns_create();
     assert_non_null(*columns);
     params = dynamic_columns(*columns, options);
-    e      = est_test_make(dynamic_model, EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
-                                                        .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
-                                                                                 .cluster_json = "{}", .threads = threads,
-                                                                                 .save_checkpoints_steps = 10)));
-    return e;
+    return est_test_make(
+        dynamic_model,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = "{}", .seed = 3, .quiet = true,
+                                               .threads = threads, .save_checkpoints_steps = 10),
+                      .params = &params, .params_size = sizeof params));
 }

@@ -3,6 +3,9 @@
  * See nn_test.h. */
 #include "support/nn_test.h"
 
+#include "base/alloc.h"
+#include "base/file.h"
+
 nn_test nn_begin(uint64_t seed)
 {
     nn_test t = { 0 };
@@ -14,8 +17,53 @@ nn_test nn_begin(uint64_t seed)
 void nn_ready(nn_test *t)
 {
     assert_ok(est_graph_status(t->graph));
-    assert_ok(est_session_create(t->graph, EST_SESSION(.threads = 1), &t->session));
-    assert_ok(est_session_init(t->session));
+    t->session = nn_session(t->graph, NULL);
+}
+
+est_session *nn_session(est_graph *graph, struct est_remote *remote)
+{
+    est_session *session = NULL;
+
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    return session;
+}
+
+bool nn_is_same(est_session *a, est_session *b, const char *name)
+{
+    est_tensor *x = NULL, *y = NULL;
+    bool        same;
+
+    assert_ok(est_session_read(a, name, &x));
+    assert_ok(est_session_read(b, name, &y));
+    assert_true(est_shape_equal(est_tensor_shape(x), est_tensor_shape(y)));
+    same = memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) == 0;
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return same;
+}
+
+void nn_assert_same(est_session *a, est_session *b)
+{
+    assert_int_equal(est_session_variables(a), est_session_variables(b));
+    for (int i = 0; i < est_session_variables(a); i++) {
+        const char *name = est_session_variable(a, i);
+
+        if (!nn_is_same(a, b, name)) fail_msg("'%s' differs", name);
+    }
+}
+
+est_json *nn_golden(const char *name)
+{
+    char      path[512], *bytes = NULL;
+    size_t    size = 0;
+    est_json *root = NULL;
+
+    snprintf(path, sizeof path, "%s/tests/golden/%s", EST_SOURCE_DIR, name);
+    assert_ok(est_file_read(path, &bytes, &size));
+    assert_ok(est_json_parse(bytes, size, path, &root));
+    est_free(bytes);
+    return root;
 }
 
 void nn_end(nn_test *t)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "estoc/nn.h"
 #include "estoc/session.h"
 #include "support/test.h"
@@ -34,6 +35,16 @@ typedef struct nn_test {
 nn_test nn_begin(uint64_t seed);
 void    nn_ready(nn_test *t); /* opens the session and gives variables their first values: the graph is complete now */
 void    nn_end(nn_test *t);
+
+/* A session of one thread over a graph, at `remote` unless that is NULL, whose variables have their first values. */
+est_session *nn_session(est_graph *graph, struct est_remote *remote);
+
+/* A variable has the same shape and bytes in two sessions; or all variables. */
+bool nn_is_same(est_session *a, est_session *b, const char *name);
+void nn_assert_same(est_session *a, est_session *b);
+
+/* A file of tests/golden. */
+est_json *nn_golden(const char *name);
 
 double nn_element(const est_tensor *tensor, int64_t i);
 

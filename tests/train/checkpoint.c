@@ -8,19 +8,6 @@
 #include "support/fault_loop.h"
 #include "train/saver_test.h"
 
-static est_json *load_golden(const char *name)
-{
-    char      path[256], *bytes;
-    size_t    size;
-    est_json *values;
-
-    snprintf(path, sizeof path, "%s/%s", GOLDEN, name);
-    assert_ok(est_file_read(path, &bytes, &size));
-    assert_ok(est_json_parse(bytes, size, path, &values));
-    est_free(bytes);
-    return values;
-}
-
 static void expect_values(const est_checkpoint *checkpoint, const char *name, const est_json *value)
 {
     est_tensor *got;
@@ -42,7 +29,7 @@ static void expect_values(const est_checkpoint *checkpoint, const char *name, co
 /* Every variable of a golden file is listed in order, and read by its key and by its name. */
 static void expect_golden(const char *json, const char *path)
 {
-    est_json       *values = load_golden(json), *value;
+    est_json       *values = nn_golden(json), *value;
     est_checkpoint *checkpoint;
     const char     *key, *text;
     int             i = 0;
@@ -76,10 +63,10 @@ static void expect_golden(const char *json, const char *path)
 
 TEST(tensorflow)
 {
-    expect_golden("canned.json", GOLDEN "/canned/model.ckpt-2");
-    expect_golden("canned.json", GOLDEN "/canned");
-    expect_golden("canned.json", GOLDEN "/canned/"); /* as a shell completes it */
-    expect_golden("object.json", GOLDEN "/object");
+    expect_golden("format/canned.json", GOLDEN "/canned/model.ckpt-2");
+    expect_golden("format/canned.json", GOLDEN "/canned");
+    expect_golden("format/canned.json", GOLDEN "/canned/"); /* as a shell completes it */
+    expect_golden("format/object.json", GOLDEN "/object");
 }
 
 TEST(listing)
@@ -128,7 +115,7 @@ TEST(saved_model)
     assert_ok(est_dir_create(at("model/variables")));
     copy_file(GOLDEN "/object/ckpt-2.index", at("model/variables/variables.index"));
     copy_file(GOLDEN "/object/ckpt-2.data-00000-of-00001", at("model/variables/variables.data-00000-of-00001"));
-    expect_golden("object.json", at("model"));
+    expect_golden("format/object.json", at("model"));
     unlink(at("model/variables/variables.data-00000-of-00001"));
     expect_error(est_checkpoint_open(at("model"), &checkpoint), EST_NOT_FOUND, "variables.data-00000-of-00001");
 }

@@ -72,30 +72,6 @@ static void train(const trained *m, int steps)
     }
 }
 
-static bool same_variable(est_session *a, est_session *b, const char *name)
-{
-    est_tensor *x, *y;
-    bool        same;
-
-    assert_ok(est_session_read(a, name, &x));
-    assert_ok(est_session_read(b, name, &y));
-    assert_true(est_shape_equal(est_tensor_shape(x), est_tensor_shape(y)));
-    same = memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) == 0;
-    est_tensor_free(x);
-    est_tensor_free(y);
-    return same;
-}
-
-static void assert_same(est_session *a, est_session *b)
-{
-    assert_int_equal(est_session_variables(a), est_session_variables(b));
-    for (int i = 0; i < est_session_variables(a); i++) {
-        const char *name = est_session_variable(a, i);
-
-        if (!same_variable(a, b, name)) fail_msg("'%s' differs", name);
-    }
-}
-
 static void save_into(const char *dir, est_session *session, int64_t step)
 {
     est_saver *saver;
@@ -141,11 +117,11 @@ TEST(other_numbers_of_tasks)
 
             assert_ok(restore_from(dir, b.session, &restored));
             assert_int_equal(restored.n_restored, est_session_variables(b.session));
-            assert_same(a.session, b.session);
+            nn_assert_same(a.session, b.session);
             assert_ok(est_session_init(b.session)); /* all have values: changes nothing */
-            assert_same(a.session, b.session);
+            nn_assert_same(a.session, b.session);
             train(&b, 1);
-            assert_false(same_variable(a.session, b.session, "table"));
+            assert_false(nn_is_same(a.session, b.session, "table"));
             end(&b);
         }
         end(&a);
@@ -165,8 +141,8 @@ TEST(same_training)
     train(&a, STEPS);
     train(&b, STEPS);
     train(&c, STEPS);
-    assert_same(a.session, b.session);
-    assert_same(a.session, c.session);
+    nn_assert_same(a.session, b.session);
+    nn_assert_same(a.session, c.session);
     end(&a);
     end(&b);
     end(&c);
@@ -224,7 +200,7 @@ TEST(other_shards)
             trained b = build_spread(tasks[k], shards[k]);
 
             assert_ok(restore_from(dir, b.session, NULL));
-            assert_same(a.session, b.session);
+            nn_assert_same(a.session, b.session);
             end(&b);
         }
         end(&a);
@@ -304,15 +280,15 @@ TEST(dynamic)
     assert_int_equal(est_session_variables(a.session), est_session_variables(b.session));
     assert_ok(est_session_init(b.session));
     assert_ok(restore_from(at("dynamic"), b.session, NULL));
-    assert_same(a.session, b.session);
+    nn_assert_same(a.session, b.session);
     save_into(at("dynamic"), b.session, 2);
     assert_ok(restore_from(at("dynamic/model.ckpt-2"), c.session, NULL)); /* before est_session_init */
-    assert_same(a.session, c.session);
+    nn_assert_same(a.session, c.session);
     save_into(at("dynamic"), c.session, 3);
     assert_ok(restore_from(at("dynamic/model.ckpt-3"), d.session, NULL));
     train(&a, STEPS);
     train(&d, STEPS);
-    assert_same(a.session, d.session);
+    nn_assert_same(a.session, d.session);
     end(&a);
     end(&b);
     end(&c);
@@ -327,7 +303,7 @@ TEST(dynamic_without_keys)
     assert_ok(est_session_init(a.session));
     save_into(at("without"), a.session, 1);
     assert_ok(restore_from(at("without"), b.session, NULL));
-    assert_same(a.session, b.session);
+    nn_assert_same(a.session, b.session);
     end(&a);
     end(&b);
 }
@@ -347,7 +323,7 @@ TEST(dynamic_after_damage)
     flip_last_byte(at("spoiled/model.ckpt-1.data-00000-of-00001"));
     assert_ok(est_saver_restore(NULL, b.session, EST_RESTORE(.path = at("spoiled"), .missing_only = true), &restored));
     assert_int_equal(restored.n_restored, est_session_variables(b.session));
-    assert_same(a.session, b.session);
+    nn_assert_same(a.session, b.session);
     end(&a);
     end(&b);
 }
@@ -376,7 +352,7 @@ TEST(damaged_part)
             assert_string_equal(restored.path, at("damaged/model.ckpt-1"));
             assert_ok(restore_from(at("damaged"), a.session, &restored));
             assert_string_equal(restored.path, at("damaged/model.ckpt-1"));
-            assert_same(a.session, fresh.session);
+            nn_assert_same(a.session, fresh.session);
             end(&a);
             end(&fresh);
         }
@@ -401,7 +377,7 @@ TEST(all_or_none)
         snprintf(path, sizeof path, "%s/none/model.ckpt-1.data-%05d-of-00004", est_test_root, part);
         flip_last_byte(path);
         assert_int_equal(restore_from(at("none/model.ckpt-1"), a.session, NULL), EST_DATA_LOSS);
-        assert_same(a.session, b.session);
+        nn_assert_same(a.session, b.session);
         assert_int_equal(restore_from(at("none/model.ckpt-1"), fresh.session, NULL), EST_DATA_LOSS);
         for (int i = 0; i < est_session_variables(fresh.session); i++) {
             est_tensor *value;
@@ -438,10 +414,10 @@ TEST(every_failure)
 
             if (status != EST_OK && est_session_read(m.session, name, &value) != EST_OK) continue;
             if (status != EST_OK) est_tensor_free(value);
-            assert_true(same_variable(m.session, saved.session, name));
+            assert_true(nn_is_same(m.session, saved.session, name));
         }
         assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("failures"), .missing_only = true), NULL));
-        assert_same(m.session, saved.session);
+        nn_assert_same(m.session, saved.session);
         end(&m);
     }
     end(&saved);
@@ -573,7 +549,7 @@ TEST(missing_only)
     assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("missing"), .missing_only = true), &restored));
     assert_string_equal(restored.path, "");
     assert_int_equal(restored.n_restored, 0);
-    assert_same(m.session, now.session);
+    nn_assert_same(m.session, now.session);
 
     memory_remote_lose(m.remote, 0);
     assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("missing"), .missing_only = true), &restored));
@@ -584,7 +560,7 @@ TEST(missing_only)
         bool           lost = var->elsewhere && var->task == 0;
 
         n_lost += lost;
-        assert_true(same_variable(m.session, lost ? saved.session : now.session, var->name));
+        assert_true(nn_is_same(m.session, lost ? saved.session : now.session, var->name));
     }
     assert_true(n_lost > 0 && n_lost < est_store_size(store));
     assert_int_equal(restored.n_restored, n_lost);

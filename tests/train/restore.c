@@ -263,19 +263,6 @@ TEST(keys_in_part)
 
 /* --- TensorFlow's ------------------------------------------------------------------------------------------------- */
 
-static est_json *load_golden(const char *name)
-{
-    char      path[256], *bytes;
-    size_t    size;
-    est_json *values;
-
-    snprintf(path, sizeof path, "%s/%s", GOLDEN, name);
-    assert_ok(est_file_read(path, &bytes, &size));
-    assert_ok(est_json_parse(bytes, size, path, &values));
-    est_free(bytes);
-    return values;
-}
-
 static est_dtype golden_dtype(const est_json *value)
 {
     const char *name;
@@ -299,7 +286,7 @@ static est_shape golden_shape(const est_json *value)
 /* Makes a session with the variables of a golden file, restores it from `path` and compares every value. */
 static void restore_golden(const char *json, const char *path)
 {
-    est_json    *values = load_golden(json), *value;
+    est_json    *values = nn_golden(json), *value;
     model        m      = { 0 };
     est_restored done;
     const char  *key;
@@ -350,8 +337,8 @@ TEST(canned_estimator)
     assert_ok(est_checkpoint_open(GOLDEN "/canned", &checkpoint));
     assert_int_equal(est_checkpoint_find(checkpoint, "linear/linear_model/job/weights")->n_slices, 2);
     est_checkpoint_close(checkpoint);
-    restore_golden("canned.json", GOLDEN "/canned");
-    restore_golden("canned.json", GOLDEN "/canned/model.ckpt-2");
+    restore_golden("format/canned.json", GOLDEN "/canned");
+    restore_golden("format/canned.json", GOLDEN "/canned/model.ckpt-2");
 }
 
 /* A checkpoint with the slot of a partitioned variable: n parts of three rows in all, each under a name of its own. */
@@ -397,7 +384,7 @@ TEST(slots_in_parts)
 
 TEST(object_checkpoint)
 {
-    restore_golden("object.json", GOLDEN "/object");
+    restore_golden("format/object.json", GOLDEN "/object");
 }
 
 TEST(twins)
@@ -422,7 +409,7 @@ TEST(saved_model)
     copy_file(GOLDEN "/canned/model.ckpt-2.index", at("exported/variables/variables.index"));
     copy_file(GOLDEN "/canned/model.ckpt-2.data-00000-of-00001",
               at("exported/variables/variables.data-00000-of-00001"));
-    restore_golden("canned.json", at("exported"));
+    restore_golden("format/canned.json", at("exported"));
 }
 
 /* --- damage ------------------------------------------------------------------------------------------------------- */
@@ -518,17 +505,6 @@ TEST(warning_text)
     est_saver_free(saver);
     end_model(&m);
     log_release();
-}
-
-static void flip_last_byte(const char *path)
-{
-    char  *bytes;
-    size_t size;
-
-    assert_ok(est_file_read(path, &bytes, &size));
-    bytes[size - 1] ^= 1;
-    put_bytes(path, bytes, size);
-    est_free(bytes);
 }
 
 /* Nothing usable: each is listed with its reason, and the session is as it was. */

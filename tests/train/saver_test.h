@@ -194,6 +194,17 @@ static inline int restored_tag(const char *dir)
     return tag;
 }
 
+static inline void flip_last_byte(const char *path)
+{
+    char  *bytes;
+    size_t size;
+
+    assert_ok(est_file_read(path, &bytes, &size));
+    bytes[size - 1] ^= 1;
+    put_bytes(path, bytes, size);
+    est_free(bytes);
+}
+
 /* Step 1 of a small model. */
 static inline void save_small(const char *dir)
 {
