@@ -175,6 +175,11 @@ static void bell_between(collective_rank *r)
     if (work == NULL) return;
     if (r->rank == 0) {
         pthread_mutex_lock(&r->group->mailbox->lock);
+        while (work->running) { /* the network thread may still be in it */
+            pthread_mutex_unlock(&r->group->mailbox->lock);
+            (void)sched_yield();
+            pthread_mutex_lock(&r->group->mailbox->lock);
+        }
         work->awaited = work->running = true;
         work->again                   = false;
         pthread_mutex_unlock(&r->group->mailbox->lock);

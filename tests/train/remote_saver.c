@@ -86,17 +86,6 @@ static est_status restore_from(const char *path, est_session *session, est_resto
     return est_saver_restore(NULL, session, EST_RESTORE(.path = path), out);
 }
 
-static void flip_last_byte(const char *path)
-{
-    char  *bytes;
-    size_t size;
-
-    assert_ok(est_file_read(path, &bytes, &size));
-    bytes[size - 1] ^= 1;
-    put_bytes(path, bytes, size);
-    est_free(bytes);
-}
-
 /* --- any number of tasks ------------------------------------------------------------------------------------------ */
 
 TEST(other_numbers_of_tasks)
