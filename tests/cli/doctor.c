@@ -28,8 +28,7 @@ TEST(all_is_fine, .setup_func = clear_environment)
         "\nTMPDIR             ",
         "\nESTOC_LOG          ok     not set: info\n",
         "\nTF_CONFIG          ok     not set: a single process\n",
-        "\nstrategies         ok     default, one_device, mirrored, central_storage, parameter_server, "
-        "multi_worker_mirrored\n",
+        "\nstrategies         ok     default, one_device, mirrored, central_storage, parameter_server, multi_wor",
         "\ntransport tls      ok     TCP with TLS 1.3",
         "\ntransport tcp      ok     TCP without any protection",
         "\ntransport ucx      ",
