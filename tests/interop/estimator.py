@@ -351,11 +351,12 @@ def header(name):
 
 
 def promised(name, struct, field):
-    """What the comment beside a field says that 0 means."""
+    """What the comment behind a field, or the one above it, says that 0 means."""
     body = re.search(r"typedef struct %s \{(.*?)\n\} %s;" % (struct, struct), header(name), re.S).group(1)
-    comment = re.search(r"\b%s;\s*/\*(.*?)\*/" % field, body, re.S)
+    comment = (re.search(r"\b%s;[ ]*/\*(.*?)\*/" % field, body, re.S) or
+               re.search(r"/\*((?:(?!\*/).)*)\*/\s*[\w *]*\b%s;" % field, body, re.S))
     assert comment, (struct, field)
-    value = re.search(r"(?:0|NULL): ([^;,.]*)", comment.group(1))
+    value = re.search(r"(?:0|NULL)(?: or EST_FOREVER)?: ([^;,.]*)", comment.group(1))
     return value.group(1).strip() if value else None
 
 
@@ -368,7 +369,6 @@ def check_defaults(folder):
     stop = estimator.experimental.stop_if_higher_hook
     memory = estimator.experimental.InMemoryEvaluatorHook
     numbers = [
-        ("estimator", "est_eval_spec", "steps", evaluation.steps),
         ("estimator", "est_eval_spec", "start_delay_secs", evaluation.start_delay_secs),
         ("estimator", "est_eval_spec", "throttle_secs", evaluation.throttle_secs),
         ("estimator", "est_in_memory_options", "every_n_iter", default(memory, "every_n_iter")),
@@ -385,7 +385,7 @@ def check_defaults(folder):
          default(estimator.Estimator.evaluate, "steps")),
         ("estimator", "est_evaluate_options", "checkpoint_path", "the latest",
          default(estimator.Estimator.evaluate, "checkpoint_path")),
-        ("estimator", "est_train_options", "steps", "no limit of more steps",
+        ("estimator", "est_train_options", "steps", "no limit",
          default(estimator.Estimator.train, "steps")),
         ("early_stopping", "est_early_stopping_options", "run_every_steps", "by time",
          default(stop, "run_every_steps")),
@@ -394,6 +394,8 @@ def check_defaults(folder):
     ]
     for name, struct, field, text, value in texts:
         assert promised(name, struct, field) == text and value is None, (struct, field, promised(name, struct, field))
+    # Meant to differ: 0 is all of the input here, in every evaluation.
+    assert promised("estimator", "est_eval_spec", "steps") == "until the input ends" and evaluation.steps == 100
     assert promised("saver", "est_saver_options", "name") == '"model' and default(
         v1.train.CheckpointSaverHook, "checkpoint_basename") == "model.ckpt"
     assert not train.hooks and not train.saving_listeners and not evaluation.hooks and not evaluation.exporters
