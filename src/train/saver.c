@@ -600,7 +600,7 @@ static void plan_leaving(const saving *s)
 {
     est_saver *saver = s->saver;
     int        same  = find_kept(saver, base_name(s->prefix)); /* is replaced */
-    int        over  = saver->n_kept + (same < 0) - saver->keep_max;
+    int        over  = saver->keep_max != EST_OFF ? saver->n_kept + (same < 0) - saver->keep_max : 0;
 
     for (int i = 0; i < saver->n_kept; i++) saver->kept[i].leaves = false;
     for (int good = 0; good < 2; good++) {
