@@ -29,7 +29,7 @@ static void fuzz_arrival(const uint8_t *data, size_t size, int n)
         require(est_proposal_read(out.data, out.size, n, 0, &twice) == EST_OK);
         require(once.number == twice.number && once.terms.list == twice.terms.list && once.step == twice.step);
         require(once.generation == twice.generation && same_numbers(once.members, twice.members));
-        require(strcmp(once.address, twice.address) == 0 && strcmp(once.word, twice.word) == 0);
+        require(strcmp(once.address, twice.address) == 0 && strcmp(once.payload, twice.payload) == 0);
         require(strcmp(once.why, twice.why) == 0 && strcmp(once.terms.tasks, twice.terms.tasks) == 0);
         require(strcmp(once.terms.options, twice.terms.options) == 0);
     }
