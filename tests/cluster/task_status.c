@@ -720,6 +720,7 @@ TEST(lost_client)
     fixture   f = set_up(0);
     est_json *root, *worker;
 
+    log_keep(EST_LOG_INFO);
     assert_ok(f.remote[0]->ops->connect(f.remote[0]));
     est_remote_free(f.remote[0]);
     f.remote[0] = NULL;
@@ -734,6 +735,8 @@ TEST(lost_client)
         }
         est_json_free(root);
     }
+    log_release();
+    assert_int_equal(log_count(EST_LOG_INFO, "ps:0: worker:0 has left"), 1);
     pthread_mutex_lock(&f.ps->lock);
     snprintf(f.ps->clients[0]->lost_why, sizeof f.ps->clients[0]->lost_why, "\"a\\b\"\n\xc3");
     pthread_mutex_unlock(&f.ps->lock);

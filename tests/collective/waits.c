@@ -204,6 +204,7 @@ TEST(bell)
     collective_test t;
 
     collective_apart = false;
+    est_mark_set(&reached, 0);
     collective_start(&t, "tcp", 2);
     collective_join(&t, &(est_group_options){ .generation = 7 });
     collective_run(&t, bell_between, NULL);
