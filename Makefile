@@ -2,7 +2,7 @@
 # A thin front: CMake and Ninja do the work, CMakePresets.json says what each build/<preset> is.
 
 PREFIX ?= /usr/local
-CTEST   = ctest --output-on-failure --no-label-summary -j 2
+CTEST   = ctest --output-on-failure --no-label-summary -j 3 # many tests wait more than they compute
 
 # The sanitizers place their shadow memory where some kernels put a program when addresses are random.
 FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 15
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 bootstrap: ## install the Debian packages the build needs, if any is missing
 	@scripts/bootstrap

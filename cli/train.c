@@ -97,7 +97,7 @@ static void note_end(const job_call *call)
     est_strbuf  path = { 0 };
 
     est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
-    if (call->job.data.epochs != EST_FOREVER && est_strategy_workers(call->runner.strategy) < 2 &&
+    if (call->job.data.epochs != EST_FOREVER && est_strategy_num_replicas_in_sync(call->runner.strategy) < 2 &&
         est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
         tool_note(&tool_train,
                   "train.max_steps is not given: every task reads its share of the rows %" PRId64 " times; "

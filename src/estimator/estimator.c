@@ -222,7 +222,7 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
                               : NULL;
 }
 
-/* What TensorFlow calls grpc is whatever the environment says, or tls. */
+/* "grpc" of TensorFlow means the default: ESTOC_PROTOCOL, else tls. */
 static const char *transport_of(const est_run_config *config)
 {
     if (config->protocol == NULL || strcmp(config->protocol, "grpc") == 0) return NULL;

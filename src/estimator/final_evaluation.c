@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The evaluation of what a cluster has trained: made by the workers together, if eval_distribute says so, when they
- * have trained; else by an evaluator, while they train; else, when they have trained, by the task that leads them. An
- * evaluator need not be listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks
- * for its lock (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not
- * before.
+ * Which task makes the final evaluation of a cluster's training:
+ *   - all workers, after the training, if eval_distribute has a strategy with several workers;
+ *   - else an evaluator task, while the others train;
+ *   - else the leader (the task that saves), after the training.
  *
- * Of the processes that evaluate one directory one at a time has that lock, also the leader in its final evaluation.
- * The leader leaves that to an evaluator that has the lock. One that was there and has gone may have been lost before.
- * It has made the final evaluation when it removed its lock file, as those do that end in good order, and there are
- * results of max_steps, where an evaluator knows that this is the end and exports accordingly. */
+ * TF_CONFIG need not list an evaluator, so the leader detects one by its lock, eval/evaluator.lock, while it trains. At
+ * most one process at a time evaluates a directory and holds that lock, the leader in its final evaluation included. If
+ * an evaluator holds the lock when training ends, the leader leaves the final evaluation to it. If an evaluator was
+ * there and has gone, the leader has to know whether it made the final evaluation or was lost before: it made it if it
+ * removed its lock file, as a process does that ends normally, and if there are results of max_steps, the step at which
+ * an evaluator makes the final export. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -29,7 +30,7 @@ static bool lists_evaluator(const est_estimator *estimator)
 
 bool est_evaluates_across_workers(const est_estimator *estimator)
 {
-    return est_strategy_workers(estimator->config.eval_distribute) > 1 && !lists_evaluator(estimator);
+    return est_strategy_evaluators(estimator->config.eval_distribute) > 1 && !lists_evaluator(estimator);
 }
 
 /* --- the lock ----------------------------------------------------------------------------------------------------- */

@@ -535,14 +535,13 @@ static est_status evaluator_loop(est_evaluator *e)
     }
 }
 
-/* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few
- * do. */
+/* Workers with eval_distribute evaluate at the end of their training unless their cluster lists an evaluator. */
 static void warn_of_two(const est_estimator *estimator)
 {
     const est_cluster *cluster  = est_resolver_watched(estimator->resolver);
     int                trainers = est_self_of(&(const est_task){ .cluster = cluster, .type = "evaluator" }, 1).size;
 
-    if (est_strategy_resolver(estimator->config.eval_distribute) == NULL) return;
+    if (!est_strategy_evaluates_across(estimator->config.eval_distribute)) return;
     if (trainers < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
     est_log_warn(
         "eval_distribute has the workers evaluate and export at the end, and so does this evaluator; leave out "

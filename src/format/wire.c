@@ -238,7 +238,7 @@ void est_wire_message(est_wire_reader *r, const est_wire_field *field, const cha
 
     est_wire_reader_init(inner, message, bytes.data, bytes.size);
     if (bytes.size > 0) inner->outermost = r->outermost;
-    inner->status = r->status; /* a field of another type fails whoever looks into it */
+    inner->status = r->status; /* reading a field of another type fails */
 }
 
 void est_wire_list_init(est_wire_reader *r, const est_wire_field *field, est_wire_type type, est_wire_list *list)

@@ -42,7 +42,7 @@ est_node est_build_apply(const est_op *dense, const est_op *sparse, est_nodes in
 /* Whether a variable has a value. */
 est_node est_variable_is_initialized(est_node variable);
 
-/* What a dynamic embedding is (kernels/row_table.h). */
+/* The policy of a dynamic embedding (kernels/row_table.h). */
 typedef struct est_row_policy {
     est_row_draw draw;
     int64_t      admit_after, max_age;
@@ -66,11 +66,11 @@ est_node est_check_found(est_node ids, est_node keys, const char *message);
 /* Weights of ragged values, as many in each row; at run time an error with column and row when they are not. */
 est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char *column);
 
-/* What the workers of synchronous training bring together (ops/reduce_across.c): a tensor of the same shape, rows by
- * index, a tensor along axis 0. `weight`, float32 [], is the number of examples that a worker's value is of: a mean is
- * that over all examples, and what has weight 0 does not count, in sums neither. A session without peers gives back
- * what it got. Output 1 of a gather, int64 [], is the row that this worker's begin at: whoever is lost, ranks are those
- * of the others. */
+/* Reductions across the workers of multi-worker training (ops/reduce_across.c): of a tensor of the same shape, of rows
+ * by index, and a gather along axis 0. `weight`, float32 [], is the number of examples behind a worker's value: a mean
+ * is the mean over all examples, and values of weight 0 are left out, of sums as well. A session without other workers
+ * returns its input. Output 1 of a gather, int64 [], is the first row of this worker, in order of the ranks at this
+ * step. */
 est_node     est_reduce_across(est_node value, est_node weight, bool mean);
 est_gradient est_reduce_rows_across(est_gradient rows, est_node weight, bool mean);
 est_node     est_gather_across(est_node value);

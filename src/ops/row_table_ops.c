@@ -368,13 +368,13 @@ est_node est_row_slot(est_node variable, const char *name, double value)
                     full);
 }
 
-/* What a replica looks up, and what it finds. */
+/* A lookup of a replica and its result. */
 typedef struct lookup {
     est_node variable, keys, rows;
 } lookup;
 
-/* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and
- * gives rows away looks at the whole step, and all workers have the same rows. */
+/* Looks up the keys of all replicas of all workers at once, in order: admission and eviction then see the whole step,
+ * and all workers have the same rows. */
 static est_node find_merged(est_graph *graph, void *const *brought, int n)
 {
     bool      communicator = est_graph_replicas(graph)->across_workers;

@@ -9,7 +9,7 @@
 
 #include "graph/op.h"
 
-/* What a step feeds, fetches and runs, in terms of one graph. Arrays are owned by whoever made the struct. */
+/* What a step feeds, fetches and runs, in terms of one graph. Arrays belong to the creator of the struct. */
 typedef struct est_io {
     est_node *feeds;
     est_node *fetches;

@@ -223,7 +223,7 @@ static const est_bundle_entry *stored_keys(const est_bundle *bundle, const readi
     return keys != NULL ? est_bundle_find(bundle, keys->entry->key) : NULL;
 }
 
-/* Whether what is stored fits; the index may be another one than whoever made the entries has seen. */
+/* Whether the stored tensor fits the entry: the index may have changed since the entries were made. */
 static est_status check_stored(const est_bundle *bundle, reading *list, int n, reading *r)
 {
     const est_bundle_entry *stored = est_bundle_find(bundle, r->entry->key);

@@ -9,7 +9,7 @@
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
 /* A place where a node is used: an input or control edge of another, a fetch or a target. A link stays when its place
- * has turned to another node; whoever follows it looks again. */
+ * has turned to another node, so readers check the target. */
 typedef struct est_use_link {
     int32_t user; /* a node; -1: io */
     int32_t at;   /* which input, control edges counted after the inputs; which fetch, targets likewise */

@@ -65,8 +65,8 @@ static est_status write_terms(const est_run *run, char **out)
     if (run->purpose == EST_RUN_TRAIN) {
         est_run_add_max_steps(run, &text);
         est_strbuf_printf(&text, "eval_distribute=%s\n",
-                          est_strategy_workers(run->evaluates_with) > 1 ? est_strategy_name(run->evaluates_with)
-                                                                        : "none");
+                          est_strategy_evaluators(run->evaluates_with) > 1 ? est_strategy_name(run->evaluates_with)
+                                                                           : "none");
     }
     return est_strbuf_take(&text, out);
 }

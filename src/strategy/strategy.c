@@ -118,9 +118,14 @@ bool est_strategy_shares_dir(const est_strategy *strategy, const est_task *task)
     return est_strategy_for(strategy, task)->ops->uses_ps; /* each ps task writes its part of a checkpoint */
 }
 
-int est_strategy_workers(const est_strategy *strategy)
+bool est_strategy_evaluates_across(const est_strategy *strategy)
 {
-    return strategy != NULL ? strategy->self.size : 1;
+    return strategy != NULL && strategy->ops->agree != NULL;
+}
+
+int est_strategy_evaluators(const est_strategy *strategy)
+{
+    return est_strategy_evaluates_across(strategy) ? strategy->self.size : 1;
 }
 
 /* --- what it means for a graph and an input ----------------------------------------------------------------------- */

@@ -163,8 +163,11 @@ EST_MUST_CHECK est_status est_strategy_check(const est_strategy *strategy, bool 
 /* Whether the tasks of a training write to one model directory, which all of them have to see. */
 bool est_strategy_shares_dir(const est_strategy *strategy, const est_task *task);
 
-/* How many workers evaluate, or train, with a strategy at the same time; NULL: 1. */
-int est_strategy_workers(const est_strategy *strategy);
+/* Whether the workers of a strategy evaluate one model together. NULL: no. */
+bool est_strategy_evaluates_across(const est_strategy *strategy);
+
+/* The number of workers that do; 1: each evaluates by itself. */
+int est_strategy_evaluators(const est_strategy *strategy);
 
 /* The replicas that a graph has under a strategy, for est_replicas_build: gradients are summed, and all count the
  * same, unless the caller sets `gradients` and `weight`. NULL: one. */

@@ -73,7 +73,7 @@ static void expect_worker(const char *json, int workers, int worker)
     assert_int_equal(s->self.rank, worker);
     assert_int_equal(s->self.replicas, 2);
     assert_ptr_equal(s->self.task, est_resolver_task(est_strategy_resolver(s)));
-    assert_int_equal(est_strategy_workers(s), workers);
+    assert_int_equal(est_strategy_evaluators(s), workers);
     assert_int_equal(est_strategy_num_replicas_in_sync(s), 2 * workers);
     assert_int_equal(est_strategy_replicas(s).n, 2);
     assert_int_equal(est_strategy_replicas(s).first_global, 2 * worker);
