@@ -311,6 +311,15 @@ bool est_clients_serve_extension(est_server *s, est_request *request)
     return taken;
 }
 
+void est_clients_extend_status(est_server *s, est_json *status)
+{
+    est_extension extension;
+
+    if (!begin_extension(s, &extension)) return;
+    if (extension.status != NULL) extension.status(extension.user, status);
+    end_extension(s);
+}
+
 void est_server_extend(est_server *s, const est_extension *extension)
 {
     pthread_mutex_lock(&s->lock);

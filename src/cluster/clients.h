@@ -88,6 +88,9 @@ void          est_clients_lost(void *user, est_link *link, const char *why);
 /* Gives a request to the extension, if it is for one; returns whether it was taken (network thread). */
 bool est_clients_serve_extension(est_server *server, est_request *request);
 
+/* Lets the extension, if there is one, add members to the status. Without `lock`. */
+void est_clients_extend_status(est_server *server, est_json *status);
+
 /* Takes back the turns of clients that were lost and did not come back for silence_secs. Under `lock`. */
 void est_clients_expire_turns(est_server *server);
 

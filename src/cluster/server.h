@@ -51,6 +51,7 @@ typedef struct est_extension {
     bool (*serve)(void *user, est_request *request); /* whether it takes the request; NULL: no extension */
     void (*lost)(void *user, est_link *link, const char *why);
     void *user;
+    void (*status)(void *user, est_json *status); /* adds members to the status (task_status.h); NULL: none */
 } est_extension;
 
 /* Passes requests from EST_METHOD_EXTENSION on to `serve`, and lost links to `lost`, both in the network thread without

@@ -442,6 +442,7 @@ est_status est_server_status(est_server *s, char **out)
     if (all == NULL || state == NULL || json_object_update(all, state) != 0) {
         status = est_no_memory();
     } else {
+        est_clients_extend_status(s, all);
         status = write_text(all, out);
     }
     json_decref(all);

@@ -9,7 +9,7 @@
  *   connectors.c          links to workers
  *   objects.c             functions, datasets, iterators: sent to a worker before the first call that needs them
  *   functions.c, per_worker.c, remote_value.c, evaluate_shards.c, coordinator_status.c
- *   recovery.c            lost ps tasks
+ *   recovery.c            checkpoints; values of variables at the start and after the loss of a ps task
  *
  * Invariants.
  *   Q1  A call has one number for all of its attempts and is in one place: the queue, or the list of one worker. It
@@ -250,6 +250,10 @@ void                      est_coordinator_resume(est_coordinator *c);
 /* schedule for a call whose feeds are filled; takes the call, also on failure. */
 EST_MUST_CHECK est_status est_coordinator_enqueue(est_coordinator *c, est_scheduled *call);
 
+/* Calls fn(c, user), which uses the session, and again after each recovery of lost ps tasks. */
+EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_coordinator *c, void *user),
+                                                      void *user);
+
 void est_coordinator_wake(est_coordinator *c); /* all waiting threads look again. Under `lock` */
 
 /* --- handout.c ---------------------------------------------------------------------------------------------------- */
@@ -290,12 +294,12 @@ void                      est_per_worker_clear(est_per_worker *per_worker);
  * sending. EST_UNAVAILABLE: the link is lost. */
 EST_MUST_CHECK est_status est_objects_send(est_call_worker *w, est_link *link, const est_scheduled *call);
 
-/* --- recovery.c, coordinator.c ------------------------------------------------------------------------------------ */
+/* --- coordinator.c ------------------------------------------------------------------------------------------------ */
 
-/* Gives the variables of lost ps tasks their values. With `recovering` set, without `lock`. */
-EST_MUST_CHECK est_status est_coordinator_recover(est_coordinator *c);
+/* Initializes variables that the graph got since. */
+EST_MUST_CHECK est_status est_coordinator_init_variables(est_coordinator *c);
 
-/* A session over the ps tasks, which have been told the origin. */
-EST_MUST_CHECK est_status est_coordinator_open_session(est_coordinator *c);
+/* coordinator_status.c: the extension of the server. */
+void est_coordinator_add_status(void *user, est_json *status);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/wait_table.h"
+#include "coordinator/recovery.h"
 
 #define SLICE_SECS  0.25 /* between two looks at signals while waiting */
 #define REPORT_SECS 10.0 /* between two messages while no worker is here */
@@ -113,6 +114,31 @@ est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, c
     }
     c->n_waiting--;
     if (w.begun) est_wait_end(&w.base);
+    return status;
+}
+
+static bool has_ps(const est_coordinator *c, const void *user)
+{
+    (void)user;
+    return !c->ps_lost && !c->recovering;
+}
+
+est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_coordinator *c, void *user), void *user)
+{
+    est_status status = EST_UNAVAILABLE;
+
+    while (status == EST_UNAVAILABLE || status == EST_ABORTED) {
+        pthread_mutex_lock(&c->lock);
+        status = est_coordinator_await(c, has_ps, NULL, "a ps task is recovered");
+        pthread_mutex_unlock(&c->lock);
+        EST_TRY(status);
+        status = fn(c, user);
+        if (status != EST_UNAVAILABLE && status != EST_ABORTED) break;
+        est_log_info("%s: %s", c->server->task, est_error_message());
+        pthread_mutex_lock(&c->lock);
+        c->ps_lost = true;
+        pthread_mutex_unlock(&c->lock);
+    }
     return status;
 }
 
