@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/service_calls.h"
 #include "cluster/service_files.h"
 #include "cluster/sync_replicas.h"
 
@@ -101,6 +102,13 @@ bool est_clients_knows(est_server *s, est_link *link)
     return true;
 }
 
+void est_answered_free(est_answered *run)
+{
+    est_free(run->answer);
+    est_free(run->part_sizes);
+    est_free(run);
+}
+
 void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other)
 {
     est_answered **at = &client->answered;
@@ -113,9 +121,7 @@ void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t
             continue;
         }
         *at = run->next;
-        est_free(run->answer);
-        est_free(run->part_sizes);
-        est_free(run);
+        est_answered_free(run);
     }
 }
 
@@ -386,6 +392,7 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     est_server_wake(s);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+    est_calls_wake(s, false);
 }
 
 void est_clients_expire_turns(est_server *s)

@@ -15,16 +15,18 @@
 
 #include "cluster/server.h"
 
-/* A run that changed variables, and its answer. */
+/* A run that changed variables, and its answer. For runs of calls see cluster/call_records.h. */
 typedef struct est_answered {
     struct est_answered *next;
-    uint64_t             by; /* the incarnation that asked */
-    uint64_t             sequence;
-    void                *answer;               /* head and parts in one block; NULL: empty, or out of memory */
+    uint64_t             by;       /* the incarnation that asked; of a call: the fingerprint of the segment */
+    uint64_t             sequence; /* of a call: its number */
+    void                *answer;   /* head and parts in one block; NULL: empty, or out of memory */
     size_t               head_size, turn_size; /* the last bytes of the head say that the answer includes a turn */
     size_t              *part_sizes;
     int                  n_parts;
 } est_answered;
+
+void est_answered_free(est_answered *run);
 
 typedef struct est_client {
     est_task_id       who;

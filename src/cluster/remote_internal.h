@@ -54,13 +54,16 @@ typedef struct est_tasks {
     bool                pushed;    /* some of it was */
     bool                committed; /* it was made, */
     bool                ended;     /* and the job was over by then */
+    bool                calls;     /* it is a worker's, for the calls of a coordinator */
+    uint64_t            origin, call, first; /* of the call under way; call 0: none */
     bool (*over)(void *user);
     void *over_user;
 } est_tasks;
 
 struct est_remote_segment {
     est_tasks          *remote;
-    int                 task, number, phase, piece;
+    int                 task, phase, piece;
+    uint64_t            number;
     bool                counted;     /* as est_segment.counted */
     bool                accumulated; /* its runs are pushes of synchronous steps */
     bool                late;        /* as est_segment.late */

@@ -107,10 +107,11 @@ static est_status await_ready(const est_tasks *r, const est_remote_task *p)
     est_message *message;
     est_status   status;
 
-    est_tasks_pack_terms(r, &terms);
+    if (!r->calls) est_tasks_pack_terms(r, &terms);
     status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
-                                           "the chief has not initialized its variables", r->options.connect_secs,
-                                           &message);
+                                           r->calls ? "the coordinator has not initialized its variables"
+                                                    : "the chief has not initialized its variables",
+                                           r->options.connect_secs, &message);
     est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
@@ -434,6 +435,44 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     server->has_remote = true;
     *out               = &r->base;
     return EST_OK;
+}
+
+/* How many shards of a variable the tasks have. */
+static int count_shards(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape,
+                        int n_tasks)
+{
+    char shard[512];
+    int  n = 0;
+
+    (void)dtype;
+    (void)n_tasks;
+    for (; n < shape->dim[0]; n++) {
+        int size = snprintf(shard, sizeof shard, EST_SHARD_NAME, name, n);
+
+        if (size >= (int)sizeof shard || est_tasks_located(self->user, shard) < 0) break;
+    }
+    return n;
+}
+
+est_status est_remote_create_for_calls(est_server *server, double connect_secs, est_remote **out)
+{
+    est_tasks *r;
+
+    EST_TRY(est_remote_create(server, EST_REMOTE(.connect_secs = connect_secs), out));
+    r                   = est_tasks_of(*out);
+    r->calls            = true;
+    r->partitioner      = (est_partitioner){ .shards = count_shards, .user = &r->base };
+    r->base.partitioner = &r->partitioner;
+    return EST_OK;
+}
+
+void est_remote_set_call(est_remote *remote, uint64_t origin, uint64_t call, uint64_t first)
+{
+    est_tasks *r = est_tasks_of(remote);
+
+    r->origin = origin;
+    r->call   = call;
+    r->first  = first;
 }
 
 /* Frees a turn that was given in advance at once. */

@@ -31,6 +31,7 @@ struct est_session {
     est_graph          *graph;
     est_session_options options;
     est_pool           *pool;
+    bool                owns_pool;
     est_store          *store;
     est_step           *steps;
     uint64_t            seed;
@@ -72,6 +73,12 @@ static est_status find_variables(est_session *s)
 
 est_status est_session_create(est_graph *graph, const est_session_options *options, est_session **out)
 {
+    return est_session_create_in(graph, options, NULL, out);
+}
+
+est_status est_session_create_in(est_graph *graph, const est_session_options *options, est_pool *pool,
+                                 est_session **out)
+{
     est_session *s;
     est_status   status;
 
@@ -82,10 +89,12 @@ est_status est_session_create(est_graph *graph, const est_session_options *optio
         est_free(s);
         return est_fail(EST_INVALID_ARGUMENT, "a session needs a graph, got NULL");
     }
-    s->graph = graph;
-    status   = est_graph_status(graph);
+    s->graph     = graph;
+    s->pool      = pool;
+    s->owns_pool = pool == NULL;
+    status       = est_graph_status(graph);
     if (status == EST_OK) status = take_options(s, options);
-    if (status == EST_OK) status = est_pool_create(s->options.threads, &s->pool);
+    if (status == EST_OK && s->owns_pool) status = est_pool_create(s->options.threads, &s->pool);
     if (status == EST_OK) status = est_store_create(&est_device_cpu, &s->store);
     if (status == EST_OK && s->options.remote != NULL) status = s->options.remote->ops->connect(s->options.remote);
     if (status == EST_OK) status = find_variables(s);
@@ -114,7 +123,7 @@ void est_session_free(est_session *session)
         free_step(step);
     }
     est_store_free(session->store);
-    est_pool_free(session->pool);
+    if (session->owns_pool) est_pool_free(session->pool);
     est_free(session);
 }
 
