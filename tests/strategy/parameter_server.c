@@ -70,6 +70,77 @@ TEST(refused)
     assert_null(s);
 }
 
+/* --- its cluster -------------------------------------------------------------------------------------------------- */
+
+#define CLUSTER "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"ps\": [\"c:1\"]}, \"task\": "
+
+TEST(cluster)
+{
+    est_strategy *s        = NULL;
+    est_resolver *resolver = NULL;
+
+    assert_ok(est_parameter_server_strategy(NULL, &s));
+    assert_null(est_strategy_task(s)); /* none is described: that of a RunConfig counts */
+    est_strategy_free(s);
+    setenv("TF_CONFIG", CLUSTER "{\"type\": \"ps\", \"index\": 0}}", 1);
+    assert_ok(est_parameter_server_strategy(NULL, &s));
+    assert_string_equal(est_strategy_task(s)->type, "ps");
+    est_strategy_free(s);
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.cluster_json = "{}"), &s));
+    assert_null(est_strategy_task(s));
+    est_strategy_free(s);
+    assert_ok(est_resolve_tf_config(CLUSTER "{\"type\": \"worker\", \"index\": 0}}", NULL, &resolver));
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = resolver), &s));
+    assert_int_equal(
+        est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = resolver, .cluster_json = "{}"), &s),
+        EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "parameter_server: resolver and cluster_json are both set; leave one out");
+    est_resolver_free(resolver); /* it was copied */
+    assert_string_equal(est_strategy_task(s)->type, "worker");
+    assert_string_equal(est_cluster_address(est_strategy_task(s)->cluster, "ps", 0), "c:1");
+    assert_int_equal(est_strategy_num_replicas_in_sync(s), 1);
+    est_strategy_free(s);
+    setenv("TF_CONFIG", "{\"cluster\": 7}", 1);
+    assert_int_equal(est_parameter_server_strategy(NULL, &s), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "TF_CONFIG: cluster is 7"));
+    unsetenv("TF_CONFIG");
+    assert_null(est_strategy_task(NULL));
+}
+
+/* A remote with the options of the strategy, and those that are no strategy's. */
+TEST(remote)
+{
+    est_partitioner  two      = est_fixed_shards(2);
+    servers          s        = servers_start(2, 1, "tcp");
+    est_strategy    *strategy = NULL, *other = NULL;
+    est_remote      *remote = NULL;
+    const est_tasks *r;
+
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.partitioner = &two, .round_robin = true,
+                                                                 .sync_replicas = 1, .consistent_checkpoints = true),
+                                            &strategy));
+    assert_ok(est_strategy_remote(strategy, s.worker[0], EST_REMOTE(.is_chief = true, .step_limit = 7), &remote));
+    r = est_tasks_of(remote);
+    assert_true(r->options.is_chief && r->options.round_robin && r->options.consistent_saves);
+    assert_int_equal(r->options.step_limit, 7);
+    assert_int_equal(r->options.sync_replicas, 1);
+    assert_int_equal(remote->partitioner->n, 2);
+    est_remote_free(remote);
+    remote = NULL;
+    assert_int_equal(est_strategy_remote(strategy, s.worker[0], EST_REMOTE(.max_staleness = 2), &remote),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "are the strategy's; set them there"));
+    assert_ok(est_mirrored_strategy(NULL, &other));
+    assert_int_equal(est_strategy_remote(other, s.worker[0], NULL, &remote), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "the mirrored strategy"));
+    assert_null(remote);
+    assert_ok(est_strategy_remote(NULL, s.worker[0], NULL, &remote));
+    est_remote_free(remote);
+    est_strategy_free(strategy);
+    est_strategy_free(other);
+    servers_stop(&s);
+}
+
 /* --- where variables go ------------------------------------------------------------------------------------------- */
 
 #define ROWS  600
