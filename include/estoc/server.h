@@ -16,6 +16,12 @@
  * One of the workers is the chief (.is_chief). It initializes or restores the variables, declares them ready
  * (est_remote_declare_ready) and ends the job (est_remote_end_job).
  *
+ * A step that moves the global step on is a training step (est_minimize, est_apply_gradients). Where step_limit,
+ * max_staleness, sync_replicas or consistent_saves is set, the same in all programs that train, est_step_run and
+ * est_session_run first wait for the turn of such a step. EST_OUT_OF_RANGE: all steps were made, so the loop ends as at
+ * the end of an input; the step was not run. With sync_replicas they return when the step was made from the pushes of
+ * all. A program that stops before that frees its remote, so that its turn goes to another.
+ *
  * Variables of such a session live at the ps tasks, placed by size or by a device string ("/job:ps/task:1"). Each
  * segment of a step runs where its variables are, and operations that are pinned to a task of the remote run there. So
  * one program can drive a whole cluster in which every other process only serves: it uses all tasks with .type = "*"

@@ -361,7 +361,7 @@ static void lose_client(est_server *s, est_client *client, const char *why)
     if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
     if (has_only_looked(client)) {
         forget_client(s, client);
-    } else if (!s->done && !s->stopping) {
+    } else if (!s->done && !s->stopping && !s->stop_asked) {
         log_lost(s, client, why);
     }
 }

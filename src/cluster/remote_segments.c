@@ -251,7 +251,7 @@ est_status est_remote_segment_finish(est_remote_segment *segment, const est_view
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, segment->out.n,
                         segment->n_out);
     }
-    if (est_head_u64(segment->answer, EST_FIELD_TURN, 0) != 0) segment->remote->has_turn = true;
+    if (est_head_u64(segment->answer, EST_FIELD_TURN, 0) != 0) segment->remote->next_turn = true;
     *out = segment->out.views;
     return EST_OK;
 }
@@ -268,7 +268,7 @@ void est_tasks_abandon(est_remote *remote)
 {
     int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
-    est_tasks_of(remote)->has_turn = false; /* the next step asks again, which gives back any turn */
+    est_tasks_of(remote)->next_turn = false; /* the next step asks again, which gives back any turn */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
     for (est_remote_segment *segment = est_tasks_of(remote)->segments; segment != NULL; segment = segment->next) {
         give_up_when_stopped(segment, until_ns);

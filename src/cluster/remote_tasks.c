@@ -206,8 +206,8 @@ static est_status connect_all(est_remote *remote)
 {
     est_tasks *r = est_tasks_of(remote);
 
-    r->has_turn = r->pushed = r->committed = false;
-    r->step                                = -1;
+    r->base.has_turn = r->next_turn = r->pushed = r->committed = false;
+    r->step                                                    = -1;
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_task(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
@@ -358,6 +358,7 @@ static const est_remote_ops cluster_ops = {
     .verify      = est_tasks_verify,
     .restore     = est_tasks_restore,
     .turn        = est_tasks_turn,
+    .complete    = est_tasks_complete,
 };
 
 /* The tasks of a job, but for this one. */
@@ -420,6 +421,8 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     }
     r->base.in_turn       = r->options.round_robin;
     r->base.sync_replicas = r->options.sync_replicas > 0;
+    r->base.takes_turns   = r->options.step_limit > 0 || r->options.max_staleness > 0 || r->base.sync_replicas ||
+                          r->options.consistent_saves;
     if (status == EST_OK && server->has_remote) {
         status = est_fail(
             EST_FAILED_PRECONDITION,

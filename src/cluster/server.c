@@ -494,6 +494,15 @@ const char *est_server_target(const est_server *server)
     return server != NULL ? server->target : NULL;
 }
 
+void est_server_stop(est_server *server, bool abruptly)
+{
+    pthread_mutex_lock(&server->lock);
+    server->stop_asked = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    if (abruptly) est_net_abort(server->net, "it was stopped");
+}
+
 est_net *est_server_net(est_server *server)
 {
     return server->net;
@@ -741,6 +750,10 @@ static void ask_whether_over(est_server *s, int64_t now, int64_t *asked_ns)
 static bool join_ends(est_server *s, int64_t now, int64_t here_ns, int64_t done_ns, est_status *status)
 {
     look_for_signal(s);
+    if (s->stop_asked) {
+        *status = est_fail(EST_CANCELLED, "%s was stopped", s->task);
+        return true;
+    }
     if (s->done && (s->stop_ns != 0 || n_present(s) == 0)) return true; /* all is saved: only others have to leave */
     if (s->done && (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC) return true;
     if (s->stop_ns != 0 && may_stop(s)) {

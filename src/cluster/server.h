@@ -73,6 +73,10 @@ const char *est_server_root(est_server *server); /* NULL: any folder; never chan
  * task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
 
+/* Makes est_server_join return EST_CANCELLED; from any thread but the network's. abruptly: the listener and all
+ * connections are closed first, without a farewell and with no answer to anybody, as when the process is killed. */
+void est_server_stop(est_server *server, bool abruptly);
+
 est_net *est_server_net(est_server *server);
 
 /* "chief:0", as it is called in this cluster, and its address (NULL: not wanted; *address NULL: none). Borrowed. */
@@ -155,6 +159,7 @@ struct est_server {
     int      n_terms;  /* different terms that chiefs have had: a chief may be restarted with another program */
     uint64_t declarer; /* incarnation of the chief that declared the variables ready with these terms */
     bool     ready, done, stopping;
+    bool     stop_asked;  /* est_server_stop */
     bool     enough_made; /* the chief lets no further step begin; the job may still go on after that */
 
     est_gate      *gate;

@@ -254,6 +254,35 @@ static est_status fill_tables(est_step *step)
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
+/* Whether the step moves global_step on at other tasks. */
+static bool trains(const est_step *step)
+{
+    return step->plan->n_segments > 0 && step->plan->segments[0].trains;
+}
+
+/* Waits for the turn of a training step, so that no driver of steps can forget it. A training loop waits for it
+ * itself, before it calls its hooks. */
+static est_status take_turn(const est_step *step)
+{
+    est_remote *remote   = step->session->options.remote;
+    bool        finished = false;
+
+    if (remote == NULL || !trains(step)) return EST_OK;
+    if (remote->takes_turns && !remote->has_turn) EST_TRY(remote->ops->turn(remote, &finished));
+    remote->has_turn = false;
+    if (!finished) return EST_OK;
+    return est_fail(EST_OUT_OF_RANGE,
+                    "all training steps were made: the step limit is reached, or the chief has ended the training");
+}
+
+static est_status complete_step(const est_step *step)
+{
+    est_remote *remote = step->session->options.remote;
+
+    if (remote == NULL || remote->ops->complete == NULL || !trains(step)) return EST_OK;
+    return remote->ops->complete(remote);
+}
+
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
@@ -267,8 +296,10 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     est_status status;
 
-    status = fill_tables(step);
-    if (status == EST_OK) status = est_plan_run(step->plan, feeds, run_seed);
+    EST_TRY(fill_tables(step));
+    EST_TRY(take_turn(step));
+    status = est_plan_run(step->plan, feeds, run_seed);
+    if (status == EST_OK) status = complete_step(step);
     if (status != EST_OK) {
         est_error error;
 
