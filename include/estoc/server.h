@@ -82,8 +82,8 @@ EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, 
 /* "tls://host:port", as a session's target and for logs; "" for a client. Borrowed. */
 EST_API const char *est_server_target(const est_server *server);
 
-/* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes the
- * calls of a coordinator meanwhile. EST_CANCELLED: SIGTERM or SIGINT came, if the caller has them caught.
+/* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes
+ * the calls of a coordinator meanwhile. EST_CANCELLED: SIGTERM or SIGINT came, if the caller has them caught.
  * EST_DEADLINE_EXCEEDED: no task was connected for lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 
