@@ -79,9 +79,9 @@ void est_function_request_put(const est_function_request *function, const char *
                               est_packing *out);
 EST_MUST_CHECK est_status est_function_request_read(const est_message *message, est_function_request *out);
 
-/* DATASET. A worker that has a part of the dataset is pipeline i of n. Without parts, each worker reads all of it, in an
- * order of its own where the order was drawn: the reader is the worker's index then. All workers that evaluate shards
- * need the same order: reader 0. A worker that comes back gets the numbers that it had. */
+/* DATASET. A worker that has a part of the dataset is pipeline i of n. Without parts, each worker reads all of it, in
+ * its own order where the order was drawn: the reader is the worker's index then. All workers that evaluate shards need
+ * the same order: reader 0. A worker that comes back gets the numbers that it had. */
 typedef struct est_dataset_request {
     uint64_t number;
     est_str  bytes;  /* data NULL: the function `name` makes it */
