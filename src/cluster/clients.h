@@ -15,16 +15,18 @@
 
 #include "cluster/server.h"
 
-/* A run that changed variables, and its answer. */
+/* A run that changed variables, and its answer. For runs of calls see cluster/call_records.h. */
 typedef struct est_answered {
     struct est_answered *next;
-    uint64_t             by; /* the incarnation that asked */
-    uint64_t             sequence;
-    void                *answer;               /* head and parts in one block; NULL: empty, or out of memory */
+    uint64_t             by;       /* the incarnation that asked; of a call: the fingerprint of the segment */
+    uint64_t             sequence; /* of a call: its number */
+    void                *answer;   /* head and parts in one block; NULL: empty, or out of memory */
     size_t               head_size, turn_size; /* the last bytes of the head say that the answer includes a turn */
     size_t              *part_sizes;
     int                  n_parts;
 } est_answered;
+
+void est_answered_free(est_answered *run);
 
 typedef struct est_client {
     est_task_id       who;
@@ -42,13 +44,16 @@ typedef struct est_client {
     uint64_t          first;                     /* runs before this one have been answered */
     uint64_t          asked_by;                  /* the incarnation of these runs, */
     uint64_t          asked_before;              /* and the one before it, which may come back to repeat a run */
-    uint64_t          runs, repeats;             /* served; answered from memory */
-    est_link_counters gone;                      /* of lost links */
-    uint64_t          looks;      /* status requests: a client that made no others is forgotten when it goes */
-    uint64_t          steps;      /* that it counted */
-    int64_t           step;       /* the global step after the last of them */
-    est_sample        samples[2]; /* the older one first */
-    const est_link   *holder;     /* the link over which it holds the gate, until that is lost; NULL: it does not */
+    uint64_t         *entered;                   /* numbers of segments, one for each entry; guarded by host_lock */
+    int               n_entered, max_entered;
+    uint64_t          entered_by;    /* the incarnation that entered them */
+    uint64_t          runs, repeats; /* served; answered from memory */
+    est_link_counters gone;          /* of lost links */
+    uint64_t          looks;         /* status requests: a client that made no others is forgotten when it goes */
+    uint64_t          steps;         /* that it counted */
+    int64_t           step;          /* the global step after the last of them */
+    est_sample        samples[2];    /* the older one first */
+    const est_link   *holder;        /* the link over which it holds the gate, until that is lost; NULL: it does not */
 } est_client;
 
 /* Whether the name is that of a process outside the cluster. */
@@ -87,6 +92,9 @@ void          est_clients_lost(void *user, est_link *link, const char *why);
 
 /* Gives a request to the extension, if it is for one; returns whether it was taken (network thread). */
 bool est_clients_serve_extension(est_server *server, est_request *request);
+
+/* Lets the extension, if there is one, add members to the status. Without `lock`. */
+void est_clients_extend_status(est_server *server, est_json *status);
 
 /* Takes back the turns of clients that were lost and did not come back for silence_secs. Under `lock`. */
 void est_clients_expire_turns(est_server *server);
