@@ -179,6 +179,23 @@ static est_status read_hosted(hosted *p, est_str bytes)
     return status;
 }
 
+est_status est_segment_decode(est_str bytes, est_segment *out)
+{
+    hosted     p      = { 0 };
+    est_status status = read_hosted(&p, bytes);
+
+    *out          = (est_segment){ .graph = p.graph, .io = p.io, .writes = p.writes };
+    out->io.feeds = p.nodes; /* owns all three lists */
+    return status;
+}
+
+void est_segment_clear(est_segment *segment)
+{
+    est_graph_free(segment->graph);
+    est_free(segment->io.feeds);
+    *segment = (est_segment){ 0 };
+}
+
 /* --- the host ----------------------------------------------------------------------------------------------------- */
 
 est_status est_host_create(int threads, est_host **out)

@@ -25,6 +25,11 @@ est_pool  *est_host_pool(est_host *host);
 /* Appends a segment as bytes. */
 EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
 
+/* A segment of such bytes, its graph and io; freed with est_segment_clear, also after a failure. Nothing is planned:
+ * what the bytes name exists in the graph, but need not make sense together. */
+EST_MUST_CHECK est_status est_segment_decode(est_str bytes, est_segment *out);
+void                      est_segment_clear(est_segment *segment);
+
 /* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph
  * that cannot be read, or that does not fit existing variables, is an error that changes nothing. */
 EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);
