@@ -28,7 +28,9 @@
  * (docs/cluster.md).
  *
  * Connections are encrypted, and both sides prove by certificates that they belong to the job (`estoc certificates`,
- * ESTOC_CERTS), unless the transport is "tcp" or "ucx".
+ * ESTOC_CERTS), unless the transport is "tcp" or "ucx". When all addresses of the cluster are of the loopback interface
+ * and no certificates are named, those of the user are used, which are made once, in a directory that other users
+ * cannot read (docs/cluster.md).
  *
  * The first server of a process raises its soft limit of file descriptors (RLIMIT_NOFILE) to the hard one, at most to
  * 16384: a task needs one for each other task and some for files. Programs that call select(2) with descriptors above
@@ -69,7 +71,7 @@ typedef struct est_worker_functions {
 typedef struct est_server_options {
     size_t               struct_size;  /* filled by EST_SERVER */
     const char          *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
-    const char          *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
+    const char          *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls (see above) */
     const char          *job;     /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
     int                  threads; /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
     double               silence_secs; /* 0: 10; a task that is silent for longer is lost */
