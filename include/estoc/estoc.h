@@ -9,6 +9,7 @@
 
 #include "estoc/canned.h"
 #include "estoc/checkpoint.h"
+#include "estoc/checkpoint_watch.h"
 #include "estoc/cluster.h"
 #include "estoc/communication.h"
 #include "estoc/csv.h"

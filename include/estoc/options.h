@@ -110,7 +110,8 @@ extern "C" {
     X(est_saving_listener, EST_SAVING_LISTENER)                                                                        \
     X(est_exporter, EST_EXPORTER)                                                                                      \
     X(est_generator, EST_GENERATOR)                                                                                    \
-    X(est_string_lookup_options, EST_STRING_LOOKUP)
+    X(est_string_lookup_options, EST_STRING_LOOKUP)                                                                    \
+    X(est_checkpoint_watch_options, EST_CHECKPOINT_WATCH)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

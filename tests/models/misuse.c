@@ -203,6 +203,12 @@ static est_string_lookup *some_est_string_lookup(void)
     MADE(est_string_lookup, est_string_lookup_create(NULL, &made));
 }
 
+static est_checkpoint_watch *some_est_checkpoint_watch(void)
+{
+    MADE(est_checkpoint_watch,
+         est_checkpoint_watch_create("/nowhere", EST_CHECKPOINT_WATCH(.timeout_secs = 0.001), &made));
+}
+
 static est_columns *some_est_columns(void)
 {
     static est_columns *made;

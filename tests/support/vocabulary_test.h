@@ -31,8 +31,8 @@ extern const est_component word_raw[WORD_FEATURES];
 /* Words and numbers that are in the vocabularies, and others; one batch. */
 est_status word_input(const est_input_context *context, void *user, est_dataset **out);
 
-/* Writes <dir>/a/words.txt (cat, dog) and <dir>/b/words.txt (dog, cow, hen) and trains a step in <dir>/model. The lookup
- * in params lives until the program ends. */
+/* Writes <dir>/a/words.txt (cat, dog) and <dir>/b/words.txt (dog, cow, hen) and trains a step in <dir>/model. The
+ * lookup in params lives until the program ends. */
 est_estimator *word_trained(const char *dir, word_params *params);
 
 /* Loads a SavedModel of ours or of TensorFlow's with what its variables and assets hold, feeds the rows of word_input
