@@ -75,7 +75,7 @@ typedef struct est_task {
 
 typedef struct est_task_rules {
     size_t struct_size; /* filled by EST_TASK_RULES */
-    bool   no_chief_ok; /* a strategy without a chief job: worker 0 acts as chief; an evaluator needs no cluster */
+    bool   no_chief_ok; /* a strategy without a chief job: worker 0 acts as chief */
 } est_task_rules;
 
 #define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = EST_STRUCT_SIZE(est_task_rules), __VA_ARGS__ })

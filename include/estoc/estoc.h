@@ -9,6 +9,7 @@
 
 #include "estoc/canned.h"
 #include "estoc/checkpoint.h"
+#include "estoc/checkpoint_watch.h"
 #include "estoc/cluster.h"
 #include "estoc/communication.h"
 #include "estoc/csv.h"
@@ -29,6 +30,7 @@
 #include "estoc/nn.h"
 #include "estoc/ops.h"
 #include "estoc/partitioner.h"
+#include "estoc/preprocessing.h"
 #include "estoc/run_config.h"
 #include "estoc/saver.h"
 #include "estoc/server.h"

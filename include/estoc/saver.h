@@ -74,6 +74,12 @@ typedef struct est_save_options {
 EST_API EST_MUST_CHECK est_status est_saver_save(est_saver *saver, est_session *session, int64_t global_step,
                                                  const est_save_options *options, char path[EST_CHECKPOINT_PATH_MAX]);
 
+/* For a training loop of your own that is watched (estoc/checkpoint_watch.h, or the evaluator of
+ * est_train_and_evaluate): call mark_begin before the first step, which removes the mark of an earlier training, and
+ * mark_end after the last checkpoint. A training that is stopped and goes on later leaves no mark. */
+EST_API EST_MUST_CHECK est_status est_saver_mark_begin(est_saver *saver);
+EST_API EST_MUST_CHECK est_status est_saver_mark_end(est_saver *saver, int64_t global_step);
+
 /* The name in the checkpoint for a variable of the session: EST_RENAMES({ "new/kernel", "old/kernel" }). */
 typedef struct est_rename {
     const char *variable; /* of the session */

@@ -5,7 +5,7 @@
  *   no cluster    a program on its own is worker 0 and chief
  *   chief         one address; its job may have the old name "master", which then stands for it everywhere
  *   no chief      only where a strategy allows it: then worker 0 is chief
- *   evaluator     is not part of the cluster, whether it is listed there or not
+ *   evaluator     is not part of the cluster, whether it is listed there or not; needs neither a chief nor a cluster
  *   client        no task at all: it drives the others, as a program with a coordinator does
  *
  * and the simple resolver, which applies only these rules. */
@@ -77,7 +77,7 @@ static est_status find_chief(decision *d)
                         what(d));
     }
     if (est_cluster_find(cluster, d->chief) == NULL) {
-        if (d->no_chief_ok && same(d->given->type, "evaluator")) return EST_OK; /* an evaluator needs no chief */
+        if (same(d->given->type, "evaluator")) return EST_OK; /* it watches a directory */
         if (d->no_chief_ok && est_cluster_tasks(cluster, "worker") > 0) {
             d->chief = "worker";
             return EST_OK;
@@ -304,7 +304,7 @@ static est_status resolve(decision *d)
         EST_TRY(resolve_client(d));
     } else if (est_cluster_jobs(d->resolver->cluster) > 0) {
         EST_TRY(resolve_member(d));
-    } else if (d->no_chief_ok && same(d->given->type, "evaluator")) {
+    } else if (same(d->given->type, "evaluator")) {
         EST_TRY(resolve_evaluator(d));
     } else {
         EST_TRY(resolve_alone(d));

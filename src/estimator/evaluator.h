@@ -10,10 +10,9 @@
 #include "base/strbuf.h"
 #include "estimator/job_watch.h"
 #include "estimator/training.h"
+#include "train/checkpoint_watch.h"
 #include "train/lock.h"
 #include "train/pin.h"
-
-#define EST_LOOK_AGAIN_SECS 1.0 /* polling interval for the end of the training, or for an evaluator */
 
 typedef struct est_evaluator {
     est_estimator        *estimator;
@@ -27,6 +26,7 @@ typedef struct est_evaluator {
     int64_t               warned_ns, abandoned_ns; /* when the log last said that there is no checkpoint */
     int64_t               none_ns;                 /* since when there is no checkpoint; 0: a checkpoint exists */
     double                tell_secs;               /* interval of that log line */
+    est_dir_watch         dir;                     /* the model directory, for an evaluator task */
     est_job_watch         watch;                   /* watches the job while there is no checkpoint */
     est_dir_lock         *lock;                    /* lock of the results directory; NULL: not taken */
     bool                  refused;                 /* the log already says that the lock is taken */
@@ -44,9 +44,6 @@ typedef struct est_evaluator {
 /* The directory for the results of evaluations. */
 EST_MUST_CHECK est_status est_evaluator_results_dir(const est_estimator *estimator, const est_eval_spec *eval,
                                                     est_strbuf *out);
-
-/* The prefix of the latest checkpoint. EST_NOT_FOUND: no checkpoint exists. */
-EST_MUST_CHECK est_status est_evaluator_find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX]);
 
 /* Logs that there is no checkpoint in the directory, at once and then at the intervals of other waits
  * (cluster/wait_table.h). */

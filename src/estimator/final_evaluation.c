@@ -87,7 +87,7 @@ static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
     (void)loop;
     if (e->met_other || now < e->look_ns) return EST_OK;
     e->met_other = est_has_evaluator(e->estimator, e->eval);
-    e->look_ns   = now + est_secs_to_ns(EST_LOOK_AGAIN_SECS);
+    e->look_ns   = now + est_secs_to_ns(EST_WATCH_SECS);
     return EST_OK;
 }
 
@@ -100,7 +100,7 @@ static est_status evaluate_last(est_evaluator *e)
     bool evaluated;
 
     e->finished = true;
-    if (e->estimator->self.is_chief && est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) {
+    if (e->estimator->self.is_chief && est_latest_usable_checkpoint(e->estimator->model_dir, latest) != EST_NOT_FOUND) {
         return est_evaluator_pass(e, true, &evaluated);
     }
     EST_TRY(est_evaluator_evaluate(e, &e->metrics)); /* the others have to hear of it */
@@ -137,7 +137,7 @@ static est_status finish(void *user, bool done)
 
     if (est_evaluates_across_workers(e->estimator)) return evaluate_last(e);
     if (done) return EST_OK;
-    if (est_evaluator_find_latest(e->estimator, latest) != EST_NOT_FOUND) return evaluate_here(e);
+    if (est_latest_usable_checkpoint(e->estimator->model_dir, latest) != EST_NOT_FOUND) return evaluate_here(e);
     est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.", e->estimator->model_dir);
     return EST_OK;
 }

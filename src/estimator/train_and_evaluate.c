@@ -6,9 +6,8 @@
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps.
- * The mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there
- * when the evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only
- * when the start delay is over, unless all steps that this one could make are made. */
+ * train/checkpoint_watch.h says when the mark counts; where all steps that a training could make are made it counts at
+ * once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -38,7 +37,6 @@
 #define WARN_AGAIN_SECS  600  /* between two warnings that there is nothing to evaluate */
 #define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint */
 #define THROTTLE_DEFAULT 600
-#define DELAY_DEFAULT    120
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
 #define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
@@ -61,27 +59,6 @@ est_status est_evaluator_results_dir(const est_estimator *estimator, const est_e
 
     est_strbuf_printf(out, "%s/eval%s%s", estimator->model_dir, name[0] != '\0' ? "_" : "", name);
     return est_strbuf_status(out);
-}
-
-static bool has_mark(const est_estimator *estimator)
-{
-    est_done_mark mark;
-
-    return est_done_mark_read(estimator->model_dir, &mark) == EST_OK && mark.there;
-}
-
-/* Whether no trainer is at work; also where that cannot be found out. */
-static bool is_free(const est_estimator *estimator)
-{
-    char holder[EST_LOCK_HOLDER_MAX];
-
-    return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
-}
-
-/* Whether the trainer has ended. */
-static bool is_done(const est_estimator *estimator)
-{
-    return has_mark(estimator) && is_free(estimator);
 }
 
 /* Whether the checkpoint that was evaluated has been removed. It cannot be where it is pinned. */
@@ -130,17 +107,6 @@ static est_status export_all(est_evaluator *e, bool final)
     return status;
 }
 
-/* The prefix of the checkpoint that trainings go on from and evaluations restore. EST_NOT_FOUND: there is none. */
-est_status est_evaluator_find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX])
-{
-    est_checkpoint *checkpoint = NULL;
-
-    EST_TRY(est_checkpoint_open(estimator->model_dir, &checkpoint));
-    snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", est_checkpoint_path(checkpoint));
-    est_checkpoint_close(checkpoint);
-    return EST_OK;
-}
-
 /* Writes where the job has its checkpoints, if that is another directory than `path`, where the evaluator looks for
  * them; "" otherwise. */
 static void name_other(const est_evaluator *e, const char *path, char *out, size_t size)
@@ -179,7 +145,7 @@ static bool is_gone(const est_estimator *estimator)
     est_status status;
 
     est_error_take(EST_NOT_FOUND, &error);
-    status = est_evaluator_find_latest(estimator, path);
+    status = est_latest_usable_checkpoint(estimator->model_dir, path);
     (void)est_error_raise(&error);
     return status == EST_NOT_FOUND;
 }
@@ -216,7 +182,7 @@ est_status est_evaluator_pass(est_evaluator *e, bool final, bool *evaluated)
 {
     char         path[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
-    est_status   status  = est_evaluator_find_latest(e->estimator, path);
+    est_status   status  = est_latest_usable_checkpoint(e->estimator->model_dir, path);
 
     *evaluated = false;
     e->gone    = false;
@@ -393,7 +359,7 @@ static est_status run_evaluating(est_evaluator *e)
  * that waiting is right; but someone has to do it. */
 static void warn_abandoned(est_evaluator *e)
 {
-    if (e->metrics == NULL || !is_free(e->estimator) || has_mark(e->estimator)) return;
+    if (e->metrics == NULL || !est_dir_watch_is_abandoned(&e->dir)) return;
     warn_rarely(&e->abandoned_ns,
                 "The last training ended without a mark, by an error or a signal, and nobody trains: start the "
                 "trainer again, or stop this evaluator.");
@@ -407,7 +373,7 @@ static est_status check_job(est_evaluator *e)
 
     if (e->metrics != NULL) est_job_watch_clear(&e->watch); /* it sees what the chief writes */
     if (e->metrics != NULL) return EST_OK;
-    status = est_evaluator_find_latest(e->estimator, path);
+    status = est_latest_usable_checkpoint(e->estimator->model_dir, path);
     if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
     if (e->none_ns != 0) est_evaluator_tell_none(e);
     if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
@@ -441,7 +407,7 @@ static void begin_turn(est_evaluator *e, bool evaluated)
 {
     open_pins(e);
     e->seen[0] = '\0';
-    if (!evaluated || est_evaluator_find_latest(e->estimator, e->seen) != EST_OK) return;
+    if (!evaluated || est_latest_usable_checkpoint(e->estimator->model_dir, e->seen) != EST_OK) return;
     e->exported_final = true;
     est_log_info("%s was evaluated by another process.", e->seen);
 }
@@ -467,7 +433,7 @@ static void hold(est_evaluator *e)
     }
 }
 
-static est_status wait_until(est_evaluator *e, double secs, bool until_done)
+static est_status wait_until(est_evaluator *e, double secs)
 {
     int64_t until = est_now_ns() + est_secs_to_ns(secs);
 
@@ -475,21 +441,19 @@ static est_status wait_until(est_evaluator *e, double secs, bool until_done)
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
         hold(e);
-        if (!e->waits && (left <= 0 || (until_done && is_done(e->estimator)))) return EST_OK;
+        if (!e->waits && (left <= 0 || est_dir_watch_is_done(&e->dir))) return EST_OK;
         EST_TRY(check_job(e));
-        if (est_signals_wait(left > 0 ? fmin(left, EST_LOOK_AGAIN_SECS) : EST_LOOK_AGAIN_SECS)) {
-            return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
-        }
+        EST_TRY(est_dir_watch_pause(left));
     }
 }
 
 /* Waits, but not past the end of the training or a signal; longer while another process evaluates. */
-static est_status wait_secs(est_evaluator *e, double secs, bool until_done)
+static est_status wait_secs(est_evaluator *e, double secs)
 {
     est_status status;
 
     if (!e->estimator->config.quiet) est_log_status("waiting for a checkpoint");
-    status = wait_until(e, secs, until_done);
+    status = wait_until(e, secs);
     est_log_status(NULL);
     return status;
 }
@@ -505,16 +469,18 @@ static est_status evaluator_loop(est_evaluator *e)
     double  each  = est_throttle_secs(e->eval);
     int64_t saved;
 
-    if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
-    if (e->train->max_steps > 0 && is_done(e->estimator)) {
+    if (e->eval->start_delay_secs == 0) delay = EST_WATCH_DELAY_SECS;
+    e->dir = est_dir_watch_begin(e->estimator->model_dir, 0);
+    if (e->train->max_steps > 0 && est_dir_watch_is_done(&e->dir)) {
         EST_TRY(est_saved_step(e->estimator->model_dir, &saved));
         if (saved >= e->train->max_steps) delay = 0;
     }
     if (delay > 0) est_log_info("Waiting %f secs before starting eval.", delay);
-    EST_TRY(wait_secs(e, delay, !is_done(e->estimator)));
+    e->dir = est_dir_watch_begin(e->estimator->model_dir, delay);
+    EST_TRY(wait_secs(e, delay));
     for (;;) {
         int64_t start = est_now_ns();
-        bool    done  = is_done(e->estimator); /* asked before: what is saved now is then the last there will be */
+        bool    done  = est_dir_watch_is_done(&e->dir); /* asked before: what is saved now is then the last */
         bool    evaluated;
         double  left;
 
@@ -531,7 +497,7 @@ static est_status evaluator_loop(est_evaluator *e)
         if (!evaluated) warn_abandoned(e);
         left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
         if (left > 0 && evaluated) est_log_info("Waiting %f secs before starting next eval run.", left);
-        EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : EST_LOOK_AGAIN_SECS), true));
+        EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : EST_WATCH_SECS)));
     }
 }
 
@@ -620,7 +586,7 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
         return est_fail(EST_INVALID_ARGUMENT, "eval spec: name is %s; it is part of a directory's: leave out the /",
                         eval->name);
     }
-    EST_TRY(check_secs("start_delay_secs", DELAY_DEFAULT, eval->start_delay_secs));
+    EST_TRY(check_secs("start_delay_secs", EST_WATCH_DELAY_SECS, eval->start_delay_secs));
     EST_TRY(check_secs("throttle_secs", THROTTLE_DEFAULT, eval->throttle_secs));
     EST_TRY(est_listeners_check("train spec: saving listener", train->saving_listeners));
     EST_TRY(est_hooks_check("train spec: hook", train->hooks));

@@ -83,6 +83,11 @@ static const struct {
       "worker 0 - ps 2 workers 4 id 2 'grpc://host1:2222' ''" },
     { "{\"cluster\": {" HOSTS ", \"evaluator\": [\"e:1\"]}, " TASK("evaluator", "0") "}",
       "evaluator 0 - ps 0 workers 0 id -1 '' ''" },
+    /* an evaluator needs no chief, and no cluster: it watches a directory */
+    { "{\"cluster\": {\"evaluator\": [\"host7:1\"]}, " TASK("evaluator", "0") "}",
+      "evaluator 0 - ps 0 workers 0 id -1 '' ''" },
+    { "{" TASK("evaluator", "0") "}", "evaluator 0 - ps 0 workers 0 id -1 '' ''" },
+    { "{\"cluster\": {\"worker\": [\"a:1\"]}, " TASK("evaluator", "0") "}", "evaluator 0 - ps 0 workers 0 id -1 '' ''" },
     { "{\"cluster\": {" HOSTS ", \"zoo\": [\"z:1\"], \"aux\": [\"x:1\"]}, " TASK("zoo", "0") "}",
       "zoo 0 - ps 2 workers 4 id 5 'grpc://z:1' ''" },
     { "{\"cluster\": {" HOSTS ", \"zoo\": [\"z:1\"], \"aux\": [\"x:1\"]}, " TASK("ps", "0") "}",
@@ -145,8 +150,6 @@ static const struct {
     /* no cluster */
     { "{" TASK("ps", "0") "}", "TF_CONFIG: task.type is \"ps\" and there is no cluster; write \"worker\" or leave it out, "
                                "or list the tasks in \"cluster\"" },
-    { "{" TASK("evaluator", "0") "}", "TF_CONFIG: task.type is \"evaluator\" and there is no cluster; write \"worker\" or "
-                                      "leave it out, or list the tasks in \"cluster\"" },
     { "{" TASK("", "0") "}", "TF_CONFIG: task.type is \"\" and there is no cluster; write \"worker\" or leave it out, or "
                              "list the tasks in \"cluster\"" },
     { "{" TASK("worker", "1") "}", "TF_CONFIG: task.index is 1 and there is no cluster; write 0 or leave it out, or list "
@@ -166,8 +169,6 @@ static const struct {
       "TF_CONFIG: no strategy for workers without \"ps\" tasks; set train_distribute to an "
       "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
       "\"chief\": [\"host:port\"] and \"ps\" tasks" },
-    { "{\"cluster\": {\"evaluator\": [\"e:1\"]}, " TASK("evaluator", "0") "}",
-      "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]" },
     { "{\"cluster\": {\"chief\": []}, " TASK("chief", "0") "}", "TF_CONFIG: cluster.chief has 0 addresses; write exactly one" },
     { "{\"cluster\": {\"chief\": [\"a:1\", \"b:1\"]}, " TASK("chief", "0") "}",
       "TF_CONFIG: cluster.chief has 2 addresses; write exactly one and list the others as \"worker\"" },
@@ -447,8 +448,10 @@ TEST(struct_size)
     assert_int_equal(est_resolve_tf_config("{}", &rules, &resolver), EST_INVALID_ARGUMENT);
     rules.struct_size = sizeof rules.struct_size; /* of a time without the other fields */
     rules.no_chief_ok = true;
-    assert_int_equal(est_resolve_tf_config("{" TASK("evaluator", "0") "}", &rules, &resolver), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "there is no cluster"));
+    assert_int_equal(
+        est_resolve_tf_config("{\"cluster\": {\"worker\": [\"a:1\"]}, " TASK("worker", "0") "}", &rules, &resolver),
+        EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "no strategy for workers"));
     assert_null(resolver);
 }
 

@@ -141,6 +141,22 @@ TEST(resume, IN_DIR)
     program_free(&p);
 }
 
+/* A trainer and an evaluator beside it; then a trainer alone. */
+TEST(sidecar_evaluator, IN_DIR)
+{
+    program p = PROGRAM(0, "sidecar_evaluator", program_path("runs"));
+
+    assert_true(program_number(strstr(p.out, "model.ckpt-500"), "accuracy ") > 0.9);
+    program_has(p.out, "the training has ended\n");
+    program_free(&p);
+    p = PROGRAM(0, "sidecar_evaluator", "--train", program_path("runs"));
+    assert_string_equal(p.out, "");
+    program_free(&p);
+    p = PROGRAM(2, "sidecar_evaluator", "--judge", program_path("runs"));
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
 TEST(dnn_classifier, IN_DIR)
 {
     const char *dir = program_path("model");
