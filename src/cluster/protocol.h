@@ -33,7 +33,9 @@
     X(FINISH_STEP, 17, "the end of a synchronous step")                                                                \
     X(COMMIT, 18, "the commit of a step")                                                                              \
     X(AWAIT_ALONE, 20, "the end of all other training")                                                                \
-    X(COMPARE, 21, "its cluster")
+    X(COMPARE, 21, "its cluster")                                                                                      \
+    X(SEND, 40, "a tensor of a step")                                                                                  \
+    X(ABORT_STEP, 41, "the end of a step that failed")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -72,6 +74,12 @@ enum {
     EST_FIELD_FAILURE,     /* for COMMIT: the status with which the step failed */
     EST_FIELD_READY,       /* the chief has declared variables ready: training may have begun */
     EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
+    EST_FIELD_SEND   = 48, /* nested: a tensor that a run sends to a task (cluster/rendezvous.h) */
+    EST_FIELD_RECEIVE,     /* the transfer by which the next of the last inputs of a run comes */
+    EST_FIELD_RETURNED,    /* outputs of a run that its answer has; absent: all */
+    EST_FIELD_DRIVER,      /* incarnation of the process that drives a step */
+    EST_FIELD_DRIVEN_STEP, /* of its steps, by number */
+    EST_FIELD_TRANSFER,    /* of a step, by number */
 };
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

@@ -60,6 +60,7 @@ typedef struct est_tasks {
 
 struct est_remote_segment {
     est_tasks          *remote;
+    const est_segment  *cut;
     int                 task, number, phase, piece;
     bool                counted;     /* as est_segment.counted */
     bool                accumulated; /* its runs are pushes of synchronous steps */

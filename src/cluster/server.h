@@ -34,6 +34,7 @@
 #include "cluster/cluster.h"
 #include "cluster/gate.h"
 #include "cluster/protocol.h"
+#include "cluster/rendezvous.h"
 #include "estoc/server.h"
 #include "runtime/host.h"
 
@@ -106,8 +107,10 @@ struct est_server {
     bool         has_remote; /* which counts the sequence up */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
-    void *over_user;
-    FILE *ledger; /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */
+    void           *over_user;
+    est_rendezvous *rendezvous; /* tensors from other tasks, */
+    est_sender     *sender;     /* and to them */
+    FILE           *ledger;     /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */
 
     pthread_mutex_t           host_lock; /* guards what follows */
     est_host                 *host;
@@ -195,6 +198,9 @@ typedef struct est_queued {
 
 /* Serves a request (network thread). */
 void est_service_serve(void *user, est_request *request);
+
+/* Queues a request for the executor. Not under `lock`. */
+void est_service_enqueue(est_server *server, est_request *request);
 
 /* Executes a request to its end (network thread or executor, without host_lock). */
 void est_service_execute(est_server *server, est_request *request);

@@ -16,7 +16,7 @@
  *                                                           no step is under way; variables do not change then
  * STATUS         -                                       -> BYTES (JSON)
  * COMPARE        -                                       -> BYTES (the cluster, as JSON)
- * and those of cluster/service_segments.h and cluster/service_files.h. */
+ * and those of cluster/service_segments.h, cluster/service_files.h and cluster/rendezvous.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,7 +228,7 @@ static bool take_inline(est_server *s, est_request *request)
     return false;
 }
 
-static void enqueue(est_server *s, est_request *request)
+void est_service_enqueue(est_server *s, est_request *request)
 {
     est_queued *job = est_alloc(sizeof *job);
 
@@ -404,14 +404,16 @@ static bool is_outdated(const est_server *s, const est_client *client, int metho
 /* Any process may ask for the status; all else is for the process that owns its task's name. */
 static bool is_welcome(est_server *s, est_request *request)
 {
-    char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
-    const est_client *client;
-    bool              known, reserved, outdated;
+    char        why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
+    est_client *client;
+    bool        known, reserved, outdated;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known    = est_clients_knows(s, est_request_link(request));
-    client   = est_clients_get(s, est_request_link(request));
+    known  = est_clients_knows(s, est_request_link(request));
+    client = est_clients_get(s, est_request_link(request));
+    if (client != NULL && est_request_method(request) == EST_METHOD_SEND) client->transfers = true;
+    if (client != NULL && est_request_method(request) != EST_METHOD_SEND) client->asks = true;
     reserved = client != NULL && est_client_is_reserved(s, client);
     outdated = is_outdated(s, client, est_request_method(request));
     snprintf(why, sizeof why, "a newer process has replaced %s: %s", est_link_peer(est_request_link(request))->task,
@@ -434,6 +436,7 @@ void est_service_serve(void *user, est_request *request)
     int         method = est_request_method(request);
 
     if (est_clients_serve_extension(s, request) || !is_welcome(s, request)) return;
+    if (method == EST_METHOD_RUN && !est_rendezvous_is_ready(s->rendezvous, request)) return;
     if (take_inline(s, request)) {
         est_service_run_segment(s, request);
         pthread_mutex_unlock(&s->host_lock);
@@ -449,7 +452,9 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
     case EST_METHOD_COMMIT:
-    case EST_METHOD_RESTORE: enqueue(s, request); break;
+    case EST_METHOD_RESTORE: est_service_enqueue(s, request); break;
+    case EST_METHOD_SEND:
+    case EST_METHOD_ABORT_STEP: est_rendezvous_serve(s->rendezvous, request); break;
     case EST_METHOD_STATUS: answer_status(s, request); break;
     default: serve_coordination(s, request, method); break;
     }

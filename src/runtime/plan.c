@@ -568,6 +568,7 @@ est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *
     plan->device         = options->device;
     plan->pool           = options->pool;
     plan->check_numerics = options->check_numerics;
+    plan->remote         = options->remote;
     status               = plan->arena != NULL ? build(plan, graph, io, store, options) : est_no_memory();
     if (status != EST_OK) {
         est_plan_free(plan);

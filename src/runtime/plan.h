@@ -140,6 +140,7 @@ typedef struct est_plan {
     est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
+    est_remote         *remote;   /* NULL: no other tasks */
     est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
     uint64_t            run_seed;
