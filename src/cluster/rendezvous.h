@@ -14,7 +14,7 @@
  *
  *   RV1  A tensor is identified by the incarnation of the driver, the number of the step and that of the transfer. The
  *       first one counts, so a repeated SEND changes nothing.
- *   RV2  Tensors of a step are kept until its driver begins a later one, aborts it or leaves, or is lost for longer than
+ *   RV2  Tensors of a step are kept until its driver begins a later one, aborts it, leaves, or is lost for longer than
  *       it may take to come back: a repeated RUN finds them again.
  *   RV3  A sender sends only to the process that its driver means: a restarted task is an error.
  *   RV4  A run that changes variables and is repeated sends again what it sent (est_answered.parcel).

@@ -69,7 +69,8 @@ static inline bool est_is_free(est_graph *graph, int32_t id)
 {
     const est_node_def *def = est_graph_node(graph, id);
 
-    return def->op->source == EST_SOURCE_VARIABLE || (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
+    return def->op->source == EST_SOURCE_VARIABLE || def->op->source == EST_SOURCE_TABLE ||
+           (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
 }
 
 #endif
