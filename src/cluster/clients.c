@@ -374,6 +374,7 @@ void est_clients_lost(void *user, est_link *link, const char *why)
         extension.lost(extension.user, link, why);
         end_extension(s);
     }
+    est_master_lose_link(s->master, link);
     est_rendezvous_lose_link(s->rendezvous, link, why);
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);

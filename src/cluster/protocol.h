@@ -35,7 +35,16 @@
     X(AWAIT_ALONE, 20, "the end of all other training")                                                                \
     X(COMPARE, 21, "its cluster")                                                                                      \
     X(SEND, 40, "a tensor of a step")                                                                                  \
-    X(ABORT_STEP, 41, "the end of a step that failed")
+    X(ABORT_STEP, 41, "the end of a step that failed")                                                                 \
+    X(OPEN_SESSION, 42, "a session")                                                                                   \
+    X(CLOSE_SESSION, 43, "the end of a session")                                                                       \
+    X(SESSION_GRAPH, 44, "the graph of a session")                                                                     \
+    X(SESSION_ENTER, 45, "the plan of a step")                                                                         \
+    X(SESSION_LEAVE, 46, "the end of a plan")                                                                          \
+    X(SESSION_RUN, 47, "a step")                                                                                       \
+    X(SESSION_VARIABLES, 48, "the variables of a session")                                                             \
+    X(SESSION_READ, 49, "the value of a variable")                                                                     \
+    X(SESSION_WRITE, 50, "the write of a variable")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -80,6 +89,8 @@ enum {
     EST_FIELD_DRIVER,      /* incarnation of the process that drives a step */
     EST_FIELD_DRIVEN_STEP, /* of its steps, by number */
     EST_FIELD_TRANSFER,    /* of a step, by number */
+    EST_FIELD_SESSION,     /* of a master, by number */
+    EST_FIELD_CONNECT_MS,  /* how long a session waits for the tasks of the cluster */
 };
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

@@ -306,6 +306,10 @@ static est_status start_net(est_server *s, const est_server_options *o, const ch
                                   .drained      = drained,
                                   .user         = s };
 
+    if (options.certificates != NULL) {
+        s->certificates = est_strdup(options.certificates);
+        if (s->certificates == NULL) return est_no_memory();
+    }
     EST_TRY(est_net_create(&options, &s->net));
     if (address == NULL) return EST_OK;
     EST_TRY(est_net_listen(s->net, address));
@@ -405,6 +409,8 @@ static est_status server_set_up(est_server *s, const char *type, int index, cons
     EST_TRY(open_ledger(s));
     EST_TRY(est_host_create(o->threads, &s->host));
     EST_TRY(est_gate_create(&s->gate));
+    s->threads = o->threads;
+    EST_TRY(est_master_create(s, &s->master));
     EST_TRY(est_rendezvous_create(s, &s->rendezvous));
     EST_TRY(est_sender_create(s, &s->sender));
     EST_TRY(est_thread_start(&s->executor, "est-executor", execute, s));
@@ -563,6 +569,7 @@ void est_server_free(est_server *s)
     bool last;
 
     if (s == NULL) return;
+    est_master_stop(s->master); /* while this task still serves it */
     stop_executor(s);
     est_sender_stop(s->sender);
     est_rendezvous_stop(s->rendezvous);
@@ -570,6 +577,7 @@ void est_server_free(est_server *s)
     fail_requests(s);
     pthread_mutex_unlock(&s->lock);
     est_net_free(s->net); /* no callback comes after it */
+    est_master_free(s->master);
     est_sender_free(s->sender);
     est_rendezvous_free(s->rendezvous);
     for (int i = 0; i < s->n_clients; i++) est_clients_free_one(s->clients[i]);
@@ -587,6 +595,7 @@ void est_server_free(est_server *s)
     est_packing_clear(&s->outputs);
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
+    est_free(s->certificates);
     est_free(s->root);
     est_free(s->terms);
     pthread_mutex_destroy(&s->host_lock);

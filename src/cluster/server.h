@@ -33,6 +33,7 @@
 #include "base/thread.h"
 #include "cluster/cluster.h"
 #include "cluster/gate.h"
+#include "cluster/master.h"
 #include "cluster/protocol.h"
 #include "cluster/rendezvous.h"
 #include "estoc/server.h"
@@ -100,6 +101,8 @@ struct est_server {
     est_cluster *cluster;
     char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
     char         target[320];
+    char        *certificates; /* as they were given or found; NULL: none. For clients of the master, as are */
+    int          threads;
     est_task_id  self;
     double       lonely_secs, silence_secs;
     est_net     *net;
@@ -108,6 +111,7 @@ struct est_server {
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
     void           *over_user;
+    est_master     *master;
     est_rendezvous *rendezvous; /* tensors from other tasks, */
     est_sender     *sender;     /* and to them */
     FILE           *ledger;     /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */

@@ -16,7 +16,8 @@
  *                                                           no step is under way; variables do not change then
  * STATUS         -                                       -> BYTES (JSON)
  * COMPARE        -                                       -> BYTES (the cluster, as JSON)
- * and those of cluster/service_segments.h, cluster/service_files.h and cluster/rendezvous.h. */
+ * and those of cluster/service_segments.h, cluster/service_files.h, cluster/rendezvous.h and
+ * cluster/master.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -456,6 +457,12 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_SEND:
     case EST_METHOD_ABORT_STEP: est_rendezvous_serve(s->rendezvous, request); break;
     case EST_METHOD_STATUS: answer_status(s, request); break;
-    default: serve_coordination(s, request, method); break;
+    default:
+        if (est_master_has(method)) {
+            est_master_serve(s->master, request);
+        } else {
+            serve_coordination(s, request, method);
+        }
+        break;
     }
 }

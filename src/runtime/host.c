@@ -204,6 +204,26 @@ static void clear_hosted(hosted *p)
     est_free(p->nodes);
 }
 
+est_status est_segment_decode(est_str bytes, est_segment_read *out)
+{
+    hosted     p      = { 0 };
+    est_status status = read_hosted(&p, bytes);
+
+    if (status != EST_OK) {
+        clear_hosted(&p);
+        return status;
+    }
+    *out = (est_segment_read){ p.graph, p.io, p.nodes };
+    return EST_OK;
+}
+
+void est_segment_read_clear(est_segment_read *read)
+{
+    est_graph_free(read->graph);
+    est_free(read->nodes);
+    *read = (est_segment_read){ 0 };
+}
+
 void est_host_free(est_host *host)
 {
     if (host == NULL) return;

@@ -25,6 +25,16 @@ est_pool  *est_host_pool(est_host *host);
 /* Appends a segment as bytes. */
 EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
 
+/* A segment that was read from its bytes. */
+typedef struct est_segment_read {
+    est_graph *graph;
+    est_io     io;
+    est_node  *nodes; /* of io, all three lists */
+} est_segment_read;
+
+EST_MUST_CHECK est_status est_segment_decode(est_str bytes, est_segment_read *out);
+void                      est_segment_read_clear(est_segment_read *read);
+
 /* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph
  * that cannot be read, or that does not fit existing variables, is an error that changes nothing. */
 EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);

@@ -58,6 +58,10 @@ static est_status task_of(const est_partition_step *c, const est_node_def *def, 
 
     *out = EST_HERE;
     if (def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (c->remote->runs_all) {
+        *out = 0;
+        return EST_OK;
+    }
     EST_TRY(task_of_handles(c, def, &touches, out));
     return touches ? EST_OK : task_of_device(c, def, out);
 }

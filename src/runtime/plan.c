@@ -166,8 +166,10 @@ static est_status list_far_tables(est_plan *plan)
 
 static est_status partition_graph(est_plan *plan, est_store *store, est_remote *remote)
 {
-    EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
-    EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
+    if (!remote->runs_all) {
+        EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
+        EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
+    }
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
     EST_TRY(list_far_tables(plan));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));

@@ -77,6 +77,9 @@ typedef struct est_remote_ops {
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
+    /* The graph of the session has grown, or is new: told before its new variables are placed. NULL: not needed. */
+    EST_MUST_CHECK est_status (*grow)(est_remote *remote, const est_graph *graph);
+
     /* The segment is borrowed until leave. */
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
     void (*leave)(est_remote_segment *segment); /* NULL is fine */
@@ -119,6 +122,7 @@ struct est_remote {
     int                    n_tasks;
     int                    n_keepers;     /* the first of them, which get the variables that no device places */
     bool                   sync_replicas; /* a training step is the mean of what several workers push */
+    bool                   runs_all;      /* task 0 runs everything, and partitions it itself (cluster/target.c) */
     bool                   direct;        /* tensors travel from task to task, not through this process */
     uint64_t               step;          /* the run under way of a plan with segments; counted up by each */
     bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */

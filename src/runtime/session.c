@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
+#include "runtime/session_target.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
 
@@ -30,6 +31,7 @@ struct est_step {
 struct est_session {
     est_graph          *graph;
     est_session_options options;
+    est_remote         *target; /* of options.target, which is options.remote then; NULL: none */
     est_pool           *pool;
     est_store          *store;
     est_step           *steps;
@@ -42,7 +44,18 @@ struct est_session {
 
 static est_status take_options(est_session *s, const est_session_options *options)
 {
-    return est_options_take(EST_STRUCT_SIZE(est_session_options), options, &s->options);
+    const char *target;
+
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_session_options), options, &s->options));
+    target = s->options.target;
+    if (target == NULL || target[0] == '\0') return EST_OK;
+    if (s->options.remote != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "a session has a target, \"%s\", and a remote; give it one of the two",
+                        target);
+    }
+    EST_TRY(est_target_create(target, s->options.connect_secs, &s->target));
+    s->options.remote = s->target;
+    return EST_OK;
 }
 
 /* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
@@ -58,7 +71,10 @@ static void choose_seed(est_session *s)
 /* Makes variables of nodes added since the last look known to the store. */
 static est_status find_variables(est_session *s)
 {
-    if (s->options.remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+    est_remote *remote = s->options.remote;
+
+    if (remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+        if (remote->ops->grow != NULL) EST_TRY(remote->ops->grow(remote, s->graph));
         EST_TRY(est_place_variables(s->graph, s->options.remote, s->store));
     }
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
@@ -113,6 +129,7 @@ void est_session_free(est_session *session)
         session->steps = step->next;
         free_step(step);
     }
+    est_target_free(session->target);
     est_store_free(session->store);
     est_pool_free(session->pool);
     est_free(session);
