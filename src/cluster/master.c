@@ -154,6 +154,19 @@ static void end_session(entry *e, const char *why)
     if (e->client != NULL) est_net_cancel(est_server_net(e->client), why);
 }
 
+/* Waits for the threads of entries that are in no list any more, and frees them. */
+static void join_entries(entry *list)
+{
+    while (list != NULL) {
+        entry *e = list;
+
+        list = e->next;
+        est_thread_join(&e->thread);
+        pthread_cond_destroy(&e->changed);
+        est_free(e);
+    }
+}
+
 /* Joins the threads that have ended. */
 static void reap(est_master *m)
 {
@@ -172,14 +185,7 @@ static void reap(est_master *m)
         ended   = e;
     }
     pthread_mutex_unlock(&m->lock);
-    while (ended != NULL) {
-        entry *e = ended;
-
-        ended = e->next;
-        est_thread_join(&e->thread);
-        pthread_cond_destroy(&e->changed);
-        est_free(e);
-    }
+    join_entries(ended);
 }
 
 static est_status queue_request(entry *e, est_request *request)
@@ -315,22 +321,19 @@ est_status est_master_create(est_server *server, est_master **out)
     return EST_OK;
 }
 
+/* The network thread still serves: it finds no entries from now on. */
 void est_master_stop(est_master *m)
 {
+    entry *list;
+
     if (m == NULL) return;
     pthread_mutex_lock(&m->lock);
     m->stopping = true;
-    for (entry *e = m->entries; e != NULL; e = e->next) end_session(e, "the server is shutting down");
+    list        = m->entries;
+    m->entries  = NULL;
+    for (entry *e = list; e != NULL; e = e->next) end_session(e, "the server is shutting down");
     pthread_mutex_unlock(&m->lock);
-    for (entry *e = m->entries; e != NULL;) { /* nobody adds or removes one now */
-        entry *next = e->next;
-
-        est_thread_join(&e->thread);
-        pthread_cond_destroy(&e->changed);
-        est_free(e);
-        e = next;
-    }
-    m->entries = NULL;
+    join_entries(list);
 }
 
 void est_master_free(est_master *m)
