@@ -34,6 +34,12 @@ typedef struct est_session_options {
     /* the other workers of synchronous training (estoc/strategy.h); borrowed likewise. NULL: there are none, and a
      * reduction returns its input */
     struct est_communicator *communicator;
+
+    /* a server of a cluster, as est_server_target gives it ("tls://host:port"): the master there gets the graph, places
+     * it on the tasks of its cluster and drives the steps; this process sends feeds and gets fetches, and variables
+     * live at the tasks (docs/cluster.md, "A session at a target"). Not with remote. NULL, "": none */
+    const char *target;
+    double connect_secs; /* with target: how long to wait for the server and for all tasks of its cluster; 0: 7200 */
 } est_session_options;
 
 #define EST_SESSION(...)                                                                                               \

@@ -59,6 +59,16 @@ est_client *est_clients_get(est_server *s, est_link *link)
     return client != NULL ? client : add_client(s, who);
 }
 
+void est_clients_note_transfers(est_server *s, est_link *link)
+{
+    est_client *client;
+
+    pthread_mutex_lock(&s->lock);
+    client = est_clients_get(s, link);
+    if (client != NULL) client->transfers = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void add_counters(est_link_counters *sum, est_link_counters more)
 {
     sum->bytes_in += more.bytes_in;
@@ -107,6 +117,7 @@ void est_answered_free(est_answered *run)
 {
     est_free(run->answer);
     est_free(run->part_sizes);
+    est_parcel_free(run->parcel);
     est_free(run);
 }
 
@@ -166,6 +177,7 @@ static void replace_process(est_server *s, est_client *client, const est_task_id
         memcpy(client->before, client->who.place, sizeof client->before);
         est_link_close(client->link, "a newer process has replaced this one");
     }
+    est_rendezvous_forget(s->rendezvous, client->who.incarnation);
     est_gate_leave(s->gate, who->task);
     est_client_end_hold(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* the earlier process was asked to commit */
@@ -257,6 +269,7 @@ void est_clients_leave(est_server *s, est_link *link)
     est_client *client = est_clients_get(s, link);
 
     end_waits(s, link, EST_ABORTED, "it has left");
+    est_rendezvous_forget(s->rendezvous, est_link_peer(link)->incarnation);
     est_gate_leave(s->gate, est_link_peer(link)->task);
     if (client == NULL) return;
     client->sync_replicas = false;
@@ -378,6 +391,8 @@ void est_clients_lost(void *user, est_link *link, const char *why)
         extension.lost(extension.user, link, why);
         end_extension(s);
     }
+    est_master_lose_link(s->master, link);
+    est_rendezvous_lose_link(s->rendezvous, link, why);
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = est_clients_find(s, est_link_peer(link)->task);
@@ -421,8 +436,24 @@ static bool is_gone_for_good(const est_server *s, const est_client *client)
            (double)(est_now_ns() - client->since_ns) > 3 * s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
+/* RV2: whether the process that drives steps will not come back. */
+static bool is_driver_gone(void *user, uint64_t driver)
+{
+    const est_server *s = user;
+
+    for (int i = 0; i < s->n_clients; i++) {
+        const est_client *client = s->clients[i];
+
+        if (client->who.incarnation != driver) continue;
+        return client->link == NULL &&
+               (double)(est_now_ns() - client->since_ns) > 3 * s->silence_secs * (double)EST_NS_PER_SEC;
+    }
+    return true;
+}
+
 void est_clients_forget_gone(est_server *s)
 {
+    est_rendezvous_sweep(s->rendezvous, is_driver_gone, s);
     if (pthread_mutex_trylock(&s->host_lock) != 0) return;
     for (int i = s->n_clients - 1; i >= 0; i--) {
         est_client *client = s->clients[i];

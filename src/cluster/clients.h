@@ -24,6 +24,7 @@ typedef struct est_answered {
     size_t               head_size, turn_size; /* the last bytes of the head say that the answer includes a turn */
     size_t              *part_sizes;
     int                  n_parts;
+    est_parcel          *parcel; /* that the run sent to other tasks; NULL: none */
 } est_answered;
 
 void est_answered_free(est_answered *run);
@@ -37,6 +38,8 @@ typedef struct est_client {
     bool              gated;                     /* it asks for turns, and may count a step only with one */
     bool              sync_replicas;             /* it takes part in synchronous steps, */
     bool              joined;                    /* and did so before */
+    bool              transfers;                 /* a link to it was made for tensors of steps (sender.h), */
+    bool              asks;                      /* and it asked for something else as well */
     bool              left;                      /* it said goodbye, and asked for nothing since */
     int               agreed;                    /* n_terms when it had those of the chief; 0: it never had */
     int64_t           limit, staleness;          /* of its last request for a turn */
@@ -64,6 +67,10 @@ bool est_is_external(const char *task);
 est_client *est_clients_find(const est_server *server, const char *task);
 est_client *est_clients_get(est_server *server, est_link *link);
 void        est_clients_free_one(est_client *client);
+
+/* Notes that this server has made the link for tensors of steps: the task at its other end need not be awaited at the
+ * end of the job. Not under `lock`. */
+void est_clients_note_transfers(est_server *server, est_link *link);
 
 /* Whether the process at the other end of a link owns its task's name; it counts as connected then. Under `lock`. */
 bool est_clients_knows(est_server *server, est_link *link);

@@ -42,7 +42,18 @@
     X(SHARD, 27, "the evaluation of a shard")                                                                          \
     X(RELEASE, 28, "the release of what calls used")                                                                   \
     X(ORIGIN, 29, "the origin of calls")                                                                               \
-    X(LEAVE_SEGMENT, 30, "the release of a segment")
+    X(LEAVE_SEGMENT, 30, "the release of a segment")                                                                   \
+    X(SEND, 40, "a tensor of a step")                                                                                  \
+    X(ABORT_STEP, 41, "the end of a step that failed")                                                                 \
+    X(OPEN_SESSION, 42, "a session")                                                                                   \
+    X(CLOSE_SESSION, 43, "the end of a session")                                                                       \
+    X(SESSION_GRAPH, 44, "the graph of a session")                                                                     \
+    X(SESSION_ENTER, 45, "the plan of a step")                                                                         \
+    X(SESSION_LEAVE, 46, "the end of a plan")                                                                          \
+    X(SESSION_RUN, 47, "a step")                                                                                       \
+    X(SESSION_VARIABLES, 48, "the variables of a session")                                                             \
+    X(SESSION_READ, 49, "the value of a variable")                                                                     \
+    X(SESSION_WRITE, 50, "the write of a variable")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -82,6 +93,14 @@ enum {
     EST_FIELD_FAILURE,     /* for COMMIT: the status with which the step failed */
     EST_FIELD_READY,       /* the chief has declared variables ready: training may have begun */
     EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
+    EST_FIELD_SEND   = 48, /* nested: a tensor that a run sends to a task (cluster/rendezvous.h) */
+    EST_FIELD_RECEIVE,     /* the transfer by which the next of the last inputs of a run comes */
+    EST_FIELD_RETURNED,    /* outputs of a run that its answer has; absent: all */
+    EST_FIELD_DRIVER,      /* incarnation of the process that drives a step */
+    EST_FIELD_DRIVEN_STEP, /* of its steps, by number */
+    EST_FIELD_TRANSFER,    /* of a step, by number */
+    EST_FIELD_SESSION,     /* of a master, by number */
+    EST_FIELD_CONNECT_MS,  /* how long a session waits for the tasks of the cluster */
 };
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

@@ -63,6 +63,7 @@ typedef struct est_tasks {
 
 struct est_remote_segment {
     est_tasks          *remote;
+    const est_segment  *cut;
     int                 task, phase, piece;
     uint64_t            number;
     bool                counted;     /* as est_segment.counted */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/calls.h"
+#include "cluster/sender.h"
 #include "cluster/task_status.h"
 
 #define REPEATS_MAX 5 /* of one run, after a broken link or a timeout */
@@ -59,7 +60,8 @@ est_status est_remote_segment_enter(est_remote *remote, const est_segment *cut, 
     segment->remote      = est_tasks_of(remote);
     segment->task        = cut->task;
     segment->phase       = cut->phase;
-    segment->n_out       = cut->io.n_fetches;
+    segment->cut         = cut;
+    segment->n_out       = cut->n_out;
     segment->piece       = cut->piece;
     segment->counted     = cut->counted;
     segment->accumulated = cut->writes && cut->trains && remote->sync_replicas;
@@ -177,6 +179,26 @@ static void put_call(est_remote_segment *segment)
     est_wire_put_u64(&segment->in.head, EST_FIELD_CALL_FIRST, segment->remote->first);
 }
 
+/* What the run receives from other tasks and sends to them (cluster/rendezvous.h). */
+static void put_transfers(est_remote_segment *segment)
+{
+    const est_segment *cut  = segment->cut;
+    const est_tasks   *r    = segment->remote;
+    est_wire_writer   *head = &segment->in.head;
+
+    if (!r->base.direct) return;
+    est_wire_put_u64(head, EST_FIELD_DRIVEN_STEP, r->base.step);
+    est_wire_put_i64(head, EST_FIELD_RETURNED, cut->n_out);
+    for (int i = cut->n_in; i < cut->io.n_feeds; i++) {
+        est_wire_put_i64(head, EST_FIELD_RECEIVE, cut->edges[i - cut->n_in]);
+    }
+    for (int i = 0; i < cut->n_sends; i++) {
+        const est_remote_task *to = &r->tasks[cut->sends[i].task];
+
+        est_parcel_put_send(head, &cut->sends[i], to->name, to->incarnation);
+    }
+}
+
 /* Whether an earlier run at the same task may have been lost with a link, and will be requested again. */
 static bool is_behind_lost(const est_remote_segment *segment)
 {
@@ -217,6 +239,7 @@ est_status est_remote_segment_start(est_remote_segment *segment, uint64_t run_se
     if (segment->remote->call != 0) put_call(segment);
     if (segment->counted) est_wire_put_bool(&segment->in.head, EST_FIELD_COUNTED, true);
     if (segment->accumulated) EST_TRY(put_sync_step(segment));
+    put_transfers(segment);
     for (int i = 0; i < n_in; i++) est_pack_view(&segment->in, in[i]);
     if (is_behind_lost(segment)) return EST_OK; /* finish sends one after the other */
     if (send_run(segment) != EST_OK) {          /* finish looks at the task, and asks again if it can */
@@ -291,10 +314,29 @@ static void give_up_when_stopped(est_remote_segment *segment, int64_t until_ns)
     est_ask_give_up(segment->ask, est_stop_signal_name());
 }
 
+/* Runs that wait for tensors of a failed step are not awaited but ended, at all tasks. */
+static void abort_step(const est_tasks *r)
+{
+    est_packing packing = { 0 };
+    est_payload payload;
+
+    est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, r->base.step);
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        if (r->tasks[i].link == NULL || est_link_is_lost(r->tasks[i].link)) continue;
+        if (est_packing_payload(&packing, &payload) != EST_OK ||
+            est_link_ask(r->tasks[i].link, EST_METHOD_ABORT_STEP, est_method_text(EST_METHOD_ABORT_STEP), payload,
+                         EST_ASK_SECS, ignore_answer, NULL, NULL) != EST_OK) {
+            est_error_clear(); /* a lost task has no runs that wait */
+        }
+    }
+    est_packing_clear(&packing);
+}
+
 void est_tasks_abandon(est_remote *remote)
 {
     int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
+    if (remote->direct) abort_step(est_tasks_of(remote));
     est_tasks_of(remote)->next_turn = false; /* the next step asks again, which gives back any turn */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
     for (est_remote_segment *segment = est_tasks_of(remote)->segments; segment != NULL; segment = segment->next) {

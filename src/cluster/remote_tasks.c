@@ -415,6 +415,7 @@ static est_status list_tasks(est_tasks *r)
     if (r->tasks == NULL) return est_no_memory();
     EST_TRY(add_tasks(r, keepers));
     r->base.n_keepers = r->base.n_tasks;
+    r->base.direct    = all && r->options.sync_replicas == 0;
     for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
         if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_tasks(r, est_cluster_job(cluster, i)));
     }

@@ -321,6 +321,10 @@ static est_status start_net(est_server *s, const est_server_options *o, const ch
                                 .user         = s };
 
     EST_TRY(find_certificates(s, o, options.transport, own, &options.certificates));
+    if (options.certificates != NULL) {
+        s->certificates = est_strdup(options.certificates);
+        if (s->certificates == NULL) return est_no_memory();
+    }
     EST_TRY(est_net_create(&options, &s->net));
     if (address == NULL) return EST_OK;
     EST_TRY(est_net_listen(s->net, address));
@@ -459,6 +463,9 @@ static est_status server_set_up(est_server *s, const char *type, int index, cons
     EST_TRY(open_ledger(s));
     EST_TRY(est_host_create(o->threads, &s->host));
     EST_TRY(est_gate_create(&s->gate));
+    EST_TRY(est_master_create(s, &s->master));
+    EST_TRY(est_rendezvous_create(s, &s->rendezvous));
+    EST_TRY(est_sender_create(s, &s->sender));
     EST_TRY(est_thread_start(&s->executor, "est-executor", execute, s));
     s->has_executor = true;
     return start_net(s, o, address);
@@ -624,13 +631,19 @@ void est_server_free(est_server *s)
     bool last;
 
     if (s == NULL) return;
+    est_master_stop(s->master); /* while this task still serves it */
     stop_executor(s);
     est_calls_stop(s);
+    est_sender_stop(s->sender);
+    est_rendezvous_stop(s->rendezvous);
     pthread_mutex_lock(&s->lock);
     fail_requests(s);
     pthread_mutex_unlock(&s->lock);
     est_net_free(s->net); /* no callback comes after it */
     est_calls_free(s);
+    est_master_free(s->master);
+    est_sender_free(s->sender);
+    est_rendezvous_free(s->rendezvous);
     for (int i = 0; i < s->n_clients; i++) est_clients_free_one(s->clients[i]);
     est_free(s->clients);
     est_free(s->parked);
@@ -647,6 +660,7 @@ void est_server_free(est_server *s)
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
     free_functions(&s->functions);
+    est_free(s->certificates);
     est_free(s->root);
     est_free(s->terms);
     pthread_mutex_destroy(&s->host_lock);
@@ -659,10 +673,11 @@ void est_server_free(est_server *s)
 
 /* --- the end of the job ------------------------------------------------------------------------------------------- */
 
-/* Tasks count, and external clients that have asked for more than the status: they drive the cluster. */
+/* Tasks count, unless they only exchange tensors of steps that others drive, and external clients that have asked for
+ * more than the status: they drive the cluster. */
 static bool is_present(const est_client *client)
 {
-    if (client->link == NULL) return false;
+    if (client->link == NULL || (client->transfers && !client->asks)) return false;
     return !est_is_external(client->who.task) ||
            client->gone.requests_in + est_link_count(client->link).requests_in > client->looks;
 }

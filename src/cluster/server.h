@@ -35,7 +35,9 @@
 #include "base/thread.h"
 #include "cluster/cluster.h"
 #include "cluster/gate.h"
+#include "cluster/master.h"
 #include "cluster/protocol.h"
+#include "cluster/rendezvous.h"
 #include "estoc/server.h"
 #include "runtime/host.h"
 
@@ -115,6 +117,7 @@ struct est_server {
     est_cluster *cluster;
     char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
     char         target[320];
+    char        *certificates; /* as they were given or found, for clients of the master; NULL: none */
     est_task_id  self;
     double       lonely_secs, silence_secs;
     est_net     *net;
@@ -125,6 +128,9 @@ struct est_server {
     void                *over_user;
     int                  threads;   /* est_server_options.threads */
     est_worker_functions functions; /* copied */
+    est_master          *master;
+    est_rendezvous      *rendezvous; /* tensors from other tasks, */
+    est_sender          *sender;     /* and to them */
     FILE                *ledger; /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */
 
     pthread_mutex_t           host_lock; /* guards what follows */
@@ -216,6 +222,9 @@ typedef struct est_queued {
 
 /* Serves a request (network thread). */
 void est_service_serve(void *user, est_request *request);
+
+/* Queues a request for the executor. Not under `lock`. */
+void est_service_enqueue(est_server *server, est_request *request);
 
 /* Executes a request to its end (network thread or executor, without host_lock). */
 void est_service_execute(est_server *server, est_request *request);

@@ -17,7 +17,8 @@
  * STATUS         -                                       -> BYTES (JSON)
  * COMPARE        -                                       -> BYTES (the cluster, as JSON)
  * ORIGIN         ORIGIN (of a coordinator)               -> - (cluster/call_records.h)
- * and those of cluster/service_segments.h, cluster/service_files.h and cluster/calls.h. */
+ * and those of cluster/service_segments.h, cluster/service_files.h, cluster/calls.h, cluster/rendezvous.h and
+ * cluster/master.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -243,7 +244,7 @@ static bool take_inline(est_server *s, est_request *request)
     return false;
 }
 
-static void enqueue(est_server *s, est_request *request)
+void est_service_enqueue(est_server *s, est_request *request)
 {
     est_queued *job = est_alloc(sizeof *job);
 
@@ -420,14 +421,16 @@ static bool is_outdated(const est_server *s, const est_client *client, int metho
 /* Any process may ask for the status; all else is for the process that owns its task's name. */
 static bool is_welcome(est_server *s, est_request *request)
 {
-    char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
-    const est_client *client;
-    bool              known, reserved, outdated;
+    char        why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
+    est_client *client;
+    bool        known, reserved, outdated;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known    = est_clients_knows(s, est_request_link(request));
-    client   = est_clients_get(s, est_request_link(request));
+    known  = est_clients_knows(s, est_request_link(request));
+    client = est_clients_get(s, est_request_link(request));
+    if (client != NULL && est_request_method(request) == EST_METHOD_SEND) client->transfers = true;
+    if (client != NULL && est_request_method(request) != EST_METHOD_SEND) client->asks = true;
     reserved = client != NULL && est_client_is_reserved(s, client);
     outdated = is_outdated(s, client, est_request_method(request));
     snprintf(why, sizeof why, "a newer process has replaced %s: %s", est_link_peer(est_request_link(request))->task,
@@ -450,6 +453,7 @@ void est_service_serve(void *user, est_request *request)
     int         method = est_request_method(request);
 
     if (est_clients_serve_extension(s, request) || !is_welcome(s, request)) return;
+    if (method == EST_METHOD_RUN && !est_rendezvous_is_ready(s->rendezvous, request)) return;
     if (take_inline(s, request)) {
         est_service_run_segment(s, request);
         pthread_mutex_unlock(&s->host_lock);
@@ -467,7 +471,7 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_COMMIT:
     case EST_METHOD_LEAVE_SEGMENT:
     case EST_METHOD_ORIGIN:
-    case EST_METHOD_RESTORE: enqueue(s, request); break;
+    case EST_METHOD_RESTORE: est_service_enqueue(s, request); break;
     case EST_METHOD_SETUP:
     case EST_METHOD_FUNCTION:
     case EST_METHOD_DATASET:
@@ -475,7 +479,15 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_CALL:
     case EST_METHOD_SHARD:
     case EST_METHOD_RELEASE: est_calls_serve(s, request); break;
+    case EST_METHOD_SEND:
+    case EST_METHOD_ABORT_STEP: est_rendezvous_serve(s->rendezvous, request); break;
     case EST_METHOD_STATUS: answer_status(s, request); break;
-    default: serve_coordination(s, request, method); break;
+    default:
+        if (est_master_has(method)) {
+            est_master_serve(s->master, request);
+        } else {
+            serve_coordination(s, request, method);
+        }
+        break;
     }
 }

@@ -152,24 +152,28 @@ bool est_service_is_short(const est_server *s, uint64_t segment)
     return at >= 0 && s->segments[at].ns <= SHORT_NS;
 }
 
-/* Feeds that point into the message. */
-static est_status take_inputs(est_server *s, est_request *request, int segment, int *n)
+/* Feeds that point into the message, and into those of other tasks. */
+static est_status take_inputs(est_server *s, est_request *request, int segment, est_arrival *const *received,
+                              int n_received, int *n)
 {
+    int n_in;
+
     *n = 0;
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    if (s->inputs.n != est_host_inputs(s->host, segment)) {
+    n_in = s->inputs.n + n_received;
+    if (n_in != est_host_inputs(s->host, segment)) {
         return est_fail(EST_INVALID_ARGUMENT, "segment %d takes %d tensors, got %d", segment,
-                        est_host_inputs(s->host, segment), s->inputs.n);
+                        est_host_inputs(s->host, segment), n_in);
     }
-    if (s->inputs.n > s->max_feeds) {
-        est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)s->inputs.n);
+    if (n_in > s->max_feeds) {
+        est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)n_in);
 
         if (more == NULL) return est_no_memory();
         s->feeds     = more;
-        s->max_feeds = s->inputs.n;
+        s->max_feeds = n_in;
     }
-    for (; *n < s->inputs.n; ++*n) {
-        const est_view *view = &s->inputs.views[*n];
+    for (; *n < n_in; ++*n) {
+        const est_view *view = *n < s->inputs.n ? &s->inputs.views[*n] : est_arrival_view(received[*n - s->inputs.n]);
 
         if (view->dtype == EST_STRING) {
             EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &s->feeds[*n]));
@@ -182,18 +186,23 @@ static est_status take_inputs(est_server *s, est_request *request, int segment, 
 
 static est_status run_segment(est_server *s, est_request *request, int segment)
 {
-    int        n;
-    int64_t    start  = est_now_ns(), took;
-    est_status status = take_inputs(s, request, segment, &n);
+    uint64_t      returned = est_head_u64(est_request_message(request), EST_FIELD_RETURNED, UINT64_MAX);
+    est_arrival **received;
+    int           n, n_received;
+    int64_t       start = est_now_ns(), took;
+    est_status    status;
 
+    EST_TRY(est_rendezvous_inputs(s->rendezvous, request, &received, &n_received));
+    status = take_inputs(s, request, segment, received, n_received, &n);
     if (status == EST_OK) {
         status = est_host_run(s->host, segment, est_head_u64(est_request_message(request), EST_FIELD_SEED, 0),
                               (const est_tensor *const *)s->feeds);
     }
     while (n > 0) est_tensor_free(s->feeds[--n]);
+    est_arrivals_free(received, n_received);
     EST_TRY(status);
     est_packing_reset(&s->outputs);
-    for (int i = 0; i < est_host_outputs(s->host, segment); i++)
+    for (int i = 0; i < est_host_outputs(s->host, segment) && (uint64_t)i < returned; i++)
         est_pack_view(&s->outputs, est_host_output(s->host, segment, i));
     took                    = est_now_ns() - start;
     s->segments[segment].ns = took < s->segments[segment].ns / 4
@@ -236,7 +245,7 @@ static est_status remember(est_answered *run, const est_packing *answer)
 }
 
 /* Without the turn that the answer included, if another worker has got it since. */
-static void answer_again(est_request *request, const est_answered *run, bool has_turn)
+static void answer_again(est_server *s, est_request *request, const est_answered *run, bool has_turn)
 {
     size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
     est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
@@ -251,7 +260,11 @@ static void answer_again(est_request *request, const est_answered *run, bool has
         parts[i] = (est_part){ at, run->part_sizes[i] };
         at += run->part_sizes[i];
     }
-    est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
+    if (run->parcel != NULL) {
+        est_sender_send(s->sender, run->parcel, request, (est_payload){ run->answer, head, parts, run->n_parts });
+    } else {
+        est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
+    }
     est_free(parts);
 }
 
@@ -353,7 +366,7 @@ static bool was_called(est_server *s, est_request *request, est_client *client, 
     pthread_mutex_lock(&s->lock);
     client->repeats++;
     pthread_mutex_unlock(&s->lock);
-    answer_again(request, run, false);
+    answer_again(s, request, run, false);
     return true;
 }
 
@@ -369,7 +382,7 @@ static bool was_done(est_server *s, est_request *request, est_client *client, ui
         client->repeats++;
         has_turn = est_gate_has_turn(s->gate, client->who.task);
         pthread_mutex_unlock(&s->lock);
-        answer_again(request, run, has_turn);
+        answer_again(s, request, run, has_turn);
         return true;
     }
     if (sequence >= client->first) return false;
@@ -406,7 +419,7 @@ static est_status run_or_accumulate(est_server *s, est_request *request, int seg
 /* Makes a run that changes variables. The record of it is allocated first: if memory runs out after the run, only the
  * kept answer is lost. */
 static est_status run_once(est_server *s, est_request *request, int segment, uint64_t sequence, uint64_t call,
-                           est_client *client)
+                           est_client *client, est_answered **out)
 {
     est_answered *run = est_zalloc(sizeof *run);
     est_status    status;
@@ -436,7 +449,30 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
     } else {
         est_log_warn("%s: %s", s->task, est_error_message());
     }
+    *out = run;
     return EST_OK;
+}
+
+/* Sends what the run has to send to other tasks, then answers. `run`: the record of a run that changed variables (RV4);
+ * NULL: it changed none. */
+static void send_and_answer(est_server *s, est_request *request, int segment, est_answered *run)
+{
+    est_parcel *parcel;
+    est_payload payload;
+    est_status  status = est_parcel_pack(s->host, segment, request, &parcel);
+
+    if (status == EST_OK && parcel == NULL) {
+        est_service_answer(request, &s->outputs);
+        return;
+    }
+    if (status == EST_OK) status = est_packing_payload(&s->outputs, &payload);
+    if (status == EST_OK) {
+        if (run != NULL) run->parcel = est_parcel_ref(parcel);
+        est_sender_send(s->sender, parcel, request, payload);
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+    est_parcel_free(parcel);
 }
 
 /* Answers a run that was made before; *done: it did, or refused the run. */
@@ -463,8 +499,14 @@ static est_status repeat_run(est_server *s, est_request *request, int segment, u
     return EST_OK;
 }
 
-/* The run; *done: it was answered from memory. */
-static est_status make_run(est_server *s, est_request *request, bool *done)
+/* A run that was made: its segment, and its record if it changed variables. */
+typedef struct made_run {
+    int           segment;
+    est_answered *record; /* NULL: it changed none */
+    bool          done;   /* it was answered from memory */
+} made_run;
+
+static est_status make_run(est_server *s, est_request *request, made_run *out)
 {
     const est_message *message  = est_request_message(request);
     uint64_t           segment  = est_head_u64(message, EST_FIELD_SEGMENT, UINT64_MAX);
@@ -473,17 +515,17 @@ static est_status make_run(est_server *s, est_request *request, bool *done)
     est_client        *client;
     int                at = est_host_find(s->host, segment);
 
-    *done = false;
+    *out = (made_run){ .segment = at };
     if (at < 0) return est_fail(EST_ABORTED, "there is no such segment here: the task was restarted");
     if (call != 0) {
         EST_TRY(est_call_records_admit(&s->calls, est_head_u64(message, EST_FIELD_ORIGIN, 0), call,
                                        est_head_u64(message, EST_FIELD_CALL_FIRST, 0)));
     }
-    EST_TRY(repeat_run(s, request, at, sequence, call, done));
-    if (*done) return EST_OK;
+    EST_TRY(repeat_run(s, request, at, sequence, call, &out->done));
+    if (out->done) return EST_OK;
     EST_TRY(admit_run(s, request, at, call, &client));
     if (est_host_writes(s->host, at)) {
-        EST_TRY(run_once(s, request, at, sequence, call, client));
+        EST_TRY(run_once(s, request, at, sequence, call, client, &out->record));
     } else {
         EST_TRY(run_segment(s, request, at));
     }
@@ -495,12 +537,12 @@ static est_status make_run(est_server *s, est_request *request, bool *done)
 
 void est_service_run_segment(est_server *s, est_request *request)
 {
-    bool       done;
-    est_status status = make_run(s, request, &done);
+    made_run   run;
+    est_status status = make_run(s, request, &run);
 
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
-    } else if (!done) {
-        est_service_answer(request, &s->outputs);
+    } else if (!run.done) {
+        send_and_answer(s, request, run.segment, run.record);
     }
 }

@@ -600,7 +600,7 @@ est_status est_net_connect_while(est_net *net, const char *address, const char *
 {
     effort e = { .net      = net,
                  .address  = address,
-                 .task     = task,
+                 .task     = task != NULL ? task : "",
                  .until_ns = INT64_MAX,
                  .look     = look,
                  .user     = user,

@@ -30,7 +30,11 @@
  *       phase lead only from pieces to the rest, and need no round trip.
  *   C5  sync_replicas: the bytes of a segment that writes variables depend only on the updates of the step and what
  *       they need: on their nodes, order (`core`), names and phases. It has no outputs.
- *   C6  sync_replicas: late segments have later phases than all others, and start when all others have finished. */
+ *   C6  sync_replicas: late segments have later phases than all others, and start when all others have finished.
+ *   C7  est_remote.direct: a tensor that a segment makes for another segment travels from task to task, once for each
+ *       task that needs it. The start of the receiver waits for the start of the sender only; its finish waits for the
+ *       finish of the sender, so that a failure is reported for the task where it happened. A segment that receives
+ *       is the last of its phase: it may have to wait at its task, and the pieces must not (C2). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,19 +44,14 @@
 #include "ops/ops.h"
 #include "runtime/partition.h"
 
-/* A set of edges in the order they were added; found by a hash table. */
-typedef struct edges {
-    est_edge *data;
-    int32_t  *slots; /* [2 max]: position in data, plus one; 0: free */
-    int32_t   n, max;
-} edges;
-
 /* The edges across the border of a segment. */
 typedef struct border {
-    edges    in, out;
-    edges    after;   /* nodes that must run before it, by control edges */
-    edges    targets; /* nodes of it that run for their effect */
-    est_node start, finish;
+    est_edges in, out; /* first those from and to this process, then those from and to tasks (C7) */
+    est_edges received, sent;
+    int32_t   n_in, n_out; /* from and to this process */
+    est_edges after;       /* nodes that must run before it, by control edges */
+    est_edges targets;     /* nodes of it that run for their effect */
+    est_node  start, finish;
 } border;
 
 typedef struct partition {
@@ -74,6 +73,7 @@ typedef struct partition {
     est_incoming      in_whole, in_core;
     est_segment      *segments;
     border           *borders; /* per segment */
+    est_edges        *sent_to; /* per task: what it receives from tasks (C7) */
     int               n_segments;
 } partition;
 
@@ -90,45 +90,6 @@ static bool is_read(const partition *p, int32_t id)
            node_of(p, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
 }
 
-/* The slot of the edge, or the free one for it. */
-static int32_t *slot_of(const edges *list, est_edge edge)
-{
-    uint32_t mask = 2 * (uint32_t)list->max - 1; /* max is a power of two */
-    uint32_t at   = ((uint32_t)edge.node * 2654435761u + (uint32_t)edge.output) & mask;
-
-    for (;; at = (at + 1) & mask) {
-        int32_t k = list->slots[at] - 1;
-        if (k < 0 || (list->data[k].node == edge.node && list->data[k].output == edge.output)) return &list->slots[at];
-    }
-}
-
-static est_status grow_edges(const partition *p, edges *list)
-{
-    edges more = { .n = list->n, .max = list->max == 0 ? 16 : 2 * list->max };
-
-    more.data  = est_arena_alloc(p->arena, sizeof *more.data * (size_t)more.max);
-    more.slots = est_arena_alloc(p->arena, sizeof *more.slots * 2 * (size_t)more.max);
-    if (more.data == NULL || more.slots == NULL) return est_no_memory();
-    for (int32_t i = 0; i < list->n; i++) {
-        more.data[i]                  = list->data[i];
-        *slot_of(&more, more.data[i]) = i + 1;
-    }
-    *list = more;
-    return EST_OK;
-}
-
-static est_status add_edge(const partition *p, edges *list, est_edge edge)
-{
-    int32_t *slot;
-
-    if (list->n == list->max) EST_TRY(grow_edges(p, list));
-    slot = slot_of(list, edge);
-    if (*slot > 0) return EST_OK;
-    list->data[list->n++] = edge;
-    *slot                 = list->n;
-    return EST_OK;
-}
-
 static bool is_group(const partition *p, int32_t id)
 {
     return node_of(p, id)->op == &est_op_no_op;
@@ -138,8 +99,8 @@ static bool is_group(const partition *p, int32_t id)
  * running it would cost a round trip. *flat: the node waited for no group. */
 static est_status flatten(const partition *p, est_node_def *def, bool *flat)
 {
-    edges    members = { 0 };
-    int32_t *control;
+    est_edges members = { 0 };
+    int32_t  *control;
 
     *flat = true;
     for (int32_t i = 0; i < def->n_control; i++) *flat = *flat && !is_group(p, def->control[i]);
@@ -147,9 +108,9 @@ static est_status flatten(const partition *p, est_node_def *def, bool *flat)
     for (int32_t i = 0; i < def->n_control; i++) {
         const est_node_def *group = node_of(p, def->control[i]);
 
-        if (!is_group(p, group->id)) EST_TRY(add_edge(p, &members, (est_edge){ group->id, 0 }));
+        if (!is_group(p, group->id)) EST_TRY(est_edges_add(p->arena, &members, (est_edge){ group->id, 0 }));
         for (int32_t m = 0; is_group(p, group->id) && m < group->n_control; m++) {
-            EST_TRY(add_edge(p, &members, (est_edge){ group->control[m], 0 }));
+            EST_TRY(est_edges_add(p->arena, &members, (est_edge){ group->control[m], 0 }));
         }
     }
     control = est_arena_alloc(p->arena, sizeof *control * ((size_t)members.n + 1));
@@ -252,14 +213,16 @@ static est_status assign_pieces(const partition *p)
     for (int32_t id = 0; id < p->n; id++)
         p->piece[id] = p->sync_replicas && p->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
     return est_partition_early(
-        p->arena, &(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core }, p->piece);
+        p->arena,
+        &(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core, p->remote->direct },
+        p->piece);
 }
 
 /* --- segments ----------------------------------------------------------------------------------------------------- */
 
 static int32_t find_output(const border *b, est_edge edge)
 {
-    return *slot_of(&b->out, edge) - 1;
+    return est_edges_find(&b->out, edge);
 }
 
 /* The segment of a node; n_segments: it is not listed yet. */
@@ -308,10 +271,11 @@ static est_status list_segments(partition *p)
     for (int32_t k = 0; k < p->whole.n; k++) {
         if (p->phase[p->whole.nodes[k]] > last) last = p->phase[p->whole.nodes[k]];
     }
+    p->sent_to  = est_arena_alloc(p->arena, sizeof *p->sent_to * ((size_t)p->remote->n_tasks + 1));
     max         = (size_t)(last + 1) * (size_t)p->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
     p->segments = est_arena_alloc(p->arena, sizeof *p->segments * max);
     p->borders  = est_arena_alloc(p->arena, sizeof *p->borders * max);
-    if (p->segments == NULL || p->borders == NULL) return est_no_memory();
+    if (p->segments == NULL || p->borders == NULL || p->sent_to == NULL) return est_no_memory();
     for (int32_t id = 0; id < p->n; id++) p->segment[id] = -1;
     for (int32_t phase = 1; phase <= last; phase += 2) {
         list_piece(p, phase, EST_READING);
@@ -367,7 +331,15 @@ static est_status add_output(const partition *p, est_edge edge)
             "'%s' depends on the result of an update, which is not available within a step of sync_replicas",
             node_of(p, edge.node)->name);
     }
-    return add_edge(p, &p->borders[p->segment[edge.node]].out, edge);
+    return est_edges_add(p->arena, &p->borders[p->segment[edge.node]].out, edge);
+}
+
+/* C7 */
+static est_status add_transfer(const partition *p, est_edge edge, int32_t at)
+{
+    EST_TRY(est_edges_add(p->arena, &p->borders[p->segment[edge.node]].sent, edge));
+    EST_TRY(est_edges_add(p->arena, &p->borders[at].received, edge));
+    return est_edges_add(p->arena, &p->sent_to[p->segments[at].task], edge);
 }
 
 static est_status find_data_borders(partition *p, const est_node_def *def)
@@ -378,7 +350,11 @@ static est_status find_data_borders(partition *p, const est_node_def *def)
         est_edge edge = def->in[i];
 
         if (!crosses(p, edge, at)) continue;
-        if (at >= 0) EST_TRY(add_edge(p, &p->borders[at].in, edge));
+        if (p->remote->direct && at >= 0 && p->segment[edge.node] >= 0) {
+            EST_TRY(add_transfer(p, edge, at));
+            continue;
+        }
+        if (at >= 0) EST_TRY(est_edges_add(p->arena, &p->borders[at].in, edge));
         if (p->segment[edge.node] >= 0) EST_TRY(add_output(p, edge));
     }
     return EST_OK;
@@ -394,11 +370,11 @@ static est_status find_control_borders(partition *p, est_node_def *def)
         int32_t before = def->control[i], from = p->segment[before];
 
         if (from >= 0 && from != at && p->role[before] != EST_ROLE_UPDATE) {
-            EST_TRY(add_edge(p, &p->borders[from].targets, (est_edge){ before, 0 }));
+            EST_TRY(est_edges_add(p->arena, &p->borders[from].targets, (est_edge){ before, 0 }));
         }
         if (at >= 0 && from >= 0 && from != at && are_beside(p, from, at)) continue;
         if (at >= 0 && from != at) {
-            EST_TRY(add_edge(p, &p->borders[at].after, (est_edge){ before, 0 }));
+            EST_TRY(est_edges_add(p->arena, &p->borders[at].after, (est_edge){ before, 0 }));
         } else {
             def->control[kept++] = before;
         }
@@ -418,7 +394,7 @@ static est_status find_borders_of(partition *p, const est_order *order, bool rea
         EST_TRY(find_data_borders(p, def));
         EST_TRY(find_control_borders(p, def));
         if (at >= 0 && (def->op->writes != 0 || def->n_out == 0)) {
-            EST_TRY(add_edge(p, &p->borders[at].targets, (est_edge){ def->id, 0 }));
+            EST_TRY(est_edges_add(p->arena, &p->borders[at].targets, (est_edge){ def->id, 0 }));
         }
     }
     return EST_OK;
@@ -438,8 +414,50 @@ static est_status find_borders(partition *p)
         int32_t id = p->io->targets[i].id;
 
         if (p->segment[id] >= 0 && p->role[id] != EST_ROLE_UPDATE)
-            EST_TRY(add_edge(p, &p->borders[p->segment[id]].targets, (est_edge){ id, 0 }));
+            EST_TRY(est_edges_add(p->arena, &p->borders[p->segment[id]].targets, (est_edge){ id, 0 }));
     }
+    return EST_OK;
+}
+
+/* What comes from and goes to tasks follows what comes from and goes to this process. */
+static est_status append_transfers(const partition *p, border *b)
+{
+    b->n_in  = b->in.n;
+    b->n_out = b->out.n;
+    for (int32_t i = 0; i < b->received.n; i++) EST_TRY(est_edges_add(p->arena, &b->in, b->received.data[i]));
+    for (int32_t i = 0; i < b->sent.n; i++) EST_TRY(est_edges_add(p->arena, &b->out, b->sent.data[i]));
+    return EST_OK;
+}
+
+/* The number of a transfer in the step; -1: the task does not receive this. */
+static int transfer_of(const partition *p, est_edge edge, int task)
+{
+    int32_t k = est_edges_find(&p->sent_to[task], edge);
+
+    return k < 0 ? -1 : k * p->remote->n_tasks + task;
+}
+
+static est_status list_transfers(const partition *p, int at)
+{
+    const border     *b     = &p->borders[at];
+    est_segment      *s     = &p->segments[at];
+    int              *from  = est_arena_alloc(p->arena, sizeof *from * ((size_t)b->received.n + 1));
+    size_t            max   = (size_t)b->sent.n * (size_t)p->remote->n_tasks + 1;
+    est_segment_send *sends = est_arena_alloc(p->arena, sizeof *sends * max);
+
+    if (from == NULL || sends == NULL) return est_no_memory();
+    for (int32_t i = 0; i < b->received.n; i++) from[i] = transfer_of(p, b->received.data[i], s->task);
+    for (int32_t i = 0; i < b->sent.n; i++) {
+        for (int task = 0; task < p->remote->n_tasks; task++) {
+            int edge = transfer_of(p, b->sent.data[i], task);
+
+            if (edge >= 0) sends[s->n_sends++] = (est_segment_send){ find_output(b, b->sent.data[i]), task, edge };
+        }
+    }
+    s->edges = from;
+    s->sends = sends;
+    s->n_in  = b->n_in;
+    s->n_out = b->n_out;
     return EST_OK;
 }
 
@@ -486,7 +504,7 @@ static est_status hide_draws(est_graph *graph)
     return EST_OK;
 }
 
-static est_node *as_nodes(const partition *p, const edges *list)
+static est_node *as_nodes(const partition *p, const est_edges *list)
 {
     est_node *nodes = est_arena_alloc(p->arena, sizeof *nodes * ((size_t)list->n + 1));
 
@@ -498,9 +516,11 @@ static est_node *as_nodes(const partition *p, const edges *list)
 
 static est_status make_segment(partition *p, int at)
 {
-    const border *b  = &p->borders[at];
-    est_io       *io = &p->segments[at].io;
+    border *b  = &p->borders[at];
+    est_io *io = &p->segments[at].io;
 
+    EST_TRY(append_transfers(p, b));
+    EST_TRY(list_transfers(p, at));
     *io = (est_io){
         as_nodes(p, &b->in), as_nodes(p, &b->out), as_nodes(p, &b->targets), b->in.n, b->out.n, b->targets.n
     };
@@ -553,14 +573,14 @@ static est_status find_sent(const partition *p, int at, sent *out)
 {
     const border *b     = &p->borders[at];
     est_node     *in    = as_nodes(p, &b->in);
-    int64_t      *types = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->in.n + 1));
+    int64_t      *types = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->n_in + 1));
 
     if (in == NULL || types == NULL) return est_no_memory();
-    for (int32_t i = 0; i < b->in.n; i++) {
+    for (int32_t i = 0; i < b->n_in; i++) {
         in[i]    = local_value(p, b->in.data[i]);
         types[i] = est_node_dtype(in[i]);
     }
-    *out = (sent){ { in, b->in.n }, { types, b->in.n } };
+    *out = (sent){ { in, b->n_in }, { types, b->n_in } };
     return EST_OK;
 }
 
@@ -594,6 +614,9 @@ static est_status add_start(partition *p, int at, const sent *s)
         if (!waits_for(p, at, i)) continue;
         start = est_after(start, are_beside(p, i, at) ? p->borders[i].start : p->borders[i].finish);
     }
+    for (int32_t i = 0; i < b->received.n; i++) { /* C7 */
+        start = est_after(start, p->borders[p->segment[b->received.data[i].node]].start);
+    }
     EST_TRY(est_graph_status(p->graph));
     /* as soon as possible; a late one waits for others, so local work comes first */
     est_graph_node(p->graph, start.id)->order = p->segments[at].late ? last_place(p) : 0;
@@ -604,11 +627,11 @@ static est_status add_start(partition *p, int at, const sent *s)
 static est_status add_finish(partition *p, int at, const sent *s)
 {
     border    *b      = &p->borders[at];
-    int64_t   *types  = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->out.n + 1));
-    est_shape *shapes = est_arena_alloc(p->arena, sizeof *shapes * ((size_t)b->out.n + 1));
+    int64_t   *types  = est_arena_alloc(p->arena, sizeof *types * ((size_t)b->n_out + 1));
+    est_shape *shapes = est_arena_alloc(p->arena, sizeof *shapes * ((size_t)b->n_out + 1));
 
     if (types == NULL || shapes == NULL) return est_no_memory();
-    for (int32_t i = 0; i < b->out.n; i++) {
+    for (int32_t i = 0; i < b->n_out; i++) {
         const est_node_def *def = node_of(p, b->out.data[i].node);
 
         types[i]  = def->dtype[b->out.data[i].output];
@@ -616,11 +639,14 @@ static est_status add_finish(partition *p, int at, const sent *s)
     }
     b->finish = est_build(
         p->graph, &est_op_finish, s->in,
-        EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->out.n }),
-                  est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }), est_attr_int("segment", at)));
+        EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->n_out }),
+                  est_attr_shapes("shapes", (est_shapes){ shapes, b->n_out }), est_attr_int("segment", at)));
     b->finish = est_after(b->finish, b->start);
     for (int i = 0; i < at; i++) { /* C2 */
         if (are_beside(p, i, at)) b->finish = est_after(b->finish, p->borders[i].finish);
+    }
+    for (int32_t i = 0; i < b->received.n; i++) { /* C7 */
+        b->finish = est_after(b->finish, p->borders[p->segment[b->received.data[i].node]].finish);
     }
     EST_TRY(est_graph_status(p->graph));
     est_graph_node(p->graph, b->finish.id)->order = last_place(p); /* moved up to its first user by need_finish */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What partition.c, partition_place.c, partition_early.c and partition_sync.c share: where and when the nodes of a step
- * run. */
+ * What the files of partitioning share: where and when the nodes of a step run. */
 #ifndef EST_RUNTIME_PARTITION_H
 #define EST_RUNTIME_PARTITION_H
 
@@ -17,7 +16,18 @@ typedef struct est_partition_phases {
     int              n_tasks;
     const int32_t   *task, *phase; /* per node; EST_HERE: this one */
     est_incoming     in;
+    bool             direct; /* as est_remote.direct */
 } est_partition_phases;
+
+/* A set of edges in the order they were added; found by a hash table. A zeroed struct is empty. */
+typedef struct est_edges {
+    est_edge *data;
+    int32_t  *slots; /* [2 max]: position in data, plus one; 0: free */
+    int32_t   n, max;
+} est_edges;
+
+EST_MUST_CHECK est_status est_edges_add(est_arena *arena, est_edges *set, est_edge edge);
+int32_t                   est_edges_find(const est_edges *set, est_edge edge); /* its position; -1: it is not there */
 
 /* The role of a node in a step of sync_replicas (partition_sync.c). */
 typedef enum est_role {
@@ -59,7 +69,8 @@ static inline bool est_is_free(est_graph *graph, int32_t id)
 {
     const est_node_def *def = est_graph_node(graph, id);
 
-    return def->op->source == EST_SOURCE_VARIABLE || (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
+    return def->op->source == EST_SOURCE_VARIABLE || def->op->source == EST_SOURCE_TABLE ||
+           (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
 }
 
 #endif

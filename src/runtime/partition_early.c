@@ -29,10 +29,19 @@ static bool is_beside(const est_partition_phases *c, int32_t id, int32_t other)
     return !est_is_free(c->whole->graph, id) && c->task[id] == c->task[other] && c->phase[id] == c->phase[other];
 }
 
-/* Keeps C4. */
+/* Whether an input comes from a segment. */
+static bool receives(const est_partition_phases *c, const est_node_def *def)
+{
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (!est_is_free(c->whole->graph, def->in[i].node) && c->task[def->in[i].node] != EST_HERE) return true;
+    }
+    return false;
+}
+
+/* Keeps C4 and C7. */
 static bool may_leave(const est_partition_phases *c, const est_node_def *def)
 {
-    if (def->op->writes == 0 || def->n_out > 0) return false;
+    if (def->op->writes == 0 || def->n_out > 0 || (c->direct && receives(c, def))) return false;
     for (int32_t e = c->in.first[def->id]; e < c->in.first[def->id + 1]; e++) {
         if (is_beside(c, c->in.from[e], def->id)) return false;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Partitioning (runtime/partition.c): at which task each node runs. Variables decide for the operations on them, then
- * devices; the rest runs here, except what only one other task needs. */
+ * Partitioning (runtime/partition.c): at which task each node runs. Variables and lookup tables decide for the
+ * operations on them, then devices; the rest runs here, except what only one other task needs. */
 #include "graph/device_name.h"
 #include "ops/ops.h"
 #include "runtime/partition.h"
@@ -11,7 +11,7 @@ static est_status task_of_device(const est_partition_step *c, const est_node_def
     est_device_task device = est_device_name_task(def->device);
 
     *out = EST_HERE;
-    if (device.job[0] == '\0' || def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (device.job[0] == '\0') return EST_OK;
     if (device.task < 0) device.task = 0;
     if (c->remote->ops->is_here(c->remote, device.job, device.task)) return EST_OK;
     *out = c->remote->ops->find(c->remote, device.job, device.task);
@@ -20,18 +20,27 @@ static est_status task_of_device(const est_partition_step *c, const est_node_def
                     def->device);
 }
 
-/* *touches: a variable is among the inputs, and overrides the device. */
-static est_status task_of_variables(const est_partition_step *c, const est_node_def *def, bool *touches, int32_t *out)
+/* The task of a variable, or of a lookup table, which is where its device says. */
+static est_status task_of_handle(const est_partition_step *c, const est_node_def *handle, int32_t *out)
+{
+    const est_var *var;
+
+    if (handle->op->source == EST_SOURCE_TABLE) return task_of_device(c, handle, out);
+    var  = est_store_find(c->store, est_node_string(handle, "shared_name"));
+    *out = var != NULL && var->elsewhere ? var->task : EST_HERE;
+    return EST_OK;
+}
+
+/* *touches: a variable or a table is among the inputs, and overrides the device. */
+static est_status task_of_handles(const est_partition_step *c, const est_node_def *def, bool *touches, int32_t *out)
 {
     *touches = false;
     for (int32_t i = 0; i < def->n_in; i++) {
         const est_node_def *handle = est_graph_node(c->graph, def->in[i].node);
-        const est_var      *var;
         int32_t             at;
 
-        if (handle->op->source != EST_SOURCE_VARIABLE) continue;
-        var = est_store_find(c->store, est_node_string(handle, "shared_name"));
-        at  = var != NULL && var->elsewhere ? var->task : EST_HERE;
+        if (handle->op->source != EST_SOURCE_VARIABLE && handle->op->source != EST_SOURCE_TABLE) continue;
+        EST_TRY(task_of_handle(c, handle, &at));
         if (!*touches) *out = at;
         *touches = true;
         if (*out != at) {
@@ -40,6 +49,21 @@ static est_status task_of_variables(const est_partition_step *c, const est_node_
         }
     }
     return EST_OK;
+}
+
+/* Where a node runs, apart from moves. */
+static est_status task_of(const est_partition_step *c, const est_node_def *def, int32_t *out)
+{
+    bool touches;
+
+    *out = EST_HERE;
+    if (def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (c->remote->runs_all) {
+        *out = 0;
+        return EST_OK;
+    }
+    EST_TRY(task_of_handles(c, def, &touches, out));
+    return touches ? EST_OK : task_of_device(c, def, out);
 }
 
 /* Marks nodes that depend on feeds, variables or tables. */
@@ -95,10 +119,8 @@ est_status est_partition_place(const est_partition_step *c, bool moves, est_aren
     for (int32_t id = 0; id < c->n; id++) task[id] = EST_HERE;
     for (int32_t k = 0; k < c->whole->n; k++) {
         const est_node_def *def = est_graph_node(c->graph, c->whole->nodes[k]);
-        bool                touches;
 
-        EST_TRY(task_of_variables(c, def, &touches, &task[def->id]));
-        if (!touches) EST_TRY(task_of_device(c, def, &task[def->id]));
+        EST_TRY(task_of(c, def, &task[def->id]));
     }
     if (!moves) return EST_OK;
     mark_varying(c, varies);

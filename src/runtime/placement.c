@@ -194,7 +194,7 @@ static est_status settle_known(const placing *p)
 {
     est_nodes locals = est_graph_collection(p->graph, "local_variables");
 
-    for (int i = 0; i < locals.n; i++) EST_TRY(settle(p, locals.data[i].id, -1));
+    for (int i = 0; i < locals.n && !p->remote->runs_all; i++) EST_TRY(settle(p, locals.data[i].id, -1));
     for (int32_t id = 0; id < p->n; id++) {
         const est_node_def *def = est_graph_node(p->graph, id);
         const est_var      *var;

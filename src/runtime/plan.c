@@ -139,11 +139,39 @@ static est_status bind_sources(est_plan *plan, est_store *store)
 
 /* --- other tasks -------------------------------------------------------------------------------------------------- */
 
+/* Tables that something in a segment looks into. */
+static est_status list_far_tables(est_plan *plan)
+{
+    int max = 0;
+
+    for (int i = 0; i < plan->n_segments; i++) max += est_graph_size(plan->segments[i].graph);
+    plan->far_tables = est_arena_alloc(plan->arena, sizeof(const char *) * ((size_t)max + 1));
+    if (plan->far_tables == NULL) return est_no_memory();
+    for (int i = 0; i < plan->n_segments; i++) {
+        const est_graph *graph = plan->segments[i].graph;
+
+        for (int32_t id = 0; id < est_graph_size(graph); id++) {
+            const est_node_def *def    = est_graph_node(graph, id);
+            const est_node_def *handle = def->n_in > 0 ? est_graph_node(graph, def->in[0].node) : def;
+            int                 at     = 0;
+
+            if (def->op->fills_var || handle == def || handle->op->source != EST_SOURCE_TABLE) continue;
+            while (at < plan->n_far_tables && strcmp(plan->far_tables[at], est_lookup_table_name(handle)) != 0) at++;
+            plan->far_tables[at] = est_lookup_table_name(handle);
+            if (at == plan->n_far_tables) plan->n_far_tables++;
+        }
+    }
+    return EST_OK;
+}
+
 static est_status partition_graph(est_plan *plan, est_store *store, est_remote *remote)
 {
-    EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
-    EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
+    if (!remote->runs_all) {
+        EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
+        EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
+    }
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
+    EST_TRY(list_far_tables(plan));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
     if (plan->bindings == NULL) return est_no_memory();
     for (int i = 0; i < plan->n_segments; i++) {
@@ -568,6 +596,7 @@ est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *
     plan->device         = options->device;
     plan->pool           = options->pool;
     plan->check_numerics = options->check_numerics;
+    plan->remote         = options->remote;
     status               = plan->arena != NULL ? build(plan, graph, io, store, options) : est_no_memory();
     if (status != EST_OK) {
         est_plan_free(plan);

@@ -137,9 +137,13 @@ typedef struct est_plan {
     int                 n_row_tables;
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
+    const char        **far_tables; /* the same at other tasks, by name */
+    int                 n_far_tables;
+    bool                far_filled;
     est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
+    est_remote         *remote;   /* NULL: no other tasks */
     est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
     uint64_t            run_seed;

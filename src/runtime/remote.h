@@ -19,6 +19,13 @@
 typedef struct est_remote         est_remote;
 typedef struct est_remote_segment est_remote_segment; /* a segment after it was entered at its task */
 
+/* A tensor that the task of a segment sends to a task, which may be itself. */
+typedef struct est_segment_send {
+    int output; /* of the segment */
+    int task;   /* that needs it, once however many of its segments do */
+    int edge;   /* the number of this transfer in the step */
+} est_segment_send;
+
 /* The part of a step that another task runs. */
 typedef struct est_segment {
     int        task;
@@ -29,7 +36,12 @@ typedef struct est_segment {
     bool       counted; /* trains and writes at the task where another segment of the step does that */
     bool       late;    /* sees what a step that is made together has changed: runs when it was made */
     est_graph *graph;
-    est_io     io; /* of that graph */
+    est_io     io;    /* of that graph */
+    int        n_in;  /* inputs that come from here: the first ones; the others come from tasks (est_remote.direct), */
+    const int *edges; /* [io.n_feeds - n_in]: by these transfers */
+    int        n_out; /* outputs that come here: the first ones; the others are only sent to tasks */
+    const est_segment_send *sends;
+    int                     n_sends;
 } est_segment;
 
 /* A variable at another task, or a shard of it, with its key in a checkpoint. */
@@ -65,14 +77,19 @@ typedef struct est_remote_ops {
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
+    /* The graph of the session has grown, or is new: told before its new variables are placed. NULL: not needed. */
+    EST_MUST_CHECK est_status (*grow)(est_remote *remote, const est_graph *graph);
+
+    /* The segment is borrowed until leave. */
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
     void (*leave)(est_remote_segment *segment); /* NULL is fine */
 
-    /* Sends the inputs, which must not change until finish. Does not wait, except that a late segment waits until the
-     * step was made. Several may be under way at one task, which runs them in the order of their starts. */
+    /* Sends the inputs from here, which must not change until finish. Does not wait, except that a late segment waits
+     * until the step was made. Several may be under way at one task, which runs them in the order of their starts; one
+     * that receives tensors from tasks runs when they have come. */
     EST_MUST_CHECK est_status (*start)(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in);
 
-    /* Waits for the outputs, which are borrowed until the next start and not copied. */
+    /* Waits for the outputs that come here, which are borrowed until the next start and not copied. */
     EST_MUST_CHECK est_status (*finish)(est_remote_segment *segment, const est_view **out);
 
     /* Waits for, or gives up, all segments that were started and not finished: their inputs are the caller's again. */
@@ -111,6 +128,9 @@ struct est_remote {
     bool                   sync_replicas; /* a training step is the mean of what several workers push */
     bool                   takes_turns;   /* a training step must begin with a turn: est_step_run takes it, */
     bool                   has_turn;      /* unless its caller did */
+    bool                   runs_all;      /* task 0 runs everything, and partitions it itself (cluster/target.c) */
+    bool                   direct;        /* tensors travel from task to task, not through this process */
+    uint64_t               step;          /* the run under way of a plan with segments; counted up by each */
     bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };

@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
+#include "runtime/session_target.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
 
@@ -30,6 +31,7 @@ struct est_step {
 struct est_session {
     est_graph          *graph;
     est_session_options options;
+    est_remote         *target; /* of options.target, which is options.remote then; NULL: none */
     est_pool           *pool;
     bool                owns_pool;
     est_store          *store;
@@ -43,7 +45,18 @@ struct est_session {
 
 static est_status take_options(est_session *s, const est_session_options *options)
 {
-    return est_options_take(EST_STRUCT_SIZE(est_session_options), options, &s->options);
+    const char *target;
+
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_session_options), options, &s->options));
+    target = s->options.target;
+    if (target == NULL || target[0] == '\0') return EST_OK;
+    if (s->options.remote != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "a session has a target, \"%s\", and a remote; give it one of the two",
+                        target);
+    }
+    EST_TRY(est_target_create(target, s->options.connect_secs, &s->target));
+    s->options.remote = s->target;
+    return EST_OK;
 }
 
 /* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
@@ -59,7 +72,10 @@ static void choose_seed(est_session *s)
 /* Makes variables of nodes added since the last look known to the store. */
 static est_status find_variables(est_session *s)
 {
-    if (s->options.remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+    est_remote *remote = s->options.remote;
+
+    if (remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+        if (remote->ops->grow != NULL) EST_TRY(remote->ops->grow(remote, s->graph));
         EST_TRY(est_place_variables(s->graph, s->options.remote, s->store));
     }
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
@@ -122,6 +138,7 @@ void est_session_free(est_session *session)
         session->steps = step->next;
         free_step(step);
     }
+    est_target_free(session->target);
     est_store_free(session->store);
     if (session->owns_pool) est_pool_free(session->pool);
     est_free(session);
@@ -208,7 +225,7 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
 /* The operation of the graph that fills the table; EST_NO_NODE when there is none. */
-static est_node find_filler(const est_session *s, const est_lookup_table *table)
+static est_node find_filler(const est_session *s, const char *table)
 {
     for (int32_t id = 0; id < est_graph_size(s->graph); id++) {
         const est_node_def *def    = est_graph_node(s->graph, id);
@@ -216,15 +233,16 @@ static est_node find_filler(const est_session *s, const est_lookup_table *table)
                                                                          : NULL;
 
         if (handle != NULL && handle->op->source == EST_SOURCE_TABLE &&
-            strcmp(est_lookup_table_name(handle), table->name) == 0) {
+            strcmp(est_lookup_table_name(handle), table) == 0) {
             return (est_node){ s->graph, id, 0 };
         }
     }
     return EST_NO_NODE;
 }
 
-/* Not a run that counts: what random ops give must not depend on when a table was filled. */
-static est_status fill_table(est_session *s, const est_lookup_table *table)
+/* Not a run that counts: what random ops give must not depend on when a table was filled. The filler runs where the
+ * table is. */
+static est_status fill_table(est_session *s, const char *table)
 {
     est_node         filler  = find_filler(s, table);
     est_io           io      = { .targets = &filler, .n_targets = 1 };
@@ -233,8 +251,7 @@ static est_status fill_table(est_session *s, const est_lookup_table *table)
     est_status       status;
 
     if (filler.graph == NULL) {
-        return est_fail(EST_FAILED_PRECONDITION, "table '%s' has no entries, and nothing in the graph fills it",
-                        table->name);
+        return est_fail(EST_FAILED_PRECONDITION, "table '%s' has no entries, and nothing in the graph fills it", table);
     }
     EST_TRY(est_plan_create(s->graph, &io, s->store, &options, &plan));
     status = est_plan_run(plan, NULL, 0);
@@ -244,11 +261,14 @@ static est_status fill_table(est_session *s, const est_lookup_table *table)
 
 /* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and
  * those of graphs that were read, need not know of them. */
-est_status est_session_fill_tables(est_session *session, const est_plan *plan)
+est_status est_session_fill_tables(est_session *session, est_plan *plan)
 {
     for (int i = 0; i < plan->n_tables; i++) {
-        if (!plan->tables[i]->filled) EST_TRY(fill_table(session, plan->tables[i]));
+        if (!plan->tables[i]->filled) EST_TRY(fill_table(session, plan->tables[i]->name));
     }
+    if (plan->far_filled) return EST_OK;
+    for (int i = 0; i < plan->n_far_tables; i++) EST_TRY(fill_table(session, plan->far_tables[i]));
+    plan->far_filled = true;
     return EST_OK;
 }
 

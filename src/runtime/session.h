@@ -33,7 +33,7 @@ EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***
 EST_MUST_CHECK est_status est_session_look(est_session *session);
 
 /* Fills the tables that a plan over the session's store looks into, unless they are filled. */
-EST_MUST_CHECK est_status est_session_fill_tables(est_session *session, const est_plan *plan);
+EST_MUST_CHECK est_status est_session_fill_tables(est_session *session, est_plan *plan);
 
 /* Reads a shard of a variable (est_var.whole) from its task. */
 EST_MUST_CHECK est_status est_session_read_shard(const est_session *session, const est_var *shard, est_tensor **out);

@@ -194,6 +194,47 @@ TEST(two_clients)
     servers_stop(&s);
 }
 
+/* A table that is pinned to a worker is filled and looked into there, whatever the device of the lookup. */
+TEST(table)
+{
+    servers      s      = servers_start(1, WORKERS, "tcp");
+    est_server  *client = make_client(&s);
+    est_remote  *remote = drive(client);
+    est_tensor  *words = NULL, *asked = NULL, *out[2] = { 0 };
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     table, x, ids, doubled;
+
+    assert_ok(
+        est_tensor_create_from(EST_STRING, EST_SHAPE(3), (est_str[]){ { "a", 1 }, { "b", 1 }, { "c", 1 } }, &words));
+    assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(2), (est_str[]){ { "c", 1 }, { "b", 1 } }, &asked));
+    assert_ok(est_graph_create(1, &graph));
+    est_graph_device(graph, "/job:worker/task:1");
+    table = est_vocabulary_list(graph, words, NULL);
+    est_graph_device(graph, NULL);
+    x   = est_placeholder(graph, "x", EST_STRING, EST_SHAPE(-1));
+    ids = est_lookup(table, x);
+    est_graph_device(graph, "/job:worker/task:0");
+    doubled = est_add(ids, ids);
+    assert_ok(est_graph_status(graph));
+    for (int i = 0; i < 2; i++) { /* a second session finds it filled */
+        session = nn_session(graph, remote);
+        assert_ok(est_session_run(session, EST_FEEDS({ x, asked }), EST_NODES(ids, doubled), EST_NO_NODES, out));
+        assert_int_equal(((const int64_t *)est_tensor_data(out[0]))[0], 2);
+        assert_int_equal(((const int64_t *)est_tensor_data(out[0]))[1], 1);
+        assert_int_equal(((const int64_t *)est_tensor_data(out[1]))[0], 4);
+        for (int k = 0; k < 2; k++) est_tensor_free(out[k]);
+        est_session_free(session);
+    }
+    assert_true(runs_of(s.worker[1]) >= 4); /* the filler and the lookup, twice */
+    est_tensor_free(words);
+    est_tensor_free(asked);
+    est_remote_free(remote);
+    est_server_free(client);
+    est_graph_free(graph);
+    servers_stop(&s);
+}
+
 static void *join(void *arg)
 {
     assert_ok(est_server_join(arg));

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensors that have come for runs of this task, and the runs that wait for them. */
+#include "cluster/rendezvous.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/refcount.h"
+#include "cluster/server.h"
+
+struct est_arrival {
+    est_refcount    refs;
+    est_transfer_id id;
+    est_view        view;
+    est_message    *message; /* that it came with; NULL: it is of a parcel of this task */
+    est_unpacked    tensors;
+    est_parcel     *parcel;
+    est_arrival    *next;
+};
+
+/* A run that waits for tensors. */
+typedef struct waiter {
+    est_request   *request;
+    uint64_t       driver, step;
+    uint64_t      *missing; /* transfers */
+    int            n_missing;
+    struct waiter *next;
+} waiter;
+
+struct est_rendezvous {
+    est_server     *server;
+    pthread_mutex_t lock; /* guards what follows */
+    est_arrival    *arrived;
+    waiter         *waiting;
+    bool            stopping;
+};
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+est_status est_rendezvous_create(est_server *server, est_rendezvous **out)
+{
+    est_rendezvous *r = est_zalloc(sizeof *r);
+    est_status      status;
+
+    if (r == NULL) return est_no_memory();
+    r->server = server;
+    status    = est_lock_init(&r->lock);
+    if (status != EST_OK) {
+        est_free(r);
+        return status;
+    }
+    *out = r;
+    return EST_OK;
+}
+
+static void release(est_arrival *a)
+{
+    if (!est_refcount_drop(&a->refs)) return;
+    est_unpacked_clear(&a->tensors);
+    est_message_free(a->message);
+    est_parcel_free(a->parcel);
+    est_free(a);
+}
+
+/* Answers waiters that were taken off the list: EST_OK queues their runs. */
+static void end_waits(est_rendezvous *r, waiter *list, est_status status, const char *why)
+{
+    while (list != NULL) {
+        waiter *w = list;
+
+        list = w->next;
+        if (status == EST_OK) {
+            est_service_enqueue(r->server, w->request);
+        } else {
+            est_request_fail(w->request, status, why);
+        }
+        est_free(w->missing);
+        est_free(w);
+    }
+}
+
+void est_rendezvous_stop(est_rendezvous *r)
+{
+    waiter *list;
+
+    if (r == NULL) return;
+    pthread_mutex_lock(&r->lock);
+    r->stopping = true;
+    list        = r->waiting;
+    r->waiting  = NULL;
+    pthread_mutex_unlock(&r->lock);
+    end_waits(r, list, EST_UNAVAILABLE, "the server is shutting down");
+}
+
+void est_rendezvous_free(est_rendezvous *r)
+{
+    if (r == NULL) return;
+    while (r->arrived != NULL) {
+        est_arrival *a = r->arrived;
+
+        r->arrived = a->next;
+        release(a);
+    }
+    pthread_mutex_destroy(&r->lock);
+    est_free(r);
+}
+
+/* --- dropping ----------------------------------------------------------------------------------------------------- */
+
+/* Which tensors and waiting runs a drop is about. */
+typedef struct selection {
+    uint64_t        driver;
+    uint64_t        before;                       /* steps below this one */
+    const est_link *link;                         /* of waiting runs, and of no tensor; NULL: any */
+    bool (*is_gone)(void *user, uint64_t driver); /* drivers; NULL: `driver` */
+    void *user;
+} selection;
+
+static bool is_selected(const selection *s, uint64_t driver, uint64_t step)
+{
+    return step < s->before && (s->is_gone != NULL ? s->is_gone(s->user, driver) : driver == s->driver);
+}
+
+/* Takes the selected waiters off the list and drops the selected tensors. */
+static waiter *drop(est_rendezvous *r, const selection *s)
+{
+    waiter *taken = NULL;
+
+    for (waiter **at = &r->waiting; *at != NULL;) {
+        waiter *w = *at;
+
+        if (s->link != NULL ? est_request_link(w->request) != s->link : !is_selected(s, w->driver, w->step)) {
+            at = &w->next;
+            continue;
+        }
+        *at     = w->next;
+        w->next = taken;
+        taken   = w;
+    }
+    for (est_arrival **at = &r->arrived; *at != NULL;) {
+        est_arrival *a = *at;
+
+        if (s->link != NULL || !is_selected(s, a->id.driver, a->id.step)) {
+            at = &a->next;
+            continue;
+        }
+        *at = a->next;
+        release(a);
+    }
+    return taken;
+}
+
+static void drop_and_fail(est_rendezvous *r, const selection *s, est_status status, const char *why)
+{
+    waiter *list;
+
+    pthread_mutex_lock(&r->lock);
+    list = drop(r, s);
+    pthread_mutex_unlock(&r->lock);
+    end_waits(r, list, status, why);
+}
+
+void est_rendezvous_lose_link(est_rendezvous *r, const est_link *link, const char *why)
+{
+    drop_and_fail(r, &(selection){ .link = link }, EST_UNAVAILABLE, why);
+}
+
+void est_rendezvous_forget(est_rendezvous *r, uint64_t driver)
+{
+    drop_and_fail(r, &(selection){ .driver = driver, .before = UINT64_MAX }, EST_ABORTED, "it has left");
+}
+
+void est_rendezvous_sweep(est_rendezvous *r, bool (*is_gone)(void *user, uint64_t driver), void *user)
+{
+    drop_and_fail(r, &(selection){ .before = UINT64_MAX, .is_gone = is_gone, .user = user }, EST_ABORTED,
+                  "it did not come back");
+}
+
+est_rendezvous_counts est_rendezvous_count(est_rendezvous *r)
+{
+    est_rendezvous_counts counts = { 0 };
+
+    pthread_mutex_lock(&r->lock);
+    for (const est_arrival *a = r->arrived; a != NULL; a = a->next) counts.arrived++;
+    for (const waiter *w = r->waiting; w != NULL; w = w->next) counts.waiting++;
+    pthread_mutex_unlock(&r->lock);
+    return counts;
+}
+
+/* --- tensors that come -------------------------------------------------------------------------------------------- */
+
+static est_arrival *find(const est_rendezvous *r, uint64_t driver, uint64_t step, uint64_t transfer)
+{
+    est_arrival *a = r->arrived;
+
+    while (a != NULL && (a->id.driver != driver || a->id.step != step || a->id.transfer != transfer)) a = a->next;
+    return a;
+}
+
+static est_status make_arrival(est_transfer_id id, est_arrival **out)
+{
+    est_arrival *a = est_zalloc(sizeof *a);
+
+    if (a == NULL) return est_no_memory();
+    est_refcount_init(&a->refs);
+    a->id = id;
+    *out  = a;
+    return EST_OK;
+}
+
+static est_status read_arrival(est_message *message, est_arrival **out)
+{
+    est_transfer_id id = { est_head_u64(message, EST_FIELD_DRIVER, 0), est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0),
+                           est_head_u64(message, EST_FIELD_TRANSFER, 0) };
+    est_arrival    *a;
+    est_status      status;
+
+    EST_TRY(make_arrival(id, &a));
+    a->message = est_message_ref(message);
+    status     = est_unpack_tensors(message, &a->tensors);
+    if (status == EST_OK && a->tensors.n != 1) {
+        status = est_fail(EST_DATA_LOSS, "a transfer between tasks has %d tensors, expected 1", a->tensors.n);
+    }
+    if (status != EST_OK) {
+        release(a);
+        return status;
+    }
+    a->view = a->tensors.views[0];
+    *out    = a;
+    return EST_OK;
+}
+
+/* Takes the transfer off what the waiting runs miss; returns those that miss nothing more. */
+static waiter *take_complete(est_rendezvous *r, const est_arrival *a)
+{
+    waiter *complete = NULL;
+
+    for (waiter **at = &r->waiting; *at != NULL;) {
+        waiter *w = *at;
+
+        for (int i = w->n_missing - 1; i >= 0 && w->driver == a->id.driver && w->step == a->id.step; i--) {
+            if (w->missing[i] == a->id.transfer) w->missing[i] = w->missing[--w->n_missing];
+        }
+        if (w->n_missing > 0) {
+            at = &w->next;
+            continue;
+        }
+        *at      = w->next;
+        w->next  = complete;
+        complete = w;
+    }
+    return complete;
+}
+
+/* Takes the arrival over. */
+static void add_arrival(est_rendezvous *r, est_arrival *a)
+{
+    waiter *older, *complete = NULL;
+
+    pthread_mutex_lock(&r->lock);
+    older = drop(r, &(selection){ .driver = a->id.driver, .before = a->id.step });
+    if (find(r, a->id.driver, a->id.step, a->id.transfer) == NULL) {
+        complete   = take_complete(r, a);
+        a->next    = r->arrived;
+        r->arrived = a;
+        a          = NULL;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (a != NULL) release(a); /* RV1 */
+    end_waits(r, older, EST_ABORTED, "a later step has begun");
+    end_waits(r, complete, EST_OK, NULL);
+}
+
+est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_parcel *parcel)
+{
+    est_arrival *a;
+
+    EST_TRY(make_arrival(id, &a));
+    a->view   = *view;
+    a->parcel = est_parcel_ref(parcel);
+    add_arrival(r, a);
+    return EST_OK;
+}
+
+static est_status take(est_rendezvous *r, est_message *message)
+{
+    est_arrival *a;
+
+    EST_TRY(read_arrival(message, &a));
+    add_arrival(r, a);
+    return EST_OK;
+}
+
+static void abort_step(est_rendezvous *r, const est_request *request)
+{
+    uint64_t step = est_head_u64(est_request_message(request), EST_FIELD_DRIVEN_STEP, 0);
+
+    drop_and_fail(r,
+                  &(selection){ .driver = est_link_peer(est_request_link(request))->incarnation,
+                                .before = step < UINT64_MAX ? step + 1 : step },
+                  EST_ABORTED, "the step failed at another task");
+}
+
+void est_rendezvous_serve(est_rendezvous *r, est_request *request)
+{
+    est_status status = EST_OK;
+
+    if (est_request_method(request) == EST_METHOD_SEND) {
+        status = take(r, est_request_message(request));
+    } else {
+        abort_step(r, request);
+    }
+    est_service_finish(request, status, NULL);
+}
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+/* The transfers of a RUN, to be freed; *n is 0 without memory. */
+static est_status list_transfers(const est_request *request, uint64_t **out, int *n)
+{
+    est_wire_reader reader;
+    est_wire_field  field;
+    int             max = 0;
+
+    *n   = 0;
+    *out = NULL;
+    est_head_open(est_request_message(request), &reader);
+    while (est_wire_next(&reader, &field)) max += field.number == EST_FIELD_RECEIVE;
+    if (max == 0) return EST_OK;
+    *out = est_alloc(sizeof **out * (size_t)max);
+    if (*out == NULL) return est_no_memory();
+    est_head_open(est_request_message(request), &reader);
+    while (est_wire_next(&reader, &field)) {
+        if (field.number == EST_FIELD_RECEIVE) (*out)[(*n)++] = est_wire_u64(&reader, &field);
+    }
+    return EST_OK;
+}
+
+/* Takes the list over. Whether the request waits. */
+static bool wait_for(est_rendezvous *r, waiter *w)
+{
+    waiter *older;
+    bool    waits;
+
+    pthread_mutex_lock(&r->lock);
+    older = drop(r, &(selection){ .driver = w->driver, .before = w->step });
+    for (int i = w->n_missing - 1; i >= 0; i--) {
+        if (find(r, w->driver, w->step, w->missing[i]) != NULL) w->missing[i] = w->missing[--w->n_missing];
+    }
+    waits = w->n_missing > 0 && !r->stopping;
+    if (waits) {
+        w->next    = r->waiting;
+        r->waiting = w;
+    }
+    pthread_mutex_unlock(&r->lock);
+    end_waits(r, older, EST_ABORTED, "a later step has begun");
+    return waits;
+}
+
+bool est_rendezvous_is_ready(est_rendezvous *r, est_request *request)
+{
+    waiter    *w;
+    uint64_t  *transfers;
+    int        n;
+    est_status status = list_transfers(request, &transfers, &n);
+
+    if (status == EST_OK && n == 0) return true;
+    w = est_zalloc(sizeof *w);
+    if (w == NULL || status != EST_OK) {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for a run that waits for tensors");
+        est_free(transfers);
+        est_free(w);
+        return false;
+    }
+    *w = (waiter){ .request   = request,
+                   .driver    = est_link_peer(est_request_link(request))->incarnation,
+                   .step      = est_head_u64(est_request_message(request), EST_FIELD_DRIVEN_STEP, 0),
+                   .missing   = transfers,
+                   .n_missing = n };
+    if (wait_for(r, w)) return false;
+    est_free(transfers);
+    est_free(w);
+    return true;
+}
+
+est_status est_rendezvous_inputs(est_rendezvous *r, const est_request *request, est_arrival ***out, int *n)
+{
+    uint64_t      driver = est_link_peer(est_request_link(request))->incarnation;
+    uint64_t      step   = est_head_u64(est_request_message(request), EST_FIELD_DRIVEN_STEP, 0);
+    uint64_t     *transfers;
+    est_arrival **list   = NULL;
+    est_status    status = list_transfers(request, &transfers, n);
+
+    *out = NULL;
+    if (status == EST_OK && *n == 0) return EST_OK;
+    if (status == EST_OK) list = est_zalloc(sizeof(est_arrival *) * (size_t)*n);
+    if (status == EST_OK && list == NULL) status = est_no_memory();
+    if (status == EST_OK) {
+        bool all = true;
+
+        pthread_mutex_lock(&r->lock);
+        for (int i = 0; i < *n; i++) {
+            list[i] = find(r, driver, step, transfers[i]);
+            if (list[i] != NULL) est_refcount_add(&list[i]->refs);
+            all = all && list[i] != NULL;
+        }
+        pthread_mutex_unlock(&r->lock);
+        if (!all) status = est_fail(EST_ABORTED, "the step has ended, and its tensors are gone");
+    }
+    est_free(transfers);
+    if (status != EST_OK) {
+        est_arrivals_free(list, *n);
+        *n = 0;
+        return status;
+    }
+    *out = list;
+    return EST_OK;
+}
+
+const est_view *est_arrival_view(const est_arrival *arrival)
+{
+    return &arrival->view;
+}
+
+void est_arrivals_free(est_arrival **list, int n)
+{
+    if (list == NULL) return;
+    for (int i = 0; i < n; i++) {
+        if (list[i] != NULL) release(list[i]);
+    }
+    est_free(list);
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parcels, and the links over which they are sent. A tensor that is lost with a link is sent again over another one, to
+ * the same process. */
+#include "cluster/sender.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/refcount.h"
+#include "cluster/clients.h"
+#include "cluster/rendezvous.h"
+#include "tensor/tensor.h"
+
+#define TRIES_MAX 3 /* for one tensor */
+
+enum { OUTPUT = 1, TASK, INCARNATION, TRANSFER }; /* of EST_FIELD_SEND */
+
+/* A tensor of a parcel. */
+typedef struct item {
+    char            task[EST_NET_NAME_MAX];
+    uint64_t        incarnation; /* of that task */
+    est_transfer_id id;
+    est_tensor     *value;
+    est_view        view; /* of it */
+    est_packing     packing;
+} item;
+
+struct est_parcel {
+    est_refcount refs;
+    int          n;
+    item        *items;
+};
+
+/* A parcel on its way, and the request that is answered when it has arrived. */
+typedef struct delivery {
+    est_sender  *sender;
+    est_parcel  *parcel;
+    est_request *request;
+    void        *answer; /* head and parts in one block */
+    est_part    *parts;
+    est_payload  payload; /* of them */
+    int          left;    /* items that are under way, and one while they are started; guarded by the sender's lock */
+    est_error    error;
+} delivery;
+
+/* An item on its way. */
+typedef struct attempt {
+    delivery       *of;
+    const item     *item;
+    int             tries;
+    struct attempt *next;
+} attempt;
+
+struct est_sender {
+    est_server     *server;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t  changed;
+    attempt        *first, **last; /* that need a link */
+    est_link      **links;         /* one for a task */
+    int             n_links, max_links;
+    est_thread      thread; /* makes links */
+    bool            has_thread, stopping;
+};
+
+/* --- parcels ------------------------------------------------------------------------------------------------------ */
+
+void est_parcel_put_send(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation)
+{
+    size_t mark = est_wire_begin(head, EST_FIELD_SEND);
+
+    est_wire_put_i64(head, OUTPUT, send->output);
+    est_wire_put_string(head, TASK, task);
+    est_wire_put_u64(head, INCARNATION, incarnation);
+    est_wire_put_i64(head, TRANSFER, send->edge);
+    est_wire_end(head, mark);
+}
+
+/* Reads a SEND; *output is checked by the caller. */
+static est_status read_send(est_wire_reader *r, item *out, uint64_t *output)
+{
+    est_wire_field field;
+
+    *output = UINT64_MAX;
+    while (est_wire_next(r, &field)) {
+        if (field.number == OUTPUT) *output = est_wire_u64(r, &field);
+        if (field.number == INCARNATION) out->incarnation = est_wire_u64(r, &field);
+        if (field.number == TRANSFER) out->id.transfer = est_wire_u64(r, &field);
+        if (field.number == TASK) {
+            est_str name = est_wire_bytes(r, &field);
+
+            snprintf(out->task, sizeof out->task, "%.*s", est_text_precision(name), name.data != NULL ? name.data : "");
+        }
+    }
+    return est_wire_finish(r);
+}
+
+static est_status copy_output(const est_host *host, int segment, uint64_t output, item *out)
+{
+    const est_view *view;
+
+    if (output >= (uint64_t)est_host_outputs(host, segment)) {
+        return est_fail(EST_INVALID_ARGUMENT, "a run has to send an output that its segment does not have");
+    }
+    view = est_host_output(host, segment, (int)output);
+    EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &out->value));
+    out->view      = *view;
+    out->view.data = est_tensor_view_data(out->value);
+    est_wire_put_u64(&out->packing.head, EST_FIELD_DRIVER, out->id.driver);
+    est_wire_put_u64(&out->packing.head, EST_FIELD_DRIVEN_STEP, out->id.step);
+    est_wire_put_u64(&out->packing.head, EST_FIELD_TRANSFER, out->id.transfer);
+    est_pack_view(&out->packing, &out->view);
+    return out->packing.failed ? est_no_memory() : EST_OK;
+}
+
+static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segment, const est_request *request)
+{
+    est_transfer_id id = { .driver = est_link_peer(est_request_link(request))->incarnation,
+                           .step   = est_head_u64(est_request_message(request), EST_FIELD_DRIVEN_STEP, 0) };
+    est_wire_reader r, inner;
+    est_wire_field  field;
+
+    est_head_open(est_request_message(request), &r);
+    while (est_wire_next(&r, &field)) {
+        item    *it = &parcel->items[parcel->n];
+        uint64_t output;
+
+        if (field.number != EST_FIELD_SEND) continue;
+        parcel->n++;
+        it->id = id;
+        est_wire_message(&r, &field, "Send", &inner);
+        EST_TRY(read_send(&inner, it, &output));
+        EST_TRY(copy_output(host, segment, output, it));
+    }
+    return est_wire_finish(&r);
+}
+
+est_status est_parcel_pack(const est_host *host, int segment, const est_request *request, est_parcel **out)
+{
+    est_wire_reader r;
+    est_wire_field  field;
+    size_t          n = 0;
+    est_parcel     *parcel;
+    est_status      status;
+
+    *out = NULL;
+    est_head_open(est_request_message(request), &r);
+    while (est_wire_next(&r, &field)) n += field.number == EST_FIELD_SEND;
+    if (n == 0) return EST_OK;
+    parcel = est_zalloc(sizeof *parcel);
+    if (parcel == NULL) return est_no_memory();
+    est_refcount_init(&parcel->refs);
+    parcel->items = est_zalloc(sizeof *parcel->items * n);
+    status        = parcel->items != NULL ? fill_parcel(parcel, host, segment, request) : est_no_memory();
+    if (status != EST_OK) {
+        est_parcel_free(parcel);
+        return status;
+    }
+    *out = parcel;
+    return EST_OK;
+}
+
+est_parcel *est_parcel_ref(est_parcel *parcel)
+{
+    est_refcount_add(&parcel->refs);
+    return parcel;
+}
+
+void est_parcel_free(est_parcel *parcel)
+{
+    if (parcel == NULL || !est_refcount_drop(&parcel->refs)) return;
+    for (int i = 0; i < parcel->n; i++) {
+        est_packing_clear(&parcel->items[i].packing);
+        est_tensor_free(parcel->items[i].value);
+    }
+    est_free(parcel->items);
+    est_free(parcel);
+}
+
+/* --- deliveries --------------------------------------------------------------------------------------------------- */
+
+static void free_delivery(delivery *d)
+{
+    est_parcel_free(d->parcel);
+    est_free(d->answer);
+    est_free(d->parts);
+    est_free(d);
+}
+
+/* Copies the answer: outputs of the host change with the next run. */
+static est_status copy_answer(delivery *d, est_payload answer)
+{
+    size_t   bytes = answer.head_size;
+    uint8_t *at;
+
+    for (int i = 0; i < answer.n_parts; i++) bytes += answer.parts[i].size;
+    d->answer = est_alloc(bytes + 1);
+    d->parts  = est_alloc(sizeof *d->parts * ((size_t)answer.n_parts + 1));
+    if (d->answer == NULL || d->parts == NULL) return est_no_memory();
+    at = d->answer;
+    if (answer.head_size > 0) memcpy(at, answer.head, answer.head_size);
+    at += answer.head_size;
+    for (int i = 0; i < answer.n_parts; i++) {
+        size_t size = answer.parts[i].size;
+
+        if (size > 0) memcpy(at, answer.parts[i].data, size);
+        d->parts[i] = (est_part){ at, size };
+        at += size;
+    }
+    d->payload = (est_payload){ d->answer, answer.head_size, d->parts, answer.n_parts, false };
+    return EST_OK;
+}
+
+/* One item, or the start of all, has ended; the last one answers the request. */
+static void end_one(delivery *d, est_status status, const char *error)
+{
+    bool last;
+
+    pthread_mutex_lock(&d->sender->lock);
+    if (status != EST_OK && d->error.status == EST_OK) {
+        d->error.status = status;
+        snprintf(d->error.message, sizeof d->error.message, "%s", error);
+    }
+    last = --d->left == 0;
+    pthread_mutex_unlock(&d->sender->lock);
+    if (!last) return;
+    if (d->error.status == EST_OK) {
+        est_request_answer(d->request, d->payload);
+    } else {
+        est_request_fail(d->request, d->error.status, d->error.message);
+    }
+    free_delivery(d);
+}
+
+/* EST_UNAVAILABLE would make the driver ask for the run again, which would not help. */
+static void fail_attempt(attempt *a, est_status status, const char *why)
+{
+    char text[600];
+
+    snprintf(text, sizeof text, "a tensor for %s was not sent: %s", a->item->task, why);
+    end_one(a->of, status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED ? EST_ABORTED : status, text);
+    est_free(a);
+}
+
+static void *make_links(void *arg);
+
+/* Leaves an attempt to the thread that makes links, which the first one starts. */
+static void queue_attempt(est_sender *s, attempt *a)
+{
+    est_status status = EST_OK;
+
+    a->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->stopping) status = est_fail(EST_ABORTED, "the server is shutting down");
+    if (status == EST_OK && !s->has_thread) {
+        status        = est_thread_start(&s->thread, "est-sender", make_links, s);
+        s->has_thread = status == EST_OK;
+    }
+    if (status == EST_OK) {
+        *s->last = a;
+        s->last  = &a->next;
+        pthread_cond_signal(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (status != EST_OK) fail_attempt(a, status, est_error_message());
+}
+
+static void sent(void *user, est_status status, const char *error, est_message *answer)
+{
+    attempt *a = user;
+
+    (void)answer;
+    if (status == EST_OK) {
+        end_one(a->of, EST_OK, NULL);
+        est_free(a);
+    } else if (status == EST_UNAVAILABLE && a->tries < TRIES_MAX) {
+        queue_attempt(a->of->sender, a);
+    } else {
+        fail_attempt(a, status, error);
+    }
+}
+
+/* The open link to a task, referenced; NULL: none. */
+static est_link *find_link(est_sender *s, const char *task)
+{
+    est_link *found = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    for (int i = s->n_links - 1; i >= 0; i--) {
+        if (est_link_is_lost(s->links[i])) {
+            est_link_free(s->links[i]);
+            s->links[i] = s->links[--s->n_links];
+        } else if (strcmp(est_link_peer(s->links[i])->task, task) == 0) {
+            found = est_link_ref(s->links[i]);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* Keeps RV3. */
+static est_status send_over(attempt *a, est_link *link)
+{
+    est_payload payload;
+
+    if (est_link_peer(link)->incarnation != a->item->incarnation) {
+        return est_fail(EST_ABORTED, "%s was restarted", a->item->task);
+    }
+    a->tries++;
+    EST_TRY(est_packing_payload(&a->item->packing, &payload));
+    return est_link_ask(link, EST_METHOD_SEND, est_method_text(EST_METHOD_SEND), payload, EST_FOREVER, sent, a, NULL);
+}
+
+static void start_attempt(est_sender *s, attempt *a, est_link *link)
+{
+    est_status status;
+
+    if (strcmp(a->item->task, s->server->task) == 0) {
+        status = est_rendezvous_put(s->server->rendezvous, a->item->id, &a->item->view, a->of->parcel);
+        if (status == EST_OK) {
+            end_one(a->of, EST_OK, NULL);
+            est_free(a);
+            return;
+        }
+    } else if (link == NULL) {
+        queue_attempt(s, a);
+        return;
+    } else {
+        status = send_over(a, link);
+    }
+    if (status != EST_OK) fail_attempt(a, status, est_error_message());
+}
+
+static est_status make_delivery(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer,
+                                delivery **out)
+{
+    delivery  *d = est_zalloc(sizeof *d);
+    est_status status;
+
+    if (d == NULL) return est_no_memory();
+    *d     = (delivery){ .sender = s, .parcel = est_parcel_ref(parcel), .request = request, .left = parcel->n + 1 };
+    status = copy_answer(d, answer);
+    if (status != EST_OK) {
+        free_delivery(d);
+        return status;
+    }
+    *out = d;
+    return EST_OK;
+}
+
+void est_sender_send(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer)
+{
+    delivery  *d;
+    est_status status = make_delivery(s, parcel, request, answer, &d);
+
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
+        return;
+    }
+    for (int i = 0; i < parcel->n; i++) {
+        attempt  *a    = est_zalloc(sizeof *a);
+        est_link *link = find_link(s, parcel->items[i].task);
+
+        if (a == NULL) {
+            end_one(d, EST_RESOURCE_EXHAUSTED, "no memory to send a tensor");
+        } else {
+            *a = (attempt){ .of = d, .item = &parcel->items[i] };
+            start_attempt(s, a, link);
+        }
+        if (link != NULL) est_link_free(link);
+    }
+    end_one(d, EST_OK, NULL);
+}
+
+/* --- links -------------------------------------------------------------------------------------------------------- */
+
+typedef struct looking {
+    est_sender *sender;
+    int64_t     until_ns;
+} looking;
+
+static est_status look(void *user, const char *why)
+{
+    const looking *l = user;
+    bool           stopping;
+
+    pthread_mutex_lock(&l->sender->lock);
+    stopping = l->sender->stopping;
+    pthread_mutex_unlock(&l->sender->lock);
+    if (stopping) return est_fail(EST_ABORTED, "the server is shutting down");
+    if (est_machine_ns() < l->until_ns) return EST_OK;
+    return est_fail(EST_ABORTED, "it cannot be reached%s%s", why[0] != '\0' ? ": " : "", why);
+}
+
+static est_status keep_link(est_sender *s, est_link *link)
+{
+    est_status status = EST_OK;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->n_links == s->max_links) {
+        int        max  = s->max_links == 0 ? 8 : 2 * s->max_links;
+        est_link **more = est_realloc(s->links, sizeof(est_link *) * (size_t)max);
+
+        if (more != NULL) {
+            s->links     = more;
+            s->max_links = max;
+        } else {
+            status = est_no_memory();
+        }
+    }
+    if (status == EST_OK) s->links[s->n_links++] = est_link_ref(link);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static est_status make_link(est_sender *s, const char *task, est_link **out)
+{
+    const char *colon                 = strrchr(task, ':');
+    char        job[EST_NET_NAME_MAX] = "";
+    const char *address               = NULL;
+    looking     l = { s, est_machine_ns() + (int64_t)(s->server->silence_secs * (double)EST_NS_PER_SEC) };
+    est_status  status;
+
+    if (colon != NULL) {
+        memcpy(job, task, (size_t)(colon - task));
+        address = est_cluster_address(s->server->cluster, job, (int)strtol(colon + 1, NULL, 10));
+    }
+    if (address == NULL) return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s", task);
+    EST_TRY(est_net_connect_while(est_server_net(s->server), address, task, look, &l, out));
+    est_clients_note_transfers(s->server, *out);
+    status = keep_link(s, *out);
+    if (status != EST_OK) est_link_free(*out);
+    return status;
+}
+
+static void send_queued(est_sender *s, attempt *a)
+{
+    est_link  *link   = find_link(s, a->item->task);
+    est_status status = link != NULL ? EST_OK : make_link(s, a->item->task, &link);
+
+    if (status != EST_OK) {
+        fail_attempt(a, status, est_error_message());
+        return;
+    }
+    start_attempt(s, a, link);
+    est_link_free(link);
+}
+
+static void *make_links(void *arg)
+{
+    est_sender *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping || s->first != NULL) {
+        attempt *a = s->first;
+
+        if (a == NULL) {
+            pthread_cond_wait(&s->changed, &s->lock);
+            continue;
+        }
+        s->first = a->next;
+        if (s->first == NULL) s->last = &s->first;
+        pthread_mutex_unlock(&s->lock);
+        send_queued(s, a);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+est_status est_sender_create(est_server *server, est_sender **out)
+{
+    est_sender *s = est_zalloc(sizeof *s);
+    est_status  status;
+
+    if (s == NULL) return est_no_memory();
+    s->server = server;
+    s->last   = &s->first;
+    status    = est_lock_init(&s->lock);
+    if (status == EST_OK) status = est_cond_init(&s->changed);
+    if (status != EST_OK) {
+        est_free(s);
+        return status;
+    }
+    *out = s;
+    return EST_OK;
+}
+
+void est_sender_stop(est_sender *s)
+{
+    bool has_thread;
+
+    if (s == NULL) return;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    has_thread  = s->has_thread; /* no other is started now */
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (has_thread) est_thread_join(&s->thread);
+}
+
+void est_sender_free(est_sender *s)
+{
+    if (s == NULL) return;
+    for (int i = 0; i < s->n_links; i++) est_link_free(s->links[i]);
+    est_free(s->links);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
+    est_free(s);
+}
