@@ -46,6 +46,7 @@ TEST(far)
 {
     est_call_records records = { 0 };
 
+    assert_ok(est_call_records_set_origin(&records, 1));
     for (uint64_t call = 1; call <= 3 * EST_CALL_CHAINS; call++) add(&records, call, 7);
     assert_ok(est_call_records_admit(&records, 1, 2 * EST_CALL_CHAINS + 5, 2 * EST_CALL_CHAINS + 5));
     assert_int_equal(records.n, EST_CALL_CHAINS - 4);
