@@ -7,17 +7,16 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "cluster/ports.h"
 #include "net/certificates.h"
 #include "output.h"
 
@@ -193,30 +192,18 @@ static est_status make_tasks(launch *l)
     return EST_OK;
 }
 
-/* A socket that is bound but does not listen reserves a port, except for processes that bind this port with
- * SO_REUSEADDR, as servers do. So it is held to the end, and a restarted task finds its port free. */
-static est_status hold_port(launch_task *task, int64_t wanted)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wanted) };
-    socklen_t          size    = sizeof address;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    task->socket            = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (task->socket < 0 || setsockopt(task->socket, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) != 0 ||
-        bind(task->socket, (struct sockaddr *)&address, sizeof address) != 0 ||
-        getsockname(task->socket, (struct sockaddr *)&address, &size) != 0) {
-        return est_fail(est_status_from_errno(errno), "no port " HOST ":%" PRId64 " for %s: %s%s", wanted, task->name,
-                        strerror(errno), wanted > 0 ? "; another --port, or none, may do" : "");
-    }
-    task->port = ntohs(address.sin_port);
-    return EST_OK;
-}
-
+/* Ports are held to the end, so that a restarted task finds its port free. */
 static est_status hold_ports(launch *l)
 {
     for (int i = 0; i < l->n_tasks; i++) {
-        if (strcmp(l->tasks[i].type, "evaluator") == 0) continue;
-        EST_TRY(hold_port(&l->tasks[i], l->port_base > 0 ? l->port_base + i : 0));
+        launch_task *task   = &l->tasks[i];
+        int          wanted = l->port_base > 0 ? (int)l->port_base + i : 0;
+        est_status   status;
+
+        if (strcmp(task->type, "evaluator") == 0) continue;
+        status = est_port_hold(wanted, &task->socket, &task->port);
+        if (status == EST_OK) continue;
+        return est_fail_context(status, "%s%s", task->name, wanted > 0 ? " (choose another --port, or none)" : "");
     }
     return EST_OK;
 }

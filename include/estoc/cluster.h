@@ -59,12 +59,12 @@ EST_API const char *est_cluster_address(const est_cluster *cluster, const char *
 
 typedef struct est_task {
     const est_cluster *cluster; /* empty for a single process, and for an evaluator */
-    const char        *type;    /* "worker" for a single process */
+    const char        *type;    /* "worker" for a single process; NULL: a client that is no task of the cluster */
     int                index;
     bool               is_chief;
     int                num_ps_replicas;
     int                num_worker_replicas; /* chief included */
-    /* the chief first, then the other jobs by name, ps last; -1 for an evaluator */
+    /* the chief first, then the other jobs by name, ps last; -1 for an evaluator and a client */
     int         global_id;
     const char *master; /* "" or where its session runs, as "grpc://host:port" */
     const char *evaluation_master;
@@ -88,7 +88,9 @@ typedef struct est_resolver est_resolver;
 EST_API EST_MUST_CHECK est_status est_resolve_tf_config(const char *json, const est_task_rules *rules,
                                                         est_resolver **out);
 
-/* From the arguments: the cluster is copied; an empty or NULL one with type NULL is a single process. */
+/* From the arguments: the cluster is copied; an empty or NULL one with type NULL is a single process. Type NULL with
+ * tasks in the cluster is a client: it is none of them, and drives them (SimpleClusterResolver(cluster_spec) of the
+ * program with a ClusterCoordinator); the index is ignored then. */
 EST_API EST_MUST_CHECK est_status est_resolve_simple(const est_cluster *cluster, const char *type, int index,
                                                      const est_task_rules *rules, est_resolver **out);
 

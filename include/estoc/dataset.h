@@ -132,6 +132,9 @@ EST_API void est_iterator_free(est_iterator *iterator);
  * The tensors are shared and have the same number of rows. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_slices(est_named_tensors tensors);
 
+/* One element: the tensors, of any shapes (TensorFlow's Dataset.from_tensors). They are shared. */
+EST_API EST_MUST_CHECK est_dataset *est_dataset_tensors(est_named_tensors tensors);
+
 /* start, start + step, ... below stop (above it when step is negative), as the int64 component "value". */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step);
 

@@ -23,6 +23,7 @@
 #include "estoc/head.h"
 #include "estoc/hooks.h"
 #include "estoc/input.h"
+#include "estoc/local_cluster.h"
 #include "estoc/log.h"
 #include "estoc/model.h"
 #include "estoc/nn.h"

@@ -16,6 +16,12 @@
  * One of the workers is the chief (.is_chief). It initializes or restores the variables, declares them ready
  * (est_remote_declare_ready) and ends the job (est_remote_end_job).
  *
+ * A step that moves the global step on is a training step (est_minimize, est_apply_gradients). Where step_limit,
+ * max_staleness, sync_replicas or consistent_saves is set, the same in all programs that train, est_step_run and
+ * est_session_run first wait for the turn of such a step. EST_OUT_OF_RANGE: all steps were made, so the loop ends as at
+ * the end of an input; the step was not run. With sync_replicas they return when the step was made from the pushes of
+ * all. A program that stops before that frees its remote, so that its turn goes to another.
+ *
  * Variables of such a session live at the ps tasks, placed by size or by a device string ("/job:ps/task:1"). Each
  * segment of a step runs where its variables are, and operations that are pinned to a task of the remote run there. So
  * one program can drive a whole cluster in which every other process only serves: it uses all tasks with .type = "*"
@@ -34,6 +40,7 @@
 #define ESTOC_SERVER_H
 
 #include "estoc/cluster.h"
+#include "estoc/input.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,14 +49,32 @@ extern "C" {
 typedef struct est_server est_server;
 typedef struct est_remote est_remote;
 
+/* A function that makes datasets for a coordinator by name: EST_WORKER_FUNCTIONS({ "train", train_input, "a.csv" }). The
+ * context has the params that the coordinator sends, as bytes, and the worker's pipeline. The table belongs to the
+ * program: all servers of a job have the same one, and the coordinator checks the names when it meets a worker. */
+typedef struct est_worker_function {
+    const char  *name; /* copied */
+    est_input_fn input_fn;
+    void        *user;        /* borrowed until the server is freed */
+    uint64_t     reserved[2]; /* zeros: room for members to come */
+} est_worker_function;
+
+typedef struct est_worker_functions {
+    const est_worker_function *data;
+    int                        n;
+} est_worker_functions;
+
+#define EST_WORKER_FUNCTIONS(...) EST_SPAN(est_worker_functions, const est_worker_function, __VA_ARGS__)
+
 typedef struct est_server_options {
-    size_t      struct_size;  /* filled by EST_SERVER */
-    const char *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
-    const char *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
-    const char *job;          /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
-    int         threads;      /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
-    double      silence_secs; /* 0: 10; a task that is silent for longer is lost */
-    double      lonely_secs;  /* 0: 7200; est_server_join fails when no task was connected for longer */
+    size_t               struct_size;  /* filled by EST_SERVER */
+    const char          *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
+    const char          *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
+    const char          *job;     /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
+    int                  threads; /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
+    double               silence_secs; /* 0: 10; a task that is silent for longer is lost */
+    double               lonely_secs;  /* 0: 7200; est_server_join fails when no task was connected for longer */
+    est_worker_functions functions;    /* of a worker: datasets that it can make for a coordinator; none by default */
 } est_server_options;
 
 #define EST_SERVER(...) (&(const est_server_options){ .struct_size = EST_STRUCT_SIZE(est_server_options), __VA_ARGS__ })
@@ -63,7 +88,7 @@ EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, 
 /* "tls://host:port", as a session's target and for logs; "" for a client. Borrowed. */
 EST_API const char *est_server_target(const est_server *server);
 
-/* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. EST_CANCELLED:
+/* Serves until the job ends; a worker executes the calls of a coordinator meanwhile. The end: the chief has ended it and all others have left, or 30 s have passed. EST_CANCELLED:
  * SIGTERM or SIGINT came, if the caller has them caught. EST_DEADLINE_EXCEEDED: no task was connected for
  * lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);

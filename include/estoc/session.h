@@ -76,7 +76,7 @@ EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_
                                                       est_nodes targets, est_step **out);
 
 /* Runs a prepared step with one value per feed, in order (NULL: no feeds); allocates nothing for shapes that were run
- * before. */
+ * before. EST_OUT_OF_RANGE: no training step is left to be made (est_remote_options.step_limit, estoc/server.h). */
 EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
 
 /* Frees a step and its plan before its session goes; variables stay. NULL is fine. */

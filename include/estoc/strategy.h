@@ -30,6 +30,7 @@
 #include "estoc/initializers.h"
 #include "estoc/partitioner.h"
 #include "estoc/reduce_op.h"
+#include "estoc/server.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,15 +53,32 @@ typedef struct est_parameter_server_options {
     /* true: no step is under way when the ps tasks take snapshots of their variables for a checkpoint; false: each
      * takes its own between two updates. */
     bool consistent_checkpoints;
+
+    const est_resolver *resolver;     /* which task this is; copied. NULL: the next */
+    const char         *cluster_json; /* in the form of TF_CONFIG; NULL: the environment variable; "{}": none */
 } est_parameter_server_options;
 
 #define EST_PARAMETER_SERVER(...)                                                                                      \
     (&(const est_parameter_server_options){ .struct_size = EST_STRUCT_SIZE(est_parameter_server_options), __VA_ARGS__ })
 
-/* For est_run_config.train_distribute of all tasks; it may be freed when the estimator is. options NULL: all
+/* For est_run_config.train_distribute of all tasks, loops of your own (est_strategy_remote) and coordinators. It may
+ * be freed when everything that uses it is. A strategy without a cluster takes that of its RunConfig. options NULL: all
  * defaults. */
 EST_API EST_MUST_CHECK est_status est_parameter_server_strategy(const est_parameter_server_options *options,
                                                                 est_strategy                      **out);
+
+/* The cluster that a strategy was created for and this process in it: of a server to be started, as
+ * est_server_create(task->cluster, task->type, task->index, ...). Borrowed from the strategy; NULL: it has no
+ * cluster. */
+EST_API const est_task *est_strategy_task(const est_strategy *strategy);
+
+/* est_remote_create with the options of a parameter_server strategy, for a loop of your own. `options` has the others
+ * (is_chief, connect_secs, step_limit, ...) and leaves partitioner, round_robin, sync_replicas, max_staleness and
+ * consistent_saves to the strategy; NULL: all defaults. strategy NULL: a parameter_server strategy with all
+ * defaults. */
+EST_API EST_MUST_CHECK est_status est_strategy_remote(const est_strategy *strategy, est_server *server,
+                                                      const est_remote_options *options, est_remote **out);
+
 /* After everything that was built with it. NULL is fine. */
 EST_API void est_strategy_free(est_strategy *strategy);
 

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/service_calls.h"
 #include "cluster/service_files.h"
 #include "cluster/sync_replicas.h"
 
@@ -101,6 +102,13 @@ bool est_clients_knows(est_server *s, est_link *link)
     return true;
 }
 
+void est_answered_free(est_answered *run)
+{
+    est_free(run->answer);
+    est_free(run->part_sizes);
+    est_free(run);
+}
+
 void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other)
 {
     est_answered **at = &client->answered;
@@ -113,9 +121,7 @@ void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t
             continue;
         }
         *at = run->next;
-        est_free(run->answer);
-        est_free(run->part_sizes);
-        est_free(run);
+        est_answered_free(run);
     }
 }
 
@@ -311,6 +317,15 @@ bool est_clients_serve_extension(est_server *s, est_request *request)
     return taken;
 }
 
+void est_clients_extend_status(est_server *s, est_json *status)
+{
+    est_extension extension;
+
+    if (!begin_extension(s, &extension)) return;
+    if (extension.status != NULL) extension.status(extension.user, status);
+    end_extension(s);
+}
+
 void est_server_extend(est_server *s, const est_extension *extension)
 {
     pthread_mutex_lock(&s->lock);
@@ -346,7 +361,7 @@ static void lose_client(est_server *s, est_client *client, const char *why)
     if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
     if (has_only_looked(client)) {
         forget_client(s, client);
-    } else if (!s->done && !s->stopping) {
+    } else if (!s->done && !s->stopping && !s->stop_asked) {
         log_lost(s, client, why);
     }
 }
@@ -377,6 +392,7 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     est_server_wake(s);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+    est_calls_wake(s, false);
 }
 
 void est_clients_expire_turns(est_server *s)

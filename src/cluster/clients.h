@@ -15,16 +15,18 @@
 
 #include "cluster/server.h"
 
-/* A run that changed variables, and its answer. */
+/* A run that changed variables, and its answer. For runs of calls see cluster/call_records.h. */
 typedef struct est_answered {
     struct est_answered *next;
-    uint64_t             by; /* the incarnation that asked */
-    uint64_t             sequence;
-    void                *answer;               /* head and parts in one block; NULL: empty, or out of memory */
+    uint64_t             by;       /* the incarnation that asked; of a call: the fingerprint of the segment */
+    uint64_t             sequence; /* of a call: its number */
+    void                *answer;   /* head and parts in one block; NULL: empty, or out of memory */
     size_t               head_size, turn_size; /* the last bytes of the head say that the answer includes a turn */
     size_t              *part_sizes;
     int                  n_parts;
 } est_answered;
+
+void est_answered_free(est_answered *run);
 
 typedef struct est_client {
     est_task_id       who;
@@ -87,6 +89,9 @@ void          est_clients_lost(void *user, est_link *link, const char *why);
 
 /* Gives a request to the extension, if it is for one; returns whether it was taken (network thread). */
 bool est_clients_serve_extension(est_server *server, est_request *request);
+
+/* Lets the extension, if there is one, add members to the status. Without `lock`. */
+void est_clients_extend_status(est_server *server, est_json *status);
 
 /* Takes back the turns of clients that were lost and did not come back for silence_secs. Under `lock`. */
 void est_clients_expire_turns(est_server *server);

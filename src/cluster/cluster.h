@@ -59,6 +59,7 @@ typedef struct est_task_given {
     est_cluster_source source;
     const char        *prefix;     /* before "type" and "index" in errors: "task." or "" */
     const char        *type;       /* NULL: not given */
+    bool               is_client;  /* a cluster without a type is no error: the process is no task */
     const char        *index_text; /* as it was written, for errors; NULL: not given */
     int64_t            index;      /* -1 when the text is not a number */
     const char        *session_master, *eval_session_master, *model_dir, *environment; /* NULL: not given */

@@ -33,7 +33,16 @@
     X(FINISH_STEP, 17, "the end of a synchronous step")                                                                \
     X(COMMIT, 18, "the commit of a step")                                                                              \
     X(AWAIT_ALONE, 20, "the end of all other training")                                                                \
-    X(COMPARE, 21, "its cluster")
+    X(COMPARE, 21, "its cluster")                                                                                      \
+    X(SETUP, 22, "the setup for calls")                                                                                \
+    X(FUNCTION, 23, "the entry of a function")                                                                         \
+    X(DATASET, 24, "the creation of a dataset")                                                                        \
+    X(ITERATOR, 25, "the creation of an iterator")                                                                     \
+    X(CALL, 26, "a call")                                                                                              \
+    X(SHARD, 27, "the evaluation of a shard")                                                                          \
+    X(RELEASE, 28, "the release of what calls used")                                                                   \
+    X(ORIGIN, 29, "the origin of calls")                                                                               \
+    X(LEAVE_SEGMENT, 30, "the release of a segment")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -43,7 +52,8 @@ typedef enum est_method {
 
 const char *est_method_text(int method); /* never NULL */
 
-/* Fields of heads. The file that serves a method lists its fields (cluster/service*.[ch]). */
+/* Fields of heads. The file that serves a method lists its fields (cluster/service*.[ch]). Those of calls are in
+ * cluster/calls.h. */
 enum {
     EST_FIELD_SEGMENT = 1, /* of a host, by number */
     EST_FIELD_SEQUENCE, /* number of a run at one task; rises, and equals an earlier one only in a repeated request */

@@ -47,20 +47,23 @@ typedef struct est_tasks {
     char               *terms;     /* of the program (est_remote_set_terms); NULL: none */
     int                 placed;    /* the task after the last that was given a variable */
     bool                declared;  /* this chief has declared variables ready: steps may have been made since */
-    bool                has_turn;  /* the answer to the last step included it */
+    bool                next_turn; /* the answer to the last step included it */
     est_remote_task    *held;      /* the clock of the current hold; NULL: none */
     int64_t             step;      /* sync_replicas: the step under way; -1: not known */
     uint64_t            timeline;  /* of it */
     bool                pushed;    /* some of it was */
     bool                committed; /* it was made, */
     bool                ended;     /* and the job was over by then */
+    bool                calls;     /* it is a worker's, for the calls of a coordinator */
+    uint64_t            origin, call, first; /* of the call under way; call 0: none */
     bool (*over)(void *user);
     void *over_user;
 } est_tasks;
 
 struct est_remote_segment {
     est_tasks          *remote;
-    int                 task, number, phase, piece;
+    int                 task, phase, piece;
+    uint64_t            number;
     bool                counted;     /* as est_segment.counted */
     bool                accumulated; /* its runs are pushes of synchronous steps */
     bool                late;        /* as est_segment.late */
@@ -130,6 +133,7 @@ void                      est_tasks_abandon(est_remote *remote);
 
 EST_MUST_CHECK est_status est_tasks_clock(est_tasks *r, est_remote_task **out);
 EST_MUST_CHECK est_status est_tasks_turn(est_remote *remote, bool *finished);
+EST_MUST_CHECK est_status est_tasks_complete(est_remote *remote);
 /* Waits until the step that was pushed has been made; this task may have to commit it. */
 EST_MUST_CHECK est_status est_tasks_complete_step(est_tasks *r);
 

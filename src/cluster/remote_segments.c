@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/calls.h"
 #include "cluster/task_status.h"
 
 #define REPEATS_MAX 5 /* of one run, after a broken link or a timeout */
@@ -36,7 +37,7 @@ static est_status enter_at(est_remote_segment *segment, const est_segment *cut)
         status = est_remote_task_ask(p, EST_METHOD_ENTER, &packing, segment->remote->options.answer_secs, &answer);
     }
     if (status == EST_OK) {
-        segment->number = (int)est_head_u64(answer, EST_FIELD_SEGMENT, 0);
+        segment->number = est_head_u64(answer, EST_FIELD_SEGMENT, 0);
         n_out           = est_head_u64(answer, EST_FIELD_OUTPUTS, 0);
         if (n_out != (uint64_t)cut->io.n_fetches) {
             status = est_fail(EST_INTERNAL, "%s returns %" PRIu64 " outputs of a segment, expected %d", p->name, n_out,
@@ -124,7 +125,7 @@ static void write_ledger(const est_remote_segment *segment, const est_remote_tas
     FILE *ledger = segment->remote->server->ledger;
 
     if (ledger == NULL) return;
-    fprintf(ledger, "asks %s %016" PRIx64 " %" PRIu64 " %d\n", p->name, p->incarnation, segment->sequence,
+    fprintf(ledger, "asks %s %016" PRIx64 " %" PRIu64 " %" PRIu64 "\n", p->name, p->incarnation, segment->sequence,
             segment->number);
     (void)fflush(ledger);
 }
@@ -140,6 +141,13 @@ static est_status put_sync_step(est_remote_segment *segment)
     est_wire_put_i64(&segment->in.head, EST_FIELD_SYNC_STEP, r->step + 1);
     est_wire_put_u64(&segment->in.head, EST_FIELD_TIMELINE, r->timeline);
     return EST_OK;
+}
+
+static void put_call(est_remote_segment *segment)
+{
+    est_wire_put_u64(&segment->in.head, EST_FIELD_ORIGIN, segment->remote->origin);
+    est_wire_put_u64(&segment->in.head, EST_FIELD_CALL, segment->remote->call);
+    est_wire_put_u64(&segment->in.head, EST_FIELD_CALL_FIRST, segment->remote->first);
 }
 
 /* Whether an earlier run at the same task may have been lost with a link, and will be requested again. */
@@ -175,10 +183,11 @@ est_status est_remote_segment_start(est_remote_segment *segment, uint64_t run_se
     segment->started  = true;
     write_ledger(segment, p);
     est_packing_reset(&segment->in);
-    est_wire_put_i64(&segment->in.head, EST_FIELD_SEGMENT, segment->number);
+    est_wire_put_u64(&segment->in.head, EST_FIELD_SEGMENT, segment->number);
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEQUENCE, segment->sequence);
     est_wire_put_u64(&segment->in.head, EST_FIELD_FIRST, first_unanswered(segment));
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEED, run_seed);
+    if (segment->remote->call != 0) put_call(segment);
     if (segment->counted) est_wire_put_bool(&segment->in.head, EST_FIELD_COUNTED, true);
     if (segment->accumulated) EST_TRY(put_sync_step(segment));
     for (int i = 0; i < n_in; i++) est_pack_view(&segment->in, in[i]);
@@ -242,7 +251,7 @@ est_status est_remote_segment_finish(est_remote_segment *segment, const est_view
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, segment->out.n,
                         segment->n_out);
     }
-    if (est_head_u64(segment->answer, EST_FIELD_TURN, 0) != 0) segment->remote->has_turn = true;
+    if (est_head_u64(segment->answer, EST_FIELD_TURN, 0) != 0) segment->remote->next_turn = true;
     *out = segment->out.views;
     return EST_OK;
 }
@@ -259,7 +268,7 @@ void est_tasks_abandon(est_remote *remote)
 {
     int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
-    est_tasks_of(remote)->has_turn = false; /* the next step asks again, which gives back any turn */
+    est_tasks_of(remote)->next_turn = false; /* the next step asks again, which gives back any turn */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
     for (est_remote_segment *segment = est_tasks_of(remote)->segments; segment != NULL; segment = segment->next) {
         give_up_when_stopped(segment, until_ns);

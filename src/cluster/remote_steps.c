@@ -170,11 +170,23 @@ est_status est_tasks_turn(est_remote *remote, bool *finished)
 {
     est_tasks *r = est_tasks_of(remote);
 
-    *finished = false;
-    if (r->options.sync_replicas > 0) return join_step(r, finished);
-    if (!r->has_turn) return ask_turn(r, finished);
-    r->has_turn = false;
+    *finished        = false;
+    r->base.has_turn = false;
+    if (r->options.sync_replicas > 0) {
+        EST_TRY(join_step(r, finished));
+    } else if (!r->next_turn) {
+        EST_TRY(ask_turn(r, finished));
+    }
+    r->next_turn     = false;
+    r->base.has_turn = !*finished;
     return EST_OK;
+}
+
+est_status est_tasks_complete(est_remote *remote)
+{
+    est_tasks *r = est_tasks_of(remote);
+
+    return r->pushed ? est_tasks_complete_step(r) : EST_OK;
 }
 
 /* Two chiefs are usually a mistake: the one that wins logs it as well. */
@@ -276,8 +288,8 @@ est_status est_remote_hold(est_remote *remote)
     est_status       status;
 
     EST_TRY(est_tasks_clock(r, &p));
-    if (r->has_turn) EST_TRY(est_remote_task_tell(p, EST_METHOD_LEAVE, &packing, EST_ASK_SECS));
-    r->has_turn = false;
+    if (r->next_turn) EST_TRY(est_remote_task_tell(p, EST_METHOD_LEAVE, &packing, EST_ASK_SECS));
+    r->base.has_turn = r->next_turn = false;
     est_wire_put_bool(&packing.head, EST_FIELD_HELD, true);
     status = est_remote_task_ask_patiently(r, p, EST_METHOD_HOLD, &packing,
                                            "steps are under way, and a checkpoint waits for them",
@@ -321,7 +333,7 @@ est_status est_remote_await_others(est_remote *remote, bool enough)
     est_status       status;
 
     EST_TRY(est_tasks_clock(r, &p));
-    r->has_turn = false; /* AWAIT_ALONE gives it back */
+    r->base.has_turn = r->next_turn = false; /* AWAIT_ALONE gives it back */
     est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, enough);
     status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_ALONE, &packing, "other tasks still train", INFINITY,
                                            &answer);

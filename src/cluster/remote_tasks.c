@@ -107,10 +107,11 @@ static est_status await_ready(const est_tasks *r, const est_remote_task *p)
     est_message *message;
     est_status   status;
 
-    est_tasks_pack_terms(r, &terms);
+    if (!r->calls) est_tasks_pack_terms(r, &terms);
     status = est_remote_task_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
-                                           "the chief has not initialized its variables", r->options.connect_secs,
-                                           &message);
+                                           r->calls ? "the coordinator has not initialized its variables"
+                                                    : "the chief has not initialized its variables",
+                                           r->options.connect_secs, &message);
     est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
@@ -205,8 +206,8 @@ static est_status connect_all(est_remote *remote)
 {
     est_tasks *r = est_tasks_of(remote);
 
-    r->has_turn = r->pushed = r->committed = false;
-    r->step                                = -1;
+    r->base.has_turn = r->next_turn = r->pushed = r->committed = false;
+    r->step                                                    = -1;
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_task(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->tasks[i]));
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
@@ -357,6 +358,7 @@ static const est_remote_ops cluster_ops = {
     .verify      = est_tasks_verify,
     .restore     = est_tasks_restore,
     .turn        = est_tasks_turn,
+    .complete    = est_tasks_complete,
 };
 
 /* The tasks of a job, but for this one. */
@@ -419,6 +421,8 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     }
     r->base.in_turn       = r->options.round_robin;
     r->base.sync_replicas = r->options.sync_replicas > 0;
+    r->base.takes_turns   = r->options.step_limit > 0 || r->options.max_staleness > 0 || r->base.sync_replicas ||
+                          r->options.consistent_saves;
     if (status == EST_OK && server->has_remote) {
         status = est_fail(
             EST_FAILED_PRECONDITION,
@@ -434,6 +438,44 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     server->has_remote = true;
     *out               = &r->base;
     return EST_OK;
+}
+
+/* How many shards of a variable the tasks have. */
+static int count_shards(const est_partitioner *self, const char *name, est_dtype dtype, const est_shape *shape,
+                        int n_tasks)
+{
+    char shard[512];
+    int  n = 0;
+
+    (void)dtype;
+    (void)n_tasks;
+    for (; n < shape->dim[0]; n++) {
+        int size = snprintf(shard, sizeof shard, EST_SHARD_NAME, name, n);
+
+        if (size >= (int)sizeof shard || est_tasks_located(self->user, shard) < 0) break;
+    }
+    return n;
+}
+
+est_status est_remote_create_for_calls(est_server *server, double connect_secs, est_remote **out)
+{
+    est_tasks *r;
+
+    EST_TRY(est_remote_create(server, EST_REMOTE(.connect_secs = connect_secs), out));
+    r                   = est_tasks_of(*out);
+    r->calls            = true;
+    r->partitioner      = (est_partitioner){ .shards = count_shards, .user = &r->base };
+    r->base.partitioner = &r->partitioner;
+    return EST_OK;
+}
+
+void est_remote_set_call(est_remote *remote, uint64_t origin, uint64_t call, uint64_t first)
+{
+    est_tasks *r = est_tasks_of(remote);
+
+    r->origin = origin;
+    r->call   = call;
+    r->first  = first;
 }
 
 /* Frees a turn that was given in advance at once. */

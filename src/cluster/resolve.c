@@ -6,6 +6,7 @@
  *   chief         one address; its job may have the old name "master", which then stands for it everywhere
  *   no chief      only where a strategy allows it: then worker 0 is chief
  *   evaluator     is not part of the cluster, whether it is listed there or not
+ *   client        no task at all: it drives the others, as a program with a coordinator does
  *
  * and the simple resolver, which applies only these rules. */
 #include <inttypes.h>
@@ -170,7 +171,7 @@ static int global_id(const decision *d)
     return id;
 }
 
-/* --- the three kinds of task -------------------------------------------------------------------------------------- */
+/* --- the kinds of task -------------------------------------------------------------------------------------------- */
 
 static est_status keep(est_resolver *resolver, const char *text, const char **out)
 {
@@ -245,6 +246,29 @@ static est_status find_master(decision *d)
     return r->task.master != NULL ? EST_OK : est_no_memory();
 }
 
+static void count_replicas(decision *d)
+{
+    const est_cluster *cluster = d->resolver->cluster;
+    est_task          *task    = &d->resolver->task;
+
+    task->num_ps_replicas     = tasks_present(cluster, "ps");
+    task->num_worker_replicas = tasks_present(cluster, "worker");
+    if (!same(d->chief, "worker")) task->num_worker_replicas += tasks_present(cluster, d->chief);
+}
+
+/* A client is no task, and leads: the tasks need no chief. */
+static est_status resolve_client(decision *d)
+{
+    est_task *task = &d->resolver->task;
+
+    d->chief        = est_cluster_find(d->resolver->cluster, "master") != NULL ? "master" : "chief";
+    task->is_chief  = true;
+    task->global_id = -1;
+    count_replicas(d);
+    EST_TRY(keep(d->resolver, "", &task->master));
+    return keep(d->resolver, "", &task->evaluation_master);
+}
+
 static est_status resolve_member(decision *d)
 {
     const est_task_given *given   = d->given;
@@ -260,12 +284,10 @@ static est_status resolve_member(decision *d)
     }
     EST_TRY(check_index(d, est_cluster_tasks(cluster, given->type)));
     EST_TRY(find_master(d));
-    task->index               = (int)given->index;
-    task->is_chief            = same(given->type, d->chief) && given->index == 0;
-    task->num_ps_replicas     = tasks_present(cluster, "ps");
-    task->num_worker_replicas = tasks_present(cluster, "worker");
-    if (!same(d->chief, "worker")) task->num_worker_replicas += tasks_present(cluster, d->chief);
+    task->index     = (int)given->index;
+    task->is_chief  = same(given->type, d->chief) && given->index == 0;
     task->global_id = global_id(d);
+    count_replicas(d);
     EST_TRY(keep(d->resolver, given->type, &task->type));
     return keep(d->resolver, "", &task->evaluation_master);
 }
@@ -278,7 +300,9 @@ static est_status resolve(decision *d)
     EST_TRY(keep(d->resolver, d->given->environment, &task->environment));
     if (d->given->model_dir != NULL) EST_TRY(keep(d->resolver, d->given->model_dir, &task->model_dir));
     if (d->given->service != NULL) EST_TRY(keep(d->resolver, d->given->service, &task->service));
-    if (est_cluster_jobs(d->resolver->cluster) > 0) {
+    if (est_cluster_jobs(d->resolver->cluster) > 0 && d->given->is_client) {
+        EST_TRY(resolve_client(d));
+    } else if (est_cluster_jobs(d->resolver->cluster) > 0) {
         EST_TRY(resolve_member(d));
     } else if (d->no_chief_ok && same(d->given->type, "evaluator")) {
         EST_TRY(resolve_evaluator(d));
@@ -320,9 +344,11 @@ est_status est_resolver_make(est_cluster *cluster, const est_task_given *given, 
 est_status est_resolve_simple(const est_cluster *cluster, const char *type, int index, const est_task_rules *rules,
                               est_resolver **out)
 {
-    est_task_given given = { .source = { "cluster", "" }, .prefix = "", .type = type, .index = index };
-    char           text[16];
-    est_cluster   *copy;
+    est_task_given given = {
+        .source = { "cluster", "" }, .prefix = "", .type = type, .index = index, .is_client = type == NULL
+    };
+    char         text[16];
+    est_cluster *copy;
 
     EST_REQUIRE(out);
     snprintf(text, sizeof text, "%d", index);
@@ -338,7 +364,7 @@ static est_status copy_task(const est_task *from, est_resolver *to)
     *task = *from;
     EST_TRY(est_cluster_copy(from->cluster, &to->cluster));
     task->cluster = to->cluster;
-    EST_TRY(keep(to, from->type, &task->type));
+    if (from->type != NULL) EST_TRY(keep(to, from->type, &task->type));
     EST_TRY(keep(to, from->master, &task->master));
     EST_TRY(keep(to, from->evaluation_master, &task->evaluation_master));
     EST_TRY(keep(to, from->environment, &task->environment));

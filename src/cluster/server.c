@@ -2,7 +2,8 @@
  *
  * The life of a server: start, parked requests, the executor, shutdown and the end of the job. */
 #include "base/argument.h"
-#include "cluster/clients.h"
+#include "cluster/call_records.h"
+#include "cluster/service_calls.h"
 #include "cluster/service_files.h"
 #include "cluster/sync_replicas.h"
 #include "cluster/terms.h"
@@ -247,6 +248,7 @@ static void drained(void *user, est_link *link)
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+    est_calls_wake(s, false);
 }
 
 static void *execute(void *arg)
@@ -382,6 +384,43 @@ static est_status set_job(const char *given, char out[EST_NET_NAME_MAX])
     return status;
 }
 
+static est_status copy_functions(est_server *s, est_worker_functions given)
+{
+    est_worker_function *copies;
+
+    if (given.n == 0) return EST_OK;
+    if (given.n < 0 || given.data == NULL)
+        return est_fail(EST_INVALID_ARGUMENT, "functions: %d given, but the pointer is NULL", given.n);
+    copies = est_zalloc(sizeof *copies * (size_t)given.n);
+    if (copies == NULL) return est_no_memory();
+    s->functions.data = copies;
+    for (int i = 0; i < given.n; i++) {
+        if (given.data[i].name == NULL || given.data[i].input_fn == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "function %d of the server has no %s", i,
+                            given.data[i].name == NULL ? "name" : "input_fn");
+        }
+        copies[i]      = given.data[i];
+        copies[i].name = est_strdup(given.data[i].name);
+        if (copies[i].name == NULL) return est_no_memory();
+        s->functions.n++;
+    }
+    return EST_OK;
+}
+
+static void free_functions(est_worker_functions *functions)
+{
+    est_worker_function *copies;
+
+    memcpy(&copies, &functions->data, sizeof copies); /* they are this server's own */
+    for (int i = 0; i < functions->n; i++) {
+        char *name;
+
+        memcpy(&name, &copies[i].name, sizeof name);
+        est_free(name);
+    }
+    est_free(copies);
+}
+
 static est_status server_set_up(est_server *s, const char *type, int index, const est_server_options *o,
                                 const char *folder)
 {
@@ -402,6 +441,8 @@ static est_status server_set_up(est_server *s, const char *type, int index, cons
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
     s->samples[0].at_ns = s->samples[1].at_ns = s->start_ns;
+    s->threads                                = o->threads;
+    EST_TRY(copy_functions(s, o->functions));
     EST_TRY(open_ledger(s));
     EST_TRY(est_host_create(o->threads, &s->host));
     EST_TRY(est_gate_create(&s->gate));
@@ -451,6 +492,15 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
 const char *est_server_target(const est_server *server)
 {
     return server != NULL ? server->target : NULL;
+}
+
+void est_server_stop(est_server *server, bool abruptly)
+{
+    pthread_mutex_lock(&server->lock);
+    server->stop_asked = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    if (abruptly) est_net_abort(server->net, "it was stopped");
 }
 
 est_net *est_server_net(est_server *server)
@@ -562,10 +612,12 @@ void est_server_free(est_server *s)
 
     if (s == NULL) return;
     stop_executor(s);
+    est_calls_stop(s);
     pthread_mutex_lock(&s->lock);
     fail_requests(s);
     pthread_mutex_unlock(&s->lock);
     est_net_free(s->net); /* no callback comes after it */
+    est_calls_free(s);
     for (int i = 0; i < s->n_clients; i++) est_clients_free_one(s->clients[i]);
     est_free(s->clients);
     est_free(s->parked);
@@ -574,6 +626,7 @@ void est_server_free(est_server *s)
         est_accumulator_free(s->segments[i].accumulator);
         est_free(s->segments[i].came);
     }
+    est_call_records_clear(&s->calls);
     est_host_free(s->host);
     est_free(s->segments);
     est_free(s->feeds);
@@ -581,6 +634,7 @@ void est_server_free(est_server *s)
     est_packing_clear(&s->outputs);
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
+    free_functions(&s->functions);
     est_free(s->root);
     est_free(s->terms);
     pthread_mutex_destroy(&s->host_lock);
@@ -696,6 +750,10 @@ static void ask_whether_over(est_server *s, int64_t now, int64_t *asked_ns)
 static bool join_ends(est_server *s, int64_t now, int64_t here_ns, int64_t done_ns, est_status *status)
 {
     look_for_signal(s);
+    if (s->stop_asked) {
+        *status = est_fail(EST_CANCELLED, "%s was stopped", s->task);
+        return true;
+    }
     if (s->done && (s->stop_ns != 0 || n_present(s) == 0)) return true; /* all is saved: only others have to leave */
     if (s->done && (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC) return true;
     if (s->stop_ns != 0 && may_stop(s)) {

@@ -5,7 +5,8 @@
  * Threads. The network thread receives requests (service.c). It executes what is small at once and queues the rest, and
  * everything while something long runs, for the executor: one thread that takes requests in the order of arrival,
  * except that requests of a client that does not fetch its answers wait until it does. So variables change in one run
- * at a time, and a run for one client never waits for the network of another.
+ * at a time, and a run for one client never waits for the network of another. A worker that a coordinator gives calls
+ * has another thread for these (calling.h).
  *
  * Locks. `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards the host and its segments.
  * Code that takes both takes host_lock first, or only tries to.
@@ -24,6 +25,7 @@
  *   sync_replicas  steps that are the mean of what several workers push (sync_replicas.h): the accumulator sums the
  *                pushes, and the committer is the worker that has all tasks apply them
  *   parked       said of a request that is answered when a condition holds
+ *   call         one run of a coordinator's function by a worker (calls.h); each attempt makes the same runs at ps tasks
  *   terms        the settings that all trainers of a job must share (terms.h) */
 #ifndef EST_CLUSTER_SERVER_H
 #define EST_CLUSTER_SERVER_H
@@ -51,6 +53,7 @@ typedef struct est_extension {
     bool (*serve)(void *user, est_request *request); /* whether it takes the request; NULL: no extension */
     void (*lost)(void *user, est_link *link, const char *why);
     void *user;
+    void (*status)(void *user, est_json *status); /* adds members to the status (task_status.h); NULL: none */
 } est_extension;
 
 /* Passes requests from EST_METHOD_EXTENSION on to `serve`, and lost links to `lost`, both in the network thread without
@@ -69,6 +72,10 @@ const char *est_server_root(est_server *server); /* NULL: any folder; never chan
 /* While nobody is connected est_server_join asks `over(user)` every second whether the job has ended without this
  * task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
+
+/* Makes est_server_join return EST_CANCELLED; from any thread but the network's. abruptly: the listener and all
+ * connections are closed first, without a farewell and with no answer to anybody, as when the process is killed. */
+void est_server_stop(est_server *server, bool abruptly);
 
 est_net *est_server_net(est_server *server);
 
@@ -95,6 +102,15 @@ typedef struct est_store_seen {
     uint64_t bytes, rows, applied;
 } est_store_seen;
 
+/* Runs of calls (cluster/call_records.h). A zeroed struct is empty. */
+#define EST_CALL_CHAINS 1024
+typedef struct est_call_records {
+    uint64_t             origin; /* of the coordinator; 0: none came */
+    uint64_t             first;  /* calls below it are over */
+    uint64_t             n;
+    struct est_answered *chains[EST_CALL_CHAINS];
+} est_call_records;
+
 struct est_server {
     est_cluster *cluster;
     char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
@@ -106,8 +122,10 @@ struct est_server {
     bool         has_remote; /* which counts the sequence up */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
-    void *over_user;
-    FILE *ledger; /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */
+    void                *over_user;
+    int                  threads;   /* est_server_options.threads */
+    est_worker_functions functions; /* copied */
+    FILE                *ledger; /* of runs that wrote, and of runs asked of others, when ESTOC_LEDGER names a folder */
 
     pthread_mutex_t           host_lock; /* guards what follows */
     est_host                 *host;
@@ -120,6 +138,7 @@ struct est_server {
     int                       max_feeds;
     est_packing               outputs;
     uint64_t                  applied; /* runs that wrote */
+    est_call_records          calls;
 
     pthread_mutex_t     lock;    /* guards what follows */
     pthread_cond_t      changed; /* the queue, a client, a flag */
@@ -128,17 +147,19 @@ struct est_server {
     est_extension       extension;
     bool                extending; /* it is being called */
 
-    struct est_queued *first, **last; /* for the executor */
-    bool               busy;          /* the executor runs something */
-    est_thread         executor;
-    bool               has_executor;
-    struct est_parked *parked;
-    int                n_parked, max_parked;
+    struct est_calling *calling;       /* calls of a coordinator (cluster/calling.h); NULL: none came */
+    struct est_queued  *first, **last; /* for the executor */
+    bool                busy;          /* the executor runs something */
+    est_thread          executor;
+    bool                has_executor;
+    struct est_parked  *parked;
+    int                 n_parked, max_parked;
 
     char    *terms;    /* of the chief, which all others must share; NULL: not known yet */
     int      n_terms;  /* different terms that chiefs have had: a chief may be restarted with another program */
     uint64_t declarer; /* incarnation of the chief that declared the variables ready with these terms */
     bool     ready, done, stopping;
+    bool     stop_asked;  /* est_server_stop */
     bool     enough_made; /* the chief lets no further step begin; the job may still go on after that */
 
     est_gate      *gate;

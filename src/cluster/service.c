@@ -16,13 +16,16 @@
  *                                                           no step is under way; variables do not change then
  * STATUS         -                                       -> BYTES (JSON)
  * COMPARE        -                                       -> BYTES (the cluster, as JSON)
- * and those of cluster/service_segments.h and cluster/service_files.h. */
+ * ORIGIN         ORIGIN (of a coordinator)               -> - (cluster/call_records.h)
+ * and those of cluster/service_segments.h, cluster/service_files.h and cluster/calls.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/clients.h"
+#include "cluster/call_records.h"
+#include "cluster/calls.h"
+#include "cluster/service_calls.h"
 #include "cluster/service_files.h"
 #include "cluster/service_segments.h"
 #include "cluster/sync_replicas.h"
@@ -168,6 +171,16 @@ static est_status commit_step(est_server *s, est_request *request)
     return EST_OK;
 }
 
+/* --- calls -------------------------------------------------------------------------------------------------------- */
+
+static est_status set_origin(est_server *s, est_request *request)
+{
+    uint64_t origin = est_head_u64(est_request_message(request), EST_FIELD_ORIGIN, 0);
+
+    if (origin == 0) return est_fail(EST_INVALID_ARGUMENT, "the request ORIGIN has no origin");
+    return est_call_records_set_origin(&s->calls, origin);
+}
+
 /* --- one request -------------------------------------------------------------------------------------------------- */
 
 static void execute_packed(est_server *s, est_request *request, int method)
@@ -180,6 +193,7 @@ static void execute_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit_step(s, request);
+    if (method == EST_METHOD_ORIGIN) status = set_origin(s, request);
     est_service_finish(request, status, &out);
 }
 
@@ -359,6 +373,7 @@ static est_status coordinate(est_server *s, est_request *request, int method)
     case EST_METHOD_DONE:
         s->done = true;
         est_gate_finish(s->gate, true);
+        est_calls_wake(s, true);
         break;
     default: return est_fail(EST_UNIMPLEMENTED, "request %d is unknown to this version", method);
     }
@@ -449,7 +464,15 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
     case EST_METHOD_COMMIT:
+    case EST_METHOD_ORIGIN:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
+    case EST_METHOD_SETUP:
+    case EST_METHOD_FUNCTION:
+    case EST_METHOD_DATASET:
+    case EST_METHOD_ITERATOR:
+    case EST_METHOD_CALL:
+    case EST_METHOD_SHARD:
+    case EST_METHOD_RELEASE: est_calls_serve(s, request); break;
     case EST_METHOD_STATUS: answer_status(s, request); break;
     default: serve_coordination(s, request, method); break;
     }

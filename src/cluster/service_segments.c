@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Segments: entered once and run many times. A run that changes variables is made once per sequence number of its
- * sender. */
+ * sender; one that belongs to a coordinator's call is made once per call (cluster/call_records.h).
+ *
+ * Runs of calls need no turn: the coordinator decides which calls are under way. A hold refuses them as any other; it
+ * meets only attempts that the coordinator has given up, since it saves when no call is under way. */
 #include "cluster/service_segments.h"
 
 #include <inttypes.h>
@@ -11,6 +14,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/call_records.h"
+#include "cluster/calls.h"
 #include "cluster/sync_replicas.h"
 #include "cluster/task_status.h"
 
@@ -49,7 +54,7 @@ est_status est_service_enter(est_server *s, est_request *request, est_packing *o
                                                     .phase  = (int)est_head_u64(est_request_message(request),
                                                                                 EST_FIELD_PHASE, 0) };
     }
-    est_wire_put_i64(&out->head, EST_FIELD_SEGMENT, segment);
+    est_wire_put_u64(&out->head, EST_FIELD_SEGMENT, est_host_number(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, segment));
     return EST_OK;
@@ -57,7 +62,9 @@ est_status est_service_enter(est_server *s, est_request *request, est_packing *o
 
 bool est_service_is_short(const est_server *s, uint64_t segment)
 {
-    return segment < (uint64_t)est_host_segments(s->host) && s->segments[segment].ns <= SHORT_NS;
+    int at = est_host_find(s->host, segment);
+
+    return at >= 0 && s->segments[at].ns <= SHORT_NS;
 }
 
 /* Feeds that point into the message. */
@@ -191,7 +198,7 @@ static est_status check_hold(est_server *s, est_client *client, const est_reques
 }
 
 /* Whether the client may run the segment now; returns the client. */
-static est_status admit_run(est_server *s, est_request *request, int segment, est_client **out)
+static est_status admit_run(est_server *s, est_request *request, int segment, uint64_t call, est_client **out)
 {
     const est_task_id *who = est_link_peer(est_request_link(request));
     est_client        *client;
@@ -199,6 +206,7 @@ static est_status admit_run(est_server *s, est_request *request, int segment, es
     bool               in_turn;
 
     in_turn = s->segments[segment].counts || est_head_u64(est_request_message(request), EST_FIELD_COUNTED, 0) != 0;
+    in_turn = in_turn && call == 0;
     pthread_mutex_lock(&s->lock);
     client = est_clients_get(s, est_request_link(request));
     if (client == NULL) {
@@ -214,34 +222,53 @@ static est_status admit_run(est_server *s, est_request *request, int segment, es
     return status;
 }
 
-static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int segment)
+/* "worker:0 INCARNATION SEQUENCE SEGMENT", and of a call also " call ORIGIN CALL FINGERPRINT". */
+static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int segment, uint64_t call)
 {
     s->applied++;
     if (s->ledger == NULL) return;
-    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d\n", who->task, who->incarnation, sequence, segment);
+    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d", who->task, who->incarnation, sequence, segment);
+    if (call != 0) {
+        fprintf(s->ledger, " call %016" PRIx64 " %" PRIu64 " %016" PRIx64, s->calls.origin, call,
+                est_host_print(s->host, segment));
+    }
+    fprintf(s->ledger, "\n");
     (void)fflush(s->ledger);
 }
 
 /* Updates step, counters and gate after a run that wrote. The answer to a run that counted a step may include the next
  * turn, which saves a request. */
-static void count_run(est_server *s, est_client *client, int segment)
+static void count_run(est_server *s, est_client *client, int segment, uint64_t call)
 {
+    bool    in_turn = s->segments[segment].counts && call == 0;
     int64_t before;
 
     pthread_mutex_lock(&s->lock);
     before = s->step;
-    est_service_look_at_step(s, s->segments[segment].counts ? client->who.task : NULL);
+    est_service_look_at_step(s, in_turn ? client->who.task : NULL);
     if (before >= 0 && s->step > before) { /* not its initial value */
         s->steps++;
         client->steps++;
         client->step = s->step;
     }
     est_server_sample_run(s);
-    if (client->gated && s->segments[segment].counts &&
-        est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
+    if (client->gated && in_turn && est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
         est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Whether the run was made before, by any attempt of the call; then it is answered and not repeated. */
+static bool was_called(est_server *s, est_request *request, est_client *client, uint64_t call, int segment)
+{
+    const est_answered *run = est_call_records_find(&s->calls, call, est_host_print(s->host, segment));
+
+    if (run == NULL) return false;
+    pthread_mutex_lock(&s->lock);
+    client->repeats++;
+    pthread_mutex_unlock(&s->lock);
+    answer_again(request, run, false);
+    return true;
 }
 
 /* Whether the run was made before; then it is answered and not repeated. */
@@ -292,7 +319,8 @@ static est_status run_or_accumulate(est_server *s, est_request *request, int seg
 
 /* Makes a run that changes variables. The record of it is allocated first: if memory runs out after the run, only the
  * kept answer is lost. */
-static est_status run_once(est_server *s, est_request *request, int segment, uint64_t sequence, est_client *client)
+static est_status run_once(est_server *s, est_request *request, int segment, uint64_t sequence, uint64_t call,
+                           est_client *client)
 {
     est_answered *run = est_zalloc(sizeof *run);
     est_status    status;
@@ -304,13 +332,19 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
         est_free(run);
         return status;
     }
-    write_ledger(s, est_link_peer(est_request_link(request)), sequence, segment);
+    write_ledger(s, est_link_peer(est_request_link(request)), sequence, segment, call);
     head = s->outputs.head.size;
-    if (est_head_u64(est_request_message(request), EST_FIELD_SYNC_STEP, 0) == 0) count_run(s, client, segment);
-    run->by          = client->asked_by;
-    run->sequence    = sequence;
-    run->next        = client->answered;
-    client->answered = run;
+    if (est_head_u64(est_request_message(request), EST_FIELD_SYNC_STEP, 0) == 0) count_run(s, client, segment, call);
+    if (call != 0) {
+        run->by       = est_host_print(s->host, segment);
+        run->sequence = call;
+        est_call_records_add(&s->calls, run);
+    } else {
+        run->by          = client->asked_by;
+        run->sequence    = sequence;
+        run->next        = client->answered;
+        client->answered = run;
+    }
     if (remember(run, &s->outputs) == EST_OK) {
         run->turn_size = s->outputs.head.size - head;
     } else {
@@ -319,41 +353,68 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
     return EST_OK;
 }
 
-void est_service_run_segment(est_server *s, est_request *request)
+/* Answers a run that was made before; *done: it did, or refused the run. */
+static est_status repeat_run(est_server *s, est_request *request, int segment, uint64_t sequence, uint64_t call,
+                             bool *done)
 {
-    uint64_t    segment  = est_head_u64(est_request_message(request), EST_FIELD_SEGMENT, UINT64_MAX);
-    uint64_t    sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
     est_client *client;
-    est_status  status;
-    bool        writes, known;
+    bool        known;
 
-    if (segment >= (uint64_t)est_host_segments(s->host)) {
-        est_request_fail(request, EST_ABORTED, "there is no such segment here: the task was restarted");
-        return;
-    }
-    writes = est_host_writes(s->host, (int)segment);
-    if (writes && sequence == 0) {
-        est_request_fail(request, EST_INVALID_ARGUMENT, "a run that changes variables needs a sequence number");
-        return;
-    }
+    *done = false;
+    if (!est_host_writes(s->host, segment)) return EST_OK;
+    if (sequence == 0) return est_fail(EST_INVALID_ARGUMENT, "a run that changes variables needs a sequence number");
     pthread_mutex_lock(&s->lock);
     client = est_clients_get(s, est_request_link(request));
     known  = client != NULL && client->who.incarnation == est_link_peer(est_request_link(request))->incarnation;
     pthread_mutex_unlock(&s->lock);
-    if (known && writes) {
-        take_confirmed(client, request, sequence);
-        if (was_done(s, request, client, sequence)) return;
+    if (!known) return EST_OK;
+    if (call != 0) {
+        *done = was_called(s, request, client, call, segment);
+        return EST_OK;
     }
-    status = admit_run(s, request, (int)segment, &client);
-    if (status == EST_OK) {
-        status = writes ? run_once(s, request, (int)segment, sequence, client) : run_segment(s, request, (int)segment);
+    take_confirmed(client, request, sequence);
+    *done = was_done(s, request, client, sequence);
+    return EST_OK;
+}
+
+/* The run; *done: it was answered from memory. */
+static est_status make_run(est_server *s, est_request *request, bool *done)
+{
+    const est_message *message  = est_request_message(request);
+    uint64_t           segment  = est_head_u64(message, EST_FIELD_SEGMENT, UINT64_MAX);
+    uint64_t           sequence = est_head_u64(message, EST_FIELD_SEQUENCE, 0);
+    uint64_t           call     = est_head_u64(message, EST_FIELD_CALL, 0);
+    est_client        *client;
+    int                at = est_host_find(s->host, segment);
+
+    *done = false;
+    if (at < 0) return est_fail(EST_ABORTED, "there is no such segment here: the task was restarted");
+    if (call != 0) {
+        EST_TRY(est_call_records_admit(&s->calls, est_head_u64(message, EST_FIELD_ORIGIN, 0), call,
+                                       est_head_u64(message, EST_FIELD_CALL_FIRST, 0)));
     }
-    if (status != EST_OK) {
-        est_request_fail(request, status, est_error_message());
-        return;
+    EST_TRY(repeat_run(s, request, at, sequence, call, done));
+    if (*done) return EST_OK;
+    EST_TRY(admit_run(s, request, at, call, &client));
+    if (est_host_writes(s->host, at)) {
+        EST_TRY(run_once(s, request, at, sequence, call, client));
+    } else {
+        EST_TRY(run_segment(s, request, at));
     }
     pthread_mutex_lock(&s->lock);
     client->runs++;
     pthread_mutex_unlock(&s->lock);
-    est_service_answer(request, &s->outputs);
+    return EST_OK;
+}
+
+void est_service_run_segment(est_server *s, est_request *request)
+{
+    bool       done;
+    est_status status = make_run(s, request, &done);
+
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
+    } else if (!done) {
+        est_service_answer(request, &s->outputs);
+    }
 }

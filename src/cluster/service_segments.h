@@ -3,7 +3,8 @@
  * Segments of steps, which a server runs for other tasks.
  *
  * ENTER  BYTES (a segment), PHASE                                              -> SEGMENT, INPUTS, OUTPUTS
- * RUN    SEGMENT, SEQUENCE, FIRST, SEED, SYNC_STEP, TIMELINE, COUNTED, tensors -> tensors */
+ * RUN    SEGMENT, SEQUENCE, FIRST, SEED, SYNC_STEP, TIMELINE, COUNTED, tensors -> tensors
+ *        of a coordinator's call also: ORIGIN, CALL, CALL_FIRST */
 #ifndef EST_CLUSTER_SERVICE_SEGMENTS_H
 #define EST_CLUSTER_SERVICE_SEGMENTS_H
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cluster/clients.h"
+#include "cluster/service_calls.h"
 #include "cluster/wait_table.h"
 #include "kernels/key_rows.h"
 
@@ -399,16 +400,33 @@ static int n_queued(const est_server *s)
     return n;
 }
 
+/* Calls of a coordinator at a worker; null: none came. */
+static est_json *calls_of(const est_server *s)
+{
+    est_calls_seen seen;
+    est_json      *call = json_null();
+
+    if (!est_calls_look(s, &seen)) return json_null();
+    if (seen.call != 0) {
+        call = json_pack("{s:I, s:o, s:f}", "call", (json_int_t)seen.call, "function", text_of(seen.function),
+                         "since_secs", secs_since(seen.since_ns));
+    }
+    return json_pack("{s:o, s:o, s:i, s:i, s:I, s:I, s:o}", "coordinator",
+                     seen.coordinator[0] != '\0' ? text_of(seen.coordinator) : json_null(), "origin",
+                     json_sprintf("%016" PRIx64, seen.origin), "functions", seen.functions, "queued", seen.queued,
+                     "completed", (json_int_t)seen.completed, "failed", (json_int_t)seen.failed, "under_way", call);
+}
+
 /* The fields that `lock` guards. NULL: out of memory. */
 static est_json *state_of(est_server *s)
 {
     est_sample now    = { .at_ns = est_now_ns(), .steps = s->steps };
     est_sample before = s->samples[0];
-    est_json  *state  = json_pack("{s:b, s:b, s:o, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "ready", s->ready, "done",
+    est_json  *state  = json_pack("{s:b, s:b, s:o, s:I, s:b, s:i, s:o, s:o, s:o, s:o, s:o}", "ready", s->ready, "done",
                                   s->done, "step", s->step >= 0 ? json_integer(s->step) : json_null(), "runs_applied",
                                   (json_int_t)s->seen.applied, "busy", s->busy, "queued", n_queued(s), "variables",
                                   variables_of(s), "clients", clients_of(s, &before, &now), "turns", turns_of(s), "waits",
-                                  waits_of(s));
+                                  waits_of(s), "calls", calls_of(s));
     est_json  *sums   = traffic(&before, &now);
 
     if (state != NULL && json_object_update(state, sums) != 0) {
@@ -442,6 +460,7 @@ est_status est_server_status(est_server *s, char **out)
     if (all == NULL || state == NULL || json_object_update(all, state) != 0) {
         status = est_no_memory();
     } else {
+        est_clients_extend_status(s, all);
         status = write_text(all, out);
     }
     json_decref(all);

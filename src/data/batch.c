@@ -9,12 +9,15 @@
 
 #include "base/argument.h"
 #include "base/options.h"
+#include "data/encode.h"
+#include "data/state.h"
+#include "format/tensor_proto.h"
 #include "tensor/tensor.h"
 
 typedef struct batch {
     est_dataset       base;
     int64_t           n;
-    bool              drop_remainder;
+    est_batch_options options; /* the shapes in the arena */
     est_batch_column *columns; /* [n components] */
 } batch;
 
@@ -105,7 +108,7 @@ static est_status batch_collect(batch_iter *iter, const batch *own)
     while (iter->rows.n < own->n) {
         est_status status = est_element_list_pull(&iter->rows, iter->base.input[0]);
 
-        if (status == EST_OUT_OF_RANGE && iter->rows.n > 0 && !own->drop_remainder) return EST_OK;
+        if (status == EST_OUT_OF_RANGE && iter->rows.n > 0 && !own->options.drop_remainder) return EST_OK;
         if (status != EST_OK) return status;
     }
     return EST_OK;
@@ -131,13 +134,18 @@ static int64_t batch_size(const est_dataset *dataset)
     return ((const batch *)dataset)->n;
 }
 
-static const est_stage batch_stage = {
+static est_status   batch_encode(const est_dataset *dataset, est_wire_writer *w);
+static est_dataset *batch_decode(const est_encoded *from);
+
+const est_stage est_stage_batch = {
     .name       = "batch",
     .n_inputs   = 1,
     .iter_size  = sizeof(batch_iter),
     .open       = batch_open,
     .next       = batch_next,
     .close      = batch_close,
+    .encode     = batch_encode,
+    .decode     = batch_decode,
     .batch_size = batch_size,
 };
 
@@ -173,11 +181,12 @@ static est_status add_dimension(est_component *c, const est_shape *element, int6
 }
 
 /* Chooses how component i is joined, and makes `c`, a copy of it, that of the batches. */
-static est_status make_column(const batch *own, const est_batch_options *options, int i, est_component *c)
+static est_status make_column(const batch *own, int i, est_component *c)
 {
-    est_batch_column *column  = &own->columns[i];
-    est_shape         element = c->shape;
-    int64_t           n       = own->drop_remainder ? own->n : -1;
+    const est_batch_options *options = &own->options;
+    est_batch_column        *column  = &own->columns[i];
+    est_shape                element = c->shape;
+    int64_t                  n       = options->drop_remainder ? own->n : -1;
 
     column->component = &own->base.input[0]->components[i];
     column->i         = i;
@@ -205,30 +214,38 @@ static est_status make_column(const batch *own, const est_batch_options *options
     return add_dimension(c, &element, n);
 }
 
+static est_status copy_shapes(est_arena *arena, est_shapes *shapes)
+{
+    est_shape *copy = est_arena_alloc(arena, (size_t)shapes->n * sizeof *copy);
+
+    if (copy == NULL) return est_no_memory();
+    if (shapes->n > 0) memcpy(copy, shapes->data, (size_t)shapes->n * sizeof *copy);
+    shapes->data = copy;
+    return EST_OK;
+}
+
 static est_status batch_init(batch *own, int64_t n, const est_batch_options *given)
 {
-    est_batch_options options;
+    est_batch_options *options = &own->options;
 
-    EST_TRY(read_options(given, &options));
+    EST_TRY(read_options(given, options));
     if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "batches of %" PRId64 " elements; a batch has at least one", n);
-    EST_REQUIRE_LIST(".padded_shapes", options.padded_shapes);
-    if (options.padded_shapes.n > 0 && options.padded_shapes.n != own->base.n_components) {
+    EST_REQUIRE_LIST(".padded_shapes", options->padded_shapes);
+    if (options->padded_shapes.n > 0 && options->padded_shapes.n != own->base.n_components) {
         return est_fail(EST_INVALID_ARGUMENT, ".padded_shapes has %d shapes for %d components; give one a component",
-                        options.padded_shapes.n, own->base.n_components);
+                        options->padded_shapes.n, own->base.n_components);
     }
-    own->n              = n;
-    own->drop_remainder = options.drop_remainder;
-    own->columns        = est_arena_alloc(own->base.arena, (size_t)own->base.n_components * sizeof *own->columns);
+    EST_TRY(copy_shapes(own->base.arena, &options->padded_shapes));
+    own->n       = n;
+    own->columns = est_arena_alloc(own->base.arena, (size_t)own->base.n_components * sizeof *own->columns);
     if (own->columns == NULL) return est_no_memory();
-    for (int i = 0; i < own->base.n_components; i++) {
-        EST_TRY(make_column(own, &options, i, &own->base.components[i]));
-    }
+    for (int i = 0; i < own->base.n_components; i++) EST_TRY(make_column(own, i, &own->base.components[i]));
     return EST_OK;
 }
 
 est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n, const est_batch_options *options)
 {
-    batch       *own = est_dataset_new(&batch_stage, sizeof *own, dataset, NULL);
+    batch       *own = est_dataset_new(&est_stage_batch, sizeof *own, dataset, NULL);
     est_dataset *result;
     est_status   status;
 
@@ -237,4 +254,51 @@ est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n, const est_batch_
     if (!est_dataset_sound(result)) return result;
     status = batch_init(own, n, options);
     return status == EST_OK ? result : est_dataset_fail(result, status);
+}
+
+/* --- as bytes ----------------------------------------------------------------------------------------------------- */
+
+enum { OWN_SHAPE = EST_ENCODED_OWN, OWN_PAD_NUMBER };
+
+static est_status batch_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const batch             *own = (const batch *)dataset;
+    const est_batch_options *o   = &own->options;
+
+    est_state_put(w, (const int64_t[]){ own->n, o->drop_remainder, o->rows }, 3);
+    for (int i = 0; i < o->padded_shapes.n; i++) est_encode_shape(w, OWN_SHAPE, &o->padded_shapes.data[i]);
+    est_wire_put_f64(w, OWN_PAD_NUMBER, o->pad_number);
+    return EST_OK;
+}
+
+/* The shapes in the arena of `from`. */
+static est_status read_padding(const est_encoded *from, est_batch_options *options)
+{
+    int             n     = est_encoded_count(from, OWN_SHAPE);
+    est_shape      *shape = est_arena_alloc(from->arena, (size_t)n * sizeof *shape);
+    est_wire_reader r, inner;
+    est_wire_field  field;
+
+    if (shape == NULL) return est_no_memory();
+    options->padded_shapes = (est_shapes){ n > 0 ? shape : NULL, n };
+    est_wire_reader_init(&r, "batch", from->parameters.data, from->parameters.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number == OWN_PAD_NUMBER) options->pad_number = est_wire_f64(&r, &field);
+        if (field.number == OWN_SHAPE) {
+            est_wire_message(&r, &field, "shape of a component", &inner);
+            EST_TRY(est_shape_proto_parse(&inner, shape++));
+        }
+    }
+    return est_wire_finish(&r);
+}
+
+static est_dataset *batch_decode(const est_encoded *from)
+{
+    est_batch_options options = { .struct_size    = EST_STRUCT_SIZE(est_batch_options),
+                                  .drop_remainder = from->number[1] != 0,
+                                  .rows           = (est_feature_rows)est_encoded_int(from, 2) };
+    est_status        status  = read_padding(from, &options);
+
+    return status == EST_OK ? est_dataset_batch(from->input[0], from->number[0], &options)
+                            : est_encoded_fail(from, status);
 }

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 est_status est_cache_save(est_iter *it, est_wire_writer *w)
@@ -35,6 +36,14 @@ est_status est_cache_restore(est_iter *it, est_str state)
     return est_fail(EST_INVALID_ARGUMENT,
                     "the position is %" PRId64 " elements after the start of stage cache, which has only %" PRId64, at,
                     iter->at);
+}
+
+est_dataset *est_cache_decode(const est_encoded *from)
+{
+    const char *path   = NULL;
+    est_status  status = est_encoded_text_field(from, EST_ENCODED_OWN, &path);
+
+    return status == EST_OK ? est_dataset_cache(from->input[0], path) : est_encoded_fail(from, status);
 }
 
 est_dataset *est_dataset_cache(est_dataset *dataset, const char *path)

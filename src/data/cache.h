@@ -22,6 +22,9 @@ typedef struct est_cache_iter {
 est_status est_cache_save(est_iter *it, est_wire_writer *w);
 est_status est_cache_restore(est_iter *it, est_str state);
 
+/* est_stage.decode of both: a path is that of a file. */
+est_dataset *est_cache_decode(const est_encoded *from);
+
 /* Create the two stages over a valid input. */
 est_dataset *est_cache_memory(est_dataset *dataset);
 est_dataset *est_cache_file(est_dataset *dataset, const char *path);

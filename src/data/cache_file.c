@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "data/cache.h"
+#include "data/encode.h"
 
 #define MAGIC   "estoc dataset cache"
 #define VERSION 1
@@ -224,6 +225,12 @@ static est_status file_check(const est_dataset *dataset)
 
 static est_dataset *file_copy(const est_dataset *dataset, est_dataset *input, const char *suffix);
 
+static est_status file_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_wire_put_string(w, EST_ENCODED_OWN, ((const cache_file *)dataset)->path);
+    return EST_OK;
+}
+
 static const est_stage file_stage = {
     .name      = "cache",
     .n_inputs  = 1,
@@ -237,6 +244,8 @@ static const est_stage file_stage = {
     .copy      = file_copy,
     .passes    = true,
     .reorders  = true,
+    .encode    = file_encode,
+    .decode    = est_cache_decode,
 };
 
 /* "image" uint8 [28,28], "words" string [?] ragged */

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "data/cache.h"
 #include "data/element_list.h"
+#include "data/encode.h"
 
 typedef struct kept {
     est_element_list elements; /* shared tensors; the paths of their origins are of `paths` */
@@ -152,7 +153,7 @@ static est_dataset *memory_copy(const est_dataset *dataset, est_dataset *input, 
     return est_cache_memory(input);
 }
 
-static const est_stage memory_stage = {
+const est_stage est_stage_cache = {
     .name      = "cache",
     .n_inputs  = 1,
     .iter_size = sizeof(memory_iter),
@@ -165,11 +166,12 @@ static const est_stage memory_stage = {
     .copy      = memory_copy,
     .passes    = true,
     .reorders  = true,
+    .decode    = est_cache_decode,
 };
 
 est_dataset *est_cache_memory(est_dataset *dataset)
 {
-    cache_memory *own = est_dataset_new(&memory_stage, sizeof *own, dataset, NULL);
+    cache_memory *own = est_dataset_new(&est_stage_cache, sizeof *own, dataset, NULL);
     est_status    status;
 
     if (!est_dataset_sound(&own->base)) return &own->base;

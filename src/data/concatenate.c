@@ -3,6 +3,7 @@
  * concatenate: the elements of one dataset, then those of another. Only one of them is open at a time. */
 #include <string.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct concatenate_iter {
@@ -49,7 +50,12 @@ static est_status concatenate_restore(est_iter *it, est_str state)
     return at == 1 ? concatenate_switch(it, 1) : EST_OK;
 }
 
-static const est_stage concatenate_stage = {
+static est_dataset *concatenate_decode(const est_encoded *from)
+{
+    return est_dataset_concatenate(from->input[0], from->input[1]);
+}
+
+const est_stage est_stage_concatenate = {
     .name      = "concatenate",
     .n_inputs  = 2,
     .iter_size = sizeof(concatenate_iter),
@@ -58,6 +64,7 @@ static const est_stage concatenate_stage = {
     .save      = concatenate_save,
     .restore   = concatenate_restore,
     .passes    = true,
+    .decode    = concatenate_decode,
 };
 
 /* What is known of tensors of either shape. */
@@ -88,7 +95,7 @@ static est_status merge(est_component *a, const est_component *b)
 
 est_dataset *est_dataset_concatenate(est_dataset *first, est_dataset *second)
 {
-    est_dataset *dataset = est_dataset_new(&concatenate_stage, sizeof *dataset, first, second);
+    est_dataset *dataset = est_dataset_new(&est_stage_concatenate, sizeof *dataset, first, second);
 
     if (!est_dataset_sound(dataset)) return dataset;
     if (first->n_components != second->n_components) {

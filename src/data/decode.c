@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "data/encode.h"
 
 #define ROWS_FIRST 256 /* room made at first */
 #define ROWS_AHEAD 8
@@ -316,6 +317,34 @@ est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_option
                         to->bad_rows_max);
     }
     return EST_OK;
+}
+
+est_status est_decode_encode(const est_decode *own, int64_t number[EST_DECODE_NUMBERS])
+{
+    const est_parse_options *o = &own->options;
+
+    if (o->check != NULL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "stage %s has a .check, a function of this program, which cannot be sent to another process: "
+                        "leave it out and drop rows with est_dataset_filter_graph; or make the dataset there, by a "
+                        "named function in est_server_options.functions",
+                        own->base.stage->name);
+    }
+    number[0] = own->batch;
+    number[1] = o->workers;
+    number[2] = o->drop_remainder;
+    number[3] = o->unordered;
+    number[4] = o->bad_rows_max;
+    return EST_OK;
+}
+
+est_parse_options est_decode_options(const est_encoded *from)
+{
+    return (est_parse_options){ .struct_size    = EST_STRUCT_SIZE(est_parse_options),
+                                .workers        = est_encoded_int(from, 1),
+                                .drop_remainder = from->number[2] != 0,
+                                .unordered      = from->number[3] != 0,
+                                .bad_rows_max   = from->number[4] };
 }
 
 int64_t est_decode_dim(const est_decode *own)

@@ -80,6 +80,12 @@ bool est_is_decoder(const est_dataset *dataset);
  * bad rows may be skipped. */
 EST_MUST_CHECK est_status est_decode_peek(const est_dataset *decoder, const est_dataset *rows, bool *found);
 
+/* For est_stage.encode and decode: batch and options as numbers, EST_DECODE_NUMBERS of them, and back; the batch is
+ * number 0. The first fails for options with a check. */
+#define EST_DECODE_NUMBERS 5
+EST_MUST_CHECK est_status est_decode_encode(const est_decode *own, int64_t number[EST_DECODE_NUMBERS]);
+est_parse_options         est_decode_options(const est_encoded *from);
+
 /* Of est_stage. */
 est_status est_decode_open(est_iter *it);
 void       est_decode_close(est_iter *it);

@@ -11,7 +11,9 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 #include "data/decode.h"
+#include "data/encode.h"
 #include "data/first_line.h"
+#include "data/state.h"
 #include "format/csv.h"
 #include "tensor/tensor.h"
 
@@ -241,7 +243,16 @@ static const est_decode_format csv_format = {
     .decode   = csv_decode,
 };
 
-static const est_stage csv_stage = { .name = "decode_csv", .free = csv_free, EST_DECODE_FUNCTIONS };
+static est_status   csv_encode(const est_dataset *dataset, est_wire_writer *w);
+static est_dataset *csv_from_bytes(const est_encoded *from);
+
+const est_stage est_stage_decode_csv = {
+    .name   = "decode_csv",
+    .free   = csv_free,
+    .encode = csv_encode,
+    .decode = csv_from_bytes,
+    EST_DECODE_FUNCTIONS,
+};
 
 /* A copy of a text that may be NULL; false when memory is out. */
 static bool text_copy(est_arena *arena, const char *from, const char **to)
@@ -296,7 +307,7 @@ static est_status csv_set(csv *own, est_csv_columns columns, const est_csv_optio
 est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns, const est_csv_options *options,
                                     int64_t batch, const est_parse_options *parse)
 {
-    csv           *own = est_decode_new(&csv_stage, sizeof *own, &csv_format, lines);
+    csv           *own = est_decode_new(&est_stage_decode_csv, sizeof *own, &csv_format, lines);
     est_component *components;
     est_status     status;
 
@@ -329,4 +340,96 @@ est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns, const 
     lines = est_dataset_lines(paths, EST_LINES(.skip = known.header ? 1 : 0, .quoted = !known.no_quotes,
                                                .delimiter = known.delimiter, .trim = known.trim));
     return est_dataset_decode_csv(lines, columns, options, batch, parse);
+}
+
+/* --- as bytes ----------------------------------------------------------------------------------------------------- */
+
+enum { DELIMITER = EST_DECODE_NUMBERS, NO_QUOTES, TRIM, HEADER, N_NUMBERS };
+enum { OWN_COLUMN = EST_ENCODED_OWN, OWN_NA_VALUE, OWN_FIELD_NAME };
+enum { COLUMN_NAME = 1, COLUMN_DTYPE, COLUMN_REQUIRED, COLUMN_DEFAULT };
+
+static void put_column(est_wire_writer *w, const est_csv_column *column)
+{
+    size_t mark = est_wire_begin(w, OWN_COLUMN);
+
+    est_wire_put_string(w, COLUMN_NAME, column->name);
+    est_wire_put_i64(w, COLUMN_DTYPE, column->dtype);
+    est_wire_put_bool(w, COLUMN_REQUIRED, column->required);
+    if (column->default_text != NULL) est_wire_put_string(w, COLUMN_DEFAULT, column->default_text);
+    est_wire_end(w, mark);
+}
+
+static est_status csv_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const csv             *own = (const csv *)dataset;
+    const est_csv_options *o   = &own->options;
+    int64_t                number[N_NUMBERS];
+
+    EST_TRY(est_decode_encode(&own->base, number));
+    number[DELIMITER] = o->delimiter;
+    number[NO_QUOTES] = o->no_quotes;
+    number[TRIM]      = o->trim;
+    number[HEADER]    = o->header;
+    est_state_put(w, number, N_NUMBERS);
+    for (int i = 0; i < own->columns.n; i++) put_column(w, &own->columns.data[i]);
+    if (o->na_value != NULL) est_wire_put_string(w, OWN_NA_VALUE, o->na_value);
+    for (int i = 0; i < o->field_names.n; i++) est_wire_put_string(w, OWN_FIELD_NAME, o->field_names.data[i]);
+    return EST_OK;
+}
+
+static est_status read_column(const est_encoded *from, est_wire_reader *r, est_csv_column *out)
+{
+    est_wire_field field;
+
+    *out = (est_csv_column){ .name = "" };
+    while (est_wire_next(r, &field)) {
+        switch (field.number) {
+        case COLUMN_NAME: EST_TRY(est_encoded_text(from, est_wire_bytes(r, &field), &out->name)); break;
+        case COLUMN_DTYPE: out->dtype = (est_dtype)est_wire_i32(r, &field); break;
+        case COLUMN_REQUIRED: out->required = est_wire_bool(r, &field); break;
+        case COLUMN_DEFAULT: EST_TRY(est_encoded_text(from, est_wire_bytes(r, &field), &out->default_text)); break;
+        default: break;
+        }
+    }
+    return est_wire_finish(r);
+}
+
+/* Columns and names, in the arena of `from`. */
+static est_status read_own(const est_encoded *from, est_csv_columns *columns, est_strings *names)
+{
+    int             n_columns = est_encoded_count(from, OWN_COLUMN), n_names = est_encoded_count(from, OWN_FIELD_NAME);
+    est_csv_column *column = est_arena_alloc(from->arena, (size_t)n_columns * sizeof *column);
+    const char    **name   = est_arena_alloc(from->arena, (size_t)n_names * sizeof *name);
+    est_wire_reader r, inner;
+    est_wire_field  field;
+
+    if (column == NULL || name == NULL) return est_no_memory();
+    *columns = (est_csv_columns){ column, n_columns };
+    *names   = (est_strings){ n_names > 0 ? name : NULL, n_names };
+    est_wire_reader_init(&r, "decode_csv", from->parameters.data, from->parameters.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number == OWN_COLUMN) {
+            est_wire_message(&r, &field, "column of CSV", &inner);
+            EST_TRY(est_wire_finish(&r));
+            EST_TRY(read_column(from, &inner, column++));
+        }
+        if (field.number == OWN_FIELD_NAME) EST_TRY(est_encoded_text(from, est_wire_bytes(&r, &field), name++));
+    }
+    return est_wire_finish(&r);
+}
+
+static est_dataset *csv_from_bytes(const est_encoded *from)
+{
+    est_parse_options parse   = est_decode_options(from);
+    est_csv_options   options = { .struct_size = EST_STRUCT_SIZE(est_csv_options),
+                                  .delimiter   = (char)from->number[DELIMITER],
+                                  .no_quotes   = from->number[NO_QUOTES] != 0,
+                                  .trim        = from->number[TRIM] != 0,
+                                  .header      = from->number[HEADER] != 0 };
+    est_csv_columns   columns;
+    est_status        status = read_own(from, &columns, &options.field_names);
+
+    if (status == EST_OK) status = est_encoded_text_field(from, OWN_NA_VALUE, &options.na_value);
+    if (status != EST_OK) return est_encoded_fail(from, status);
+    return est_dataset_decode_csv(from->input[0], columns, &options, from->number[0], &parse);
 }

@@ -2,6 +2,8 @@
  *
  * decode_libsvm: batches of libsvm lines. */
 #include "data/decode.h"
+#include "data/encode.h"
+#include "data/state.h"
 #include "format/libsvm.h"
 
 enum { LABEL, INDEX, VALUE, N_COMPONENTS };
@@ -32,11 +34,32 @@ static const est_decode_format libsvm_format = {
     .decode   = libsvm_decode,
 };
 
-static const est_stage libsvm_stage = { .name = "decode_libsvm", EST_DECODE_FUNCTIONS };
+static est_status libsvm_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    int64_t number[EST_DECODE_NUMBERS];
+
+    EST_TRY(est_decode_encode((const est_decode *)dataset, number));
+    est_state_put(w, number, EST_DECODE_NUMBERS);
+    return EST_OK;
+}
+
+static est_dataset *libsvm_from_bytes(const est_encoded *from)
+{
+    est_parse_options options = est_decode_options(from);
+
+    return est_dataset_decode_libsvm(from->input[0], from->number[0], &options);
+}
+
+const est_stage est_stage_decode_libsvm = {
+    .name   = "decode_libsvm",
+    .encode = libsvm_encode,
+    .decode = libsvm_from_bytes,
+    EST_DECODE_FUNCTIONS,
+};
 
 est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch, const est_parse_options *options)
 {
-    est_decode   *own = est_decode_new(&libsvm_stage, sizeof *own, &libsvm_format, lines);
+    est_decode   *own = est_decode_new(&est_stage_decode_libsvm, sizeof *own, &libsvm_format, lines);
     est_component components[N_COMPONENTS];
     est_status    status;
 

@@ -3,6 +3,7 @@
  * enumerate: a number for every element, as its first component. */
 #include <string.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct enumerate {
@@ -66,7 +67,18 @@ static est_status enumerate_restore(est_iter *it, est_str state)
     return est_state_parse(it, state, &((enumerate_iter *)it)->seen, 1);
 }
 
-static const est_stage enumerate_stage = {
+static est_status enumerate_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_state_put(w, &((const enumerate *)dataset)->start, 1);
+    return EST_OK;
+}
+
+static est_dataset *enumerate_decode(const est_encoded *from)
+{
+    return est_dataset_enumerate(from->input[0], from->number[0]);
+}
+
+const est_stage est_stage_enumerate = {
     .name      = "enumerate",
     .n_inputs  = 1,
     .iter_size = sizeof(enumerate_iter),
@@ -76,11 +88,13 @@ static const est_stage enumerate_stage = {
     .save      = enumerate_save,
     .restore   = enumerate_restore,
     .counts    = true,
+    .encode    = enumerate_encode,
+    .decode    = enumerate_decode,
 };
 
 est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start)
 {
-    enumerate     *own = est_dataset_new(&enumerate_stage, sizeof *own, dataset, NULL);
+    enumerate     *own = est_dataset_new(&est_stage_enumerate, sizeof *own, dataset, NULL);
     est_component *components;
     int            n;
 

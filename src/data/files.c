@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "data/encode.h"
 #include "data/stage.h"
 
 enum { STATE_NEXT = 1, STATE_PATH, STATE_LAST };
@@ -186,7 +187,21 @@ static est_status files_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage files_stage = {
+static est_status files_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_wire_put_string(w, EST_ENCODED_OWN, ((const files *)dataset)->pattern);
+    return EST_OK;
+}
+
+static est_dataset *files_decode(const est_encoded *from)
+{
+    const char *pattern = NULL;
+    est_status  status  = est_encoded_text_field(from, EST_ENCODED_OWN, &pattern);
+
+    return status == EST_OK ? est_dataset_files(pattern) : est_encoded_fail(from, status);
+}
+
+const est_stage est_stage_files = {
     .name        = "files",
     .iter_size   = sizeof(files_iter),
     .open        = files_open,
@@ -196,11 +211,13 @@ static const est_stage files_stage = {
     .restore     = files_restore,
     .check       = files_check,
     .lists_files = true,
+    .encode      = files_encode,
+    .decode      = files_decode,
 };
 
 est_dataset *est_dataset_files(const char *pattern)
 {
-    files *own = est_dataset_new(&files_stage, sizeof *own, NULL, NULL);
+    files *own = est_dataset_new(&est_stage_files, sizeof *own, NULL, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (pattern == NULL || pattern[0] == '\0') {

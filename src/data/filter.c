@@ -44,6 +44,7 @@ static const est_stage filter_stage = {
     .n_inputs  = 1,
     .iter_size = sizeof(est_iter),
     .next      = filter_next,
+    .instead   = "est_dataset_filter_graph",
     .passes    = true,
 };
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/thread.h"
+#include "data/encode.h"
 #include "data/interleave_items.h"
 #include "data/state.h"
 
@@ -744,6 +745,27 @@ est_dataset *est_interleave_files(est_interleave *own, const char *component)
     return est_dataset_with(&own->base, &(est_component){ .name = component, .dtype = EST_STRING }, 1);
 }
 
+void est_interleave_encode(const est_interleave *own, int64_t number[EST_INTERLEAVE_NUMBERS])
+{
+    const est_interleave_options *o = &own->options;
+
+    number[0] = o->cycle;
+    number[1] = o->block;
+    number[2] = o->workers;
+    number[3] = o->unordered;
+    number[4] = o->bad_rows_max;
+}
+
+est_interleave_options est_interleave_decode(const est_encoded *from)
+{
+    return (est_interleave_options){ .struct_size  = EST_STRUCT_SIZE(est_interleave_options),
+                                     .cycle        = est_encoded_int(from, 0),
+                                     .block        = est_encoded_int(from, 1),
+                                     .workers      = est_encoded_int(from, 2),
+                                     .unordered    = from->number[3] != 0,
+                                     .bad_rows_max = from->number[4] };
+}
+
 static est_status take_path(est_interleaved *it, const est_element *element, const char **out)
 {
     const est_str *bytes = est_tensor_data(element->field[0].values);
@@ -780,7 +802,7 @@ static est_dataset *interleave_make(est_interleaved *it, const est_element *elem
     return own->fn(own->base.options.user, element->field);
 }
 
-static const est_stage interleave_stage = EST_INTERLEAVE_STAGE("interleave", false);
+static const est_stage interleave_stage = { .name = "interleave", EST_INTERLEAVE_FUNCTIONS };
 
 est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn, const est_interleave_options *options)
 {

@@ -62,14 +62,11 @@ est_status est_interleaved_restore(est_iter *it, est_str state);
 void       est_interleaved_pause(est_iter *it);
 void       est_interleaved_resume(est_iter *it);
 
-/* The descriptor of such a stage; `paths`: whether it takes paths and reads the files. */
-#define EST_INTERLEAVE_STAGE(stage_name, paths)                                                                        \
-    {                                                                                                                  \
-        .name = (stage_name), .n_inputs = 1, .iter_size = sizeof(est_interleaved), .open = est_interleaved_open,       \
-        .next = est_interleaved_next, .close = est_interleaved_close, .save = est_interleaved_save,                    \
-        .restore = est_interleaved_restore, .pause = est_interleaved_pause, .resume = est_interleaved_resume,          \
-        .reads_files = (paths)                                                                                         \
-    }
+/* All of them, for a descriptor. */
+#define EST_INTERLEAVE_FUNCTIONS                                                                                       \
+    .n_inputs = 1, .iter_size = sizeof(est_interleaved), .open = est_interleaved_open, .next = est_interleaved_next,   \
+    .close = est_interleaved_close, .save = est_interleaved_save, .restore = est_interleaved_restore,                  \
+    .pause = est_interleaved_pause, .resume = est_interleaved_resume
 
 /* The start of a constructor: est_dataset_new, then checks and copies the options (NULL: all zero). */
 void *est_interleave_new(const est_stage *stage, size_t size, est_dataset *input, const est_interleave_options *options,
@@ -78,6 +75,11 @@ void *est_interleave_new(const est_stage *stage, size_t size, est_dataset *input
 /* The end of the constructor of a stage that reads files: its input must be paths, its elements have one string
  * component called `component`. Returns the dataset, failed or not. */
 est_dataset *est_interleave_files(est_interleave *own, const char *component);
+
+/* For est_stage.encode and decode: the options as numbers, EST_INTERLEAVE_NUMBERS of them, and back. */
+#define EST_INTERLEAVE_NUMBERS 5
+void                   est_interleave_encode(const est_interleave *own, int64_t number[EST_INTERLEAVE_NUMBERS]);
+est_interleave_options est_interleave_decode(const est_encoded *from);
 
 /* One file of such a stage: a dataset that never leaves it. */
 typedef struct est_interleave_file {

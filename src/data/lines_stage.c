@@ -5,6 +5,7 @@
 #include "format/lines.h"
 
 #include "base/options.h"
+#include "data/encode.h"
 #include "data/interleave.h"
 #include "data/state.h"
 
@@ -91,7 +92,41 @@ static est_dataset *file_make(est_interleaved *it, const est_element *element)
     return est_interleave_open_file(it, element, &file_stage);
 }
 
-static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines", true);
+enum { SKIP = EST_INTERLEAVE_NUMBERS, QUOTED, DELIMITER, TRIM, COMPRESSION, N_NUMBERS };
+
+static est_status lines_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const lines *own               = (const lines *)dataset;
+    int64_t      number[N_NUMBERS] = { 0 };
+
+    est_interleave_encode(&own->base, number);
+    number[SKIP]        = own->skip;
+    number[QUOTED]      = own->read.quoted;
+    number[DELIMITER]   = own->read.delimiter;
+    number[TRIM]        = own->read.trim;
+    number[COMPRESSION] = own->read.compression;
+    est_state_put(w, number, N_NUMBERS);
+    return EST_OK;
+}
+
+static est_dataset *lines_decode(const est_encoded *from)
+{
+    est_interleave_options interleave = est_interleave_decode(from);
+
+    return est_dataset_lines(from->input[0],
+                             EST_LINES(.skip = est_encoded_int(from, SKIP), .quoted = from->number[QUOTED] != 0,
+                                       .interleave = &interleave, .delimiter = (char)from->number[DELIMITER],
+                                       .trim        = from->number[TRIM] != 0,
+                                       .compression = (est_compression)est_encoded_int(from, COMPRESSION)));
+}
+
+const est_stage est_stage_lines = {
+    .name = "lines",
+    EST_INTERLEAVE_FUNCTIONS,
+    .encode      = lines_encode,
+    .decode      = lines_decode,
+    .reads_files = true,
+};
 
 static est_status check_options(const est_lines_options *options, est_lines_options *out)
 {
@@ -110,7 +145,7 @@ est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *opti
 {
     est_lines_options o;
     est_status        status = check_options(options, &o);
-    lines            *own    = est_interleave_new(&lines_stage, sizeof *own, paths, o.interleave, file_make);
+    lines            *own    = est_interleave_new(&est_stage_lines, sizeof *own, paths, o.interleave, file_make);
 
     if (!est_dataset_sound(&own->base.base)) return &own->base.base;
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);

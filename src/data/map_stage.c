@@ -87,6 +87,7 @@ static const est_stage map_stage = {
     .open      = map_open,
     .close     = est_ahead_close,
     EST_AHEAD_FUNCTIONS,
+    .instead = "est_dataset_map_graph",
 };
 
 static est_status options_copy(const est_map_options *options, est_map_options *out)

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "data/decode.h"
+#include "data/encode.h"
+#include "data/state.h"
+#include "format/tensor_proto.h"
 
 typedef struct examples {
     est_decode        base;
@@ -76,7 +79,16 @@ static const est_decode_format examples_format = {
     .decode   = examples_decode,
 };
 
-static const est_stage examples_stage = { .name = "parse_examples", .free = examples_free, EST_DECODE_FUNCTIONS };
+static est_status   examples_encode(const est_dataset *dataset, est_wire_writer *w);
+static est_dataset *examples_from_bytes(const est_encoded *from);
+
+const est_stage est_stage_parse_examples = {
+    .name   = "parse_examples",
+    .free   = examples_free,
+    .encode = examples_encode,
+    .decode = examples_from_bytes,
+    EST_DECODE_FUNCTIONS,
+};
 
 /* --- making one --------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +164,7 @@ static est_status components_of(const examples *own, est_component *to, int *n)
 est_dataset *est_dataset_parse_examples(est_dataset *records, est_feature_specs specs, int64_t batch,
                                         const est_parse_options *options)
 {
-    examples      *own = est_decode_new(&examples_stage, sizeof *own, &examples_format, records);
+    examples      *own = est_decode_new(&est_stage_parse_examples, sizeof *own, &examples_format, records);
     est_component *components;
     est_status     status;
     int            n = 0;
@@ -166,4 +178,94 @@ est_dataset *est_dataset_parse_examples(est_dataset *records, est_feature_specs 
     if (status == EST_OK) status = components_of(own, components, &n);
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
     return est_dataset_with(&own->base.base, components, n);
+}
+
+/* --- as bytes ----------------------------------------------------------------------------------------------------- */
+
+enum { OWN_SPEC = EST_ENCODED_OWN };
+enum { SPEC_NAME = 1, SPEC_DTYPE, SPEC_ROWS, SPEC_SHAPE, SPEC_REQUIRED, SPEC_DEFAULT };
+
+static void put_spec(est_wire_writer *w, const est_feature_spec *spec)
+{
+    size_t mark = est_wire_begin(w, OWN_SPEC);
+
+    est_wire_put_string(w, SPEC_NAME, spec->name);
+    est_wire_put_i64(w, SPEC_DTYPE, spec->dtype);
+    est_wire_put_i64(w, SPEC_ROWS, spec->rows);
+    est_encode_shape(w, SPEC_SHAPE, &spec->shape);
+    est_wire_put_bool(w, SPEC_REQUIRED, spec->required);
+    if (spec->default_value != NULL) est_encode_tensor(w, SPEC_DEFAULT, spec->default_value);
+    est_wire_end(w, mark);
+}
+
+static est_status examples_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const examples *own = (const examples *)dataset;
+    int64_t         number[EST_DECODE_NUMBERS];
+
+    EST_TRY(est_decode_encode(&own->base, number));
+    est_state_put(w, number, EST_DECODE_NUMBERS);
+    for (int i = 0; i < own->n_specs; i++) put_spec(w, &own->specs[i]);
+    return EST_OK;
+}
+
+/* `tensor` owns the default of the spec. */
+static est_status read_spec(const est_encoded *from, est_wire_reader *r, est_feature_spec *out, est_tensor **tensor)
+{
+    est_wire_reader shape;
+    est_wire_field  field;
+    est_str         value = { 0 };
+
+    while (est_wire_next(r, &field)) {
+        switch (field.number) {
+        case SPEC_NAME: EST_TRY(est_encoded_text(from, est_wire_bytes(r, &field), &out->name)); break;
+        case SPEC_DTYPE: out->dtype = (est_dtype)est_wire_i32(r, &field); break;
+        case SPEC_ROWS: out->rows = (est_feature_rows)est_wire_i32(r, &field); break;
+        case SPEC_SHAPE:
+            est_wire_message(r, &field, "shape of a feature", &shape);
+            EST_TRY(est_shape_proto_parse(&shape, &out->shape));
+            break;
+        case SPEC_REQUIRED: out->required = est_wire_bool(r, &field); break;
+        case SPEC_DEFAULT: value = est_wire_bytes(r, &field); break;
+        default: break;
+        }
+    }
+    EST_TRY(est_wire_finish(r));
+    if (value.data == NULL) return EST_OK;
+    EST_TRY(est_encoded_tensor(value, tensor));
+    out->default_value = *tensor;
+    return EST_OK;
+}
+
+static est_status read_specs(const est_encoded *from, est_feature_spec *specs, est_tensor **tensors)
+{
+    est_wire_reader r, inner;
+    est_wire_field  field;
+
+    est_wire_reader_init(&r, "parse_examples", from->parameters.data, from->parameters.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number != OWN_SPEC) continue;
+        est_wire_message(&r, &field, "feature", &inner);
+        EST_TRY(est_wire_finish(&r));
+        *specs = (est_feature_spec){ .name = "" };
+        EST_TRY(read_spec(from, &inner, specs++, tensors++));
+    }
+    return est_wire_finish(&r);
+}
+
+static est_dataset *examples_from_bytes(const est_encoded *from)
+{
+    est_parse_options options = est_decode_options(from);
+    int               n       = est_encoded_count(from, OWN_SPEC);
+    est_feature_spec *specs   = est_arena_alloc(from->arena, (size_t)n * sizeof *specs);
+    est_tensor      **tensors = est_arena_alloc(from->arena, (size_t)n * sizeof(est_tensor *));
+    est_status        status  = specs != NULL && tensors != NULL ? EST_OK : est_no_memory();
+    est_dataset      *dataset;
+
+    if (status == EST_OK) status = read_specs(from, specs, tensors);
+    dataset = status == EST_OK ? est_dataset_parse_examples(from->input[0], (est_feature_specs){ specs, n },
+                                                            from->number[0], &options)
+                               : est_encoded_fail(from, status);
+    for (int i = 0; i < n && tensors != NULL; i++) est_tensor_free(tensors[i]);
+    return dataset;
 }

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "data/ahead.h"
+#include "data/encode.h"
+#include "data/state.h"
 
 #define PREFETCH_MAX 100000 /* room for so many is made at once; more would be a mistake */
 
@@ -29,7 +31,18 @@ static est_status prefetch_open(est_iter *it)
     return est_ahead_open((est_ahead *)it, &spec);
 }
 
-static const est_stage prefetch_stage = {
+static est_status prefetch_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_state_put(w, &((const prefetch *)dataset)->n, 1);
+    return EST_OK;
+}
+
+static est_dataset *prefetch_decode(const est_encoded *from)
+{
+    return est_dataset_prefetch(from->input[0], from->number[0]);
+}
+
+const est_stage est_stage_prefetch = {
     .name      = "prefetch",
     .n_inputs  = 1,
     .iter_size = sizeof(est_ahead),
@@ -38,11 +51,13 @@ static const est_stage prefetch_stage = {
     EST_AHEAD_FUNCTIONS,
     .passes   = true,
     .reorders = true,
+    .encode   = prefetch_encode,
+    .decode   = prefetch_decode,
 };
 
 est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n)
 {
-    prefetch *own = est_dataset_new(&prefetch_stage, sizeof *own, dataset, NULL);
+    prefetch *own = est_dataset_new(&est_stage_prefetch, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (n < 1 || n > PREFETCH_MAX) {

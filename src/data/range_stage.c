@@ -3,11 +3,12 @@
  * range: equally spaced int64 numbers. */
 #include <inttypes.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct range {
     est_dataset base;
-    int64_t     start, step, count;
+    int64_t     start, stop, step, count;
 } range;
 
 typedef struct range_iter {
@@ -48,21 +49,36 @@ static est_status range_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage range_stage = {
+static est_status range_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const range *own = (const range *)dataset;
+
+    est_state_put(w, (const int64_t[]){ own->start, own->stop, own->step }, 3);
+    return EST_OK;
+}
+
+static est_dataset *range_decode(const est_encoded *from)
+{
+    return est_dataset_range(from->number[0], from->number[1], from->number[2]);
+}
+
+const est_stage est_stage_range = {
     .name      = "range",
     .iter_size = sizeof(range_iter),
     .next      = range_next,
     .save      = range_save,
     .restore   = range_restore,
+    .encode    = range_encode,
+    .decode    = range_decode,
 };
 
 /* How many numbers there are; false: more than an int64 counts, or no step. */
-static bool range_count(const range *own, int64_t stop, int64_t *out)
+static bool range_count(const range *own, int64_t *out)
 {
     int64_t span;
 
     if (own->step == 0 || own->step == INT64_MIN) return false;
-    if (__builtin_sub_overflow(stop, own->start, &span) || span == INT64_MIN) return false;
+    if (__builtin_sub_overflow(own->stop, own->start, &span) || span == INT64_MIN) return false;
     if ((span > 0) != (own->step > 0) || span == 0) {
         *out = 0;
     } else {
@@ -73,12 +89,13 @@ static bool range_count(const range *own, int64_t stop, int64_t *out)
 
 est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step)
 {
-    range *own = est_dataset_new(&range_stage, sizeof *own, NULL, NULL);
+    range *own = est_dataset_new(&est_stage_range, sizeof *own, NULL, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     own->start = start;
+    own->stop  = stop;
     own->step  = step;
-    if (!range_count(own, stop, &own->count)) {
+    if (!range_count(own, &own->count)) {
         return est_dataset_fail(&own->base,
                                 est_fail(EST_INVALID_ARGUMENT,
                                          "from %" PRId64 " to %" PRId64 " in steps of %" PRId64 " is not a range",

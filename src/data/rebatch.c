@@ -12,8 +12,11 @@
 #include <inttypes.h>
 
 #include "data/batch_rows.h"
+#include "data/encode.h"
 #include "data/state.h"
 #include "estoc/input.h"
+
+#define PARTS_MAX (INT64_MAX / 2) /* two numbers of parts can be added */
 
 enum { STATE_AT = 1, STATE_SIZE, STATE_ROW, STATE_BATCH };
 
@@ -187,7 +190,17 @@ static est_status rebatch_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage rebatch_stage = {
+static est_status rebatch_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const rebatch *own = (const rebatch *)dataset;
+
+    est_state_put(w, (const int64_t[]){ own->n, own->global, own->offset }, 3);
+    return EST_OK;
+}
+
+static est_dataset *rebatch_decode(const est_encoded *from);
+
+const est_stage est_stage_rebatch = {
     .name      = "rebatch",
     .n_inputs  = 1,
     .iter_size = sizeof(rebatch_iter),
@@ -196,6 +209,8 @@ static const est_stage rebatch_stage = {
     .close     = rebatch_close,
     .save      = rebatch_save,
     .restore   = rebatch_restore,
+    .encode    = rebatch_encode,
+    .decode    = rebatch_decode,
 };
 
 /* --- the global batch --------------------------------------------------------------------------------------------- */
@@ -266,14 +281,31 @@ static est_dataset *rebatch_finish(rebatch *own)
     return status == EST_OK ? result : est_dataset_fail(result, status);
 }
 
+/* The global batch is that of the stages that were there when it was made: autoshard may have changed them since. */
+static est_dataset *rebatch_decode(const est_encoded *from)
+{
+    rebatch *own = est_dataset_new(&est_stage_rebatch, sizeof *own, from->input[0], NULL);
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    own->n      = from->number[0];
+    own->global = from->number[1];
+    own->offset = from->number[2];
+    if (own->n < 1 || own->n > PARTS_MAX || own->global < 0 || own->offset < 0 || own->offset >= own->n) {
+        return est_dataset_fail(&own->base, est_fail(EST_DATA_LOSS,
+                                                     "%" PRId64 " parts of %" PRId64 " rows, from part %" PRId64 " on",
+                                                     own->n, own->global, own->offset));
+    }
+    return rebatch_finish(own);
+}
+
 int64_t est_rebatch_parts(const est_dataset *dataset)
 {
-    return dataset->stage == &rebatch_stage ? ((const rebatch *)dataset)->n : 0;
+    return dataset->stage == &est_stage_rebatch ? ((const rebatch *)dataset)->n : 0;
 }
 
 est_dataset *est_rebatch_evenly(est_dataset *dataset, int64_t n)
 {
-    rebatch *own = est_dataset_new(&rebatch_stage, sizeof *own, dataset, NULL);
+    rebatch *own = est_dataset_new(&est_stage_rebatch, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     own->n = n;
@@ -289,7 +321,7 @@ static est_status set_workers(rebatch *own, int64_t n_workers, int64_t worker, i
     }
     if (replicas < 1)
         return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " replicas; a worker has at least one", replicas);
-    if (__builtin_mul_overflow(n_workers, replicas, &own->n) || own->n > INT64_MAX / 2) {
+    if (__builtin_mul_overflow(n_workers, replicas, &own->n) || own->n > PARTS_MAX) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "%" PRId64 " workers of %" PRId64 " replicas are more than can be counted", n_workers,
                         replicas);
@@ -300,7 +332,7 @@ static est_status set_workers(rebatch *own, int64_t n_workers, int64_t worker, i
 
 est_dataset *est_dataset_rebatch(est_dataset *dataset, int64_t n_workers, int64_t worker, int64_t replicas_per_worker)
 {
-    rebatch   *own = est_dataset_new(&rebatch_stage, sizeof *own, dataset, NULL);
+    rebatch   *own = est_dataset_new(&est_stage_rebatch, sizeof *own, dataset, NULL);
     est_status status;
     int64_t    global;
 

@@ -3,6 +3,7 @@
  * repeat: opens the input again for every pass, each with its own turn. */
 #include <inttypes.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct repeat {
@@ -71,7 +72,18 @@ static est_status repeat_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage repeat_stage = {
+static est_status repeat_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_state_put(w, &((const repeat *)dataset)->n, 1);
+    return EST_OK;
+}
+
+static est_dataset *repeat_decode(const est_encoded *from)
+{
+    return est_dataset_repeat(from->input[0], from->number[0]);
+}
+
+const est_stage est_stage_repeat = {
     .name      = "repeat",
     .n_inputs  = 1,
     .iter_size = sizeof(repeat_iter),
@@ -81,11 +93,13 @@ static const est_stage repeat_stage = {
     .restore   = repeat_restore,
     .passes    = true,
     .reorders  = true,
+    .encode    = repeat_encode,
+    .decode    = repeat_decode,
 };
 
 est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n)
 {
-    repeat *own = est_dataset_new(&repeat_stage, sizeof *own, dataset, NULL);
+    repeat *own = est_dataset_new(&est_stage_repeat, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (n < 0 && n != EST_FOREVER) {

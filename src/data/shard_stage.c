@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct shard {
@@ -52,7 +53,21 @@ static est_status shard_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage shard_stage = {
+static est_status shard_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const shard *own = (const shard *)dataset;
+
+    est_state_put(w, (const int64_t[]){ own->n, own->own, dataset->stage != &est_stage_shard }, 3);
+    return EST_OK;
+}
+
+static est_dataset *shard_decode(const est_encoded *from)
+{
+    return from->number[2] != 0 ? est_dataset_shard_files(from->input[0], from->number[0], from->number[1])
+                                : est_dataset_shard(from->input[0], from->number[0], from->number[1]);
+}
+
+const est_stage est_stage_shard = {
     .name      = "shard",
     .n_inputs  = 1,
     .iter_size = sizeof(shard_iter),
@@ -61,6 +76,8 @@ static const est_stage shard_stage = {
     .restore   = shard_restore,
     .passes    = true,
     .counts    = true,
+    .encode    = shard_encode,
+    .decode    = shard_decode,
 };
 
 /* Checks that there are at least as many elements as shards, and restarts the input. */
@@ -101,6 +118,8 @@ static const est_stage shard_files_stage = {
     .restore   = shard_restore,
     .passes    = true,
     .counts    = true,
+    .encode    = shard_encode,
+    .decode    = shard_decode,
 };
 
 static est_dataset *shard_create(const est_stage *stage, est_dataset *dataset, int64_t n, int64_t number)
@@ -121,7 +140,7 @@ static est_dataset *shard_create(const est_stage *stage, est_dataset *dataset, i
 
 est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard_number)
 {
-    return shard_create(&shard_stage, dataset, n_shards, shard_number);
+    return shard_create(&est_stage_shard, dataset, n_shards, shard_number);
 }
 
 est_dataset *est_dataset_shard_files(est_dataset *paths, int64_t n, int64_t number)

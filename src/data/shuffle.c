@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "data/element_list.h"
+#include "data/encode.h"
+#include "data/state.h"
 
 enum { STATE_SEED = 1, STATE_DRAWS, STATE_ELEMENT };
 
@@ -17,7 +19,8 @@ typedef struct shuffle {
     est_dataset base;
     int64_t     buffer;
     uint64_t    seed;
-    bool        once; /* the same order in every turn */
+    bool        once;  /* the same order in every turn */
+    bool        drawn; /* the seed, by this library */
 } shuffle;
 
 typedef struct shuffle_iter {
@@ -121,7 +124,33 @@ static est_status shuffle_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage shuffle_stage = {
+static est_status shuffle_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    const shuffle *own = (const shuffle *)dataset;
+
+    est_state_put(w, (const int64_t[]){ own->buffer, (int64_t)own->seed, own->once, own->drawn }, 4);
+    return EST_OK;
+}
+
+static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_t seed, bool once);
+
+/* All that decode the same bytes for the same reader have the same order: only readers vary. */
+static est_dataset *shuffle_decode(const est_encoded *from)
+{
+    uint64_t     seed  = (uint64_t)from->number[1];
+    bool         drawn = from->number[3] != 0, varies = drawn && from->reader != 0;
+    est_dataset *dataset;
+
+    if (seed == 0) return est_encoded_fail(from, est_fail(EST_DATA_LOSS, "a shuffle without a seed"));
+    if (varies) seed = est_turn_mix(seed, from->reader);
+    dataset = shuffle_create(from->input[0], from->number[0], seed, from->number[2] != 0);
+    if (!est_dataset_sound(dataset)) return dataset;
+    ((shuffle *)dataset)->drawn = drawn;
+    dataset->varies             = varies;
+    return dataset;
+}
+
+const est_stage est_stage_shuffle = {
     .name      = "shuffle",
     .n_inputs  = 1,
     .iter_size = sizeof(shuffle_iter),
@@ -132,6 +161,8 @@ static const est_stage shuffle_stage = {
     .restore   = shuffle_restore,
     .passes    = true,
     .reorders  = true,
+    .encode    = shuffle_encode,
+    .decode    = shuffle_decode,
 };
 
 static uint64_t random_seed(void)
@@ -139,12 +170,12 @@ static uint64_t random_seed(void)
     uint64_t seed;
 
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)est_wall_ns();
-    return seed;
+    return seed != 0 ? seed : 1;
 }
 
 static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_t seed, bool once)
 {
-    shuffle *own = est_dataset_new(&shuffle_stage, sizeof *own, dataset, NULL);
+    shuffle *own = est_dataset_new(&est_stage_shuffle, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     if (buffer < 1) {
@@ -155,8 +186,7 @@ static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_
     own->buffer = buffer;
     own->seed   = seed != 0 ? seed : random_seed();
     own->once   = once;
-
-    own->base.varies = seed == 0;
+    own->drawn = own->base.varies = seed == 0;
     return est_dataset_like(&own->base, dataset);
 }
 

@@ -74,11 +74,12 @@ EST_MUST_CHECK est_status est_element_check(const est_element *element, const es
 
 /* --- datasets ----------------------------------------------------------------------------------------------------- */
 
-typedef struct est_iter  est_iter;
-typedef struct est_stage est_stage;
+typedef struct est_iter    est_iter;
+typedef struct est_stage   est_stage;
+typedef struct est_encoded est_encoded; /* data/encode.h */
 
 struct est_stage {
-    const char *name;      /* "shuffle"; in errors and in saved positions */
+    const char *name;      /* "shuffle"; in errors, in saved positions and in encoded datasets */
     int         n_inputs;  /* datasets it takes; a NULL among them is then the user's mistake */
     size_t      iter_size; /* of the stage's iterator struct, which starts with an est_iter */
 
@@ -113,6 +114,15 @@ struct est_stage {
     /* Creates the same stage over another input, for est_dataset_copy. May be NULL: the struct is copied. For stages
      * whose struct must not be shared; files that they write get `suffix`. */
     est_dataset *(*copy)(const est_dataset *dataset, est_dataset *input, const char *suffix);
+
+    /* Writes the stage's parameters, its inputs aside, for another process: est_state_put of numbers, and fields from
+     * EST_ENCODED_OWN on. May be NULL: there are none. */
+    est_status (*encode)(const est_dataset *dataset, est_wire_writer *w);
+
+    /* Creates the stage of such parameters, as constructors do; takes the inputs. NULL: the stage calls a function of
+     * the user and cannot be encoded. A stage that has it is a line of data/stages.def. */
+    est_dataset *(*decode)(const est_encoded *from);
+    const char *instead; /* of a stage without decode: the stage that has a graph as its function; NULL: none */
 
     /* Properties for rebuilding a chain for one of several workers (autoshard.c, rebatch.c). */
     bool passes;      /* yields unchanged elements of its inputs, all or some */

@@ -3,6 +3,7 @@
  * take: the first n elements; skip: all but them. Both count elements. */
 #include <inttypes.h>
 
+#include "data/encode.h"
 #include "data/state.h"
 
 typedef struct counted {
@@ -24,6 +25,12 @@ static est_status counted_save(est_iter *it, est_wire_writer *w)
 static est_status counted_restore(est_iter *it, est_str state)
 {
     return est_state_parse(it, state, &((counted_iter *)it)->seen, 1);
+}
+
+static est_status counted_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    est_state_put(w, &((const counted *)dataset)->n, 1);
+    return EST_OK;
 }
 
 static est_dataset *counted_create(const est_stage *stage, est_dataset *dataset, int64_t n)
@@ -52,7 +59,12 @@ static est_status take_next(est_iter *it, est_element *out)
     return EST_OK;
 }
 
-static const est_stage take_stage = {
+static est_dataset *take_decode(const est_encoded *from)
+{
+    return est_dataset_take(from->input[0], from->number[0] == INT64_MAX ? EST_FOREVER : from->number[0]);
+}
+
+const est_stage est_stage_take = {
     .name      = "take",
     .n_inputs  = 1,
     .iter_size = sizeof(counted_iter),
@@ -61,11 +73,13 @@ static const est_stage take_stage = {
     .restore   = counted_restore,
     .passes    = true,
     .counts    = true,
+    .encode    = counted_encode,
+    .decode    = take_decode,
 };
 
 est_dataset *est_dataset_take(est_dataset *dataset, int64_t n)
 {
-    est_dataset *taken = counted_create(&take_stage, dataset, n == EST_FOREVER ? INT64_MAX : n);
+    est_dataset *taken = counted_create(&est_stage_take, dataset, n == EST_FOREVER ? INT64_MAX : n);
 
     if (est_dataset_sound(taken) && n != EST_FOREVER) taken->endless = false;
     return taken;
@@ -86,7 +100,12 @@ static est_status skip_next(est_iter *it, est_element *out)
     return est_iter_next(it->input[0], out);
 }
 
-static const est_stage skip_stage = {
+static est_dataset *skip_decode(const est_encoded *from)
+{
+    return est_dataset_skip(from->input[0], from->number[0]);
+}
+
+const est_stage est_stage_skip = {
     .name      = "skip",
     .n_inputs  = 1,
     .iter_size = sizeof(counted_iter),
@@ -95,9 +114,11 @@ static const est_stage skip_stage = {
     .restore   = counted_restore,
     .passes    = true,
     .counts    = true,
+    .encode    = counted_encode,
+    .decode    = skip_decode,
 };
 
 est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n)
 {
-    return counted_create(&skip_stage, dataset, n);
+    return counted_create(&est_stage_skip, dataset, n);
 }

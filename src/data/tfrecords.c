@@ -6,6 +6,7 @@
  * A record whose bytes are damaged can be left out, because its length tells where the next one starts. A damaged
  * length or a cut file ends that file, and counts as one bad row. */
 
+#include "data/encode.h"
 #include "data/interleave.h"
 #include "data/state.h"
 #include "format/tfrecord.h"
@@ -87,11 +88,33 @@ static est_dataset *file_make(est_interleaved *it, const est_element *element)
     return est_interleave_open_file(it, element, &file_stage);
 }
 
-static const est_stage tfrecords_stage = EST_INTERLEAVE_STAGE("tfrecords", true);
+static est_status tfrecords_encode(const est_dataset *dataset, est_wire_writer *w)
+{
+    int64_t number[EST_INTERLEAVE_NUMBERS];
+
+    est_interleave_encode((const est_interleave *)dataset, number);
+    est_state_put(w, number, EST_INTERLEAVE_NUMBERS);
+    return EST_OK;
+}
+
+static est_dataset *tfrecords_decode(const est_encoded *from)
+{
+    est_interleave_options options = est_interleave_decode(from);
+
+    return est_dataset_tfrecords(from->input[0], &options);
+}
+
+const est_stage est_stage_tfrecords = {
+    .name = "tfrecords",
+    EST_INTERLEAVE_FUNCTIONS,
+    .encode      = tfrecords_encode,
+    .decode      = tfrecords_decode,
+    .reads_files = true,
+};
 
 est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options)
 {
-    est_interleave *own = est_interleave_new(&tfrecords_stage, sizeof *own, paths, options, file_make);
+    est_interleave *own = est_interleave_new(&est_stage_tfrecords, sizeof *own, paths, options, file_make);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
     own->goes_on = true;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "data/batch_rows.h"
+#include "data/encode.h"
 
 enum { STATE_ROW = 1, STATE_ELEMENT };
 
@@ -103,7 +104,12 @@ static est_status unbatch_restore(est_iter *it, est_str state)
     return EST_OK;
 }
 
-static const est_stage unbatch_stage = {
+static est_dataset *unbatch_decode(const est_encoded *from)
+{
+    return est_dataset_unbatch(from->input[0]);
+}
+
+const est_stage est_stage_unbatch = {
     .name      = "unbatch",
     .n_inputs  = 1,
     .iter_size = sizeof(unbatch_iter),
@@ -112,6 +118,7 @@ static const est_stage unbatch_stage = {
     .close     = unbatch_close,
     .save      = unbatch_save,
     .restore   = unbatch_restore,
+    .decode    = unbatch_decode,
 };
 
 /* Makes the component of a batch that of its rows. */
@@ -134,7 +141,7 @@ static est_status row_component(est_component *c)
 
 est_dataset *est_dataset_unbatch(est_dataset *dataset)
 {
-    est_dataset *own = est_dataset_new(&unbatch_stage, sizeof *own, dataset, NULL);
+    est_dataset *own = est_dataset_new(&est_stage_unbatch, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(own)) return own;
     own = est_dataset_like(own, dataset);

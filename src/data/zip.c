@@ -3,6 +3,7 @@
  * zip: the elements of two datasets side by side. */
 #include <string.h>
 
+#include "data/encode.h"
 #include "data/stage.h"
 
 typedef struct zip_iter {
@@ -44,7 +45,12 @@ static est_status zip_next(est_iter *it, est_element *out)
     return EST_OK;
 }
 
-static const est_stage zip_stage = {
+static est_dataset *zip_decode(const est_encoded *from)
+{
+    return est_dataset_zip(from->input[0], from->input[1]);
+}
+
+const est_stage est_stage_zip = {
     .name      = "zip",
     .n_inputs  = 2,
     .iter_size = sizeof(zip_iter),
@@ -53,11 +59,12 @@ static const est_stage zip_stage = {
     .close     = zip_close,
     .passes    = true,
     .counts    = true,
+    .decode    = zip_decode,
 };
 
 est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right)
 {
-    est_dataset   *dataset = est_dataset_new(&zip_stage, sizeof *dataset, left, right);
+    est_dataset   *dataset = est_dataset_new(&est_stage_zip, sizeof *dataset, left, right);
     est_component *components;
     int            n;
 

@@ -177,12 +177,16 @@ static est_status take_distribute(est_run_config *c, bool *remote)
 static est_status check_cluster(const est_run_config *c, const char *field, const est_strategy *strategy,
                                 const est_self *self)
 {
-    if (est_strategy_resolver(strategy) == NULL) return EST_OK;
-    if (strategy->self.size == self->size && strategy->self.rank == self->rank) return EST_OK;
+    const est_task *task = est_strategy_task(strategy);
+    est_self        own;
+
+    if (task == NULL) return EST_OK;
+    own = est_self_of(task, 1);
+    if (own.size == self->size && own.rank == self->rank) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
                     "RunConfig: %s is worker %d of %d, and %s says worker %d of %d; give the cluster in one place: to "
                     "the strategy, or to all by TF_CONFIG",
-                    field, strategy->self.rank, strategy->self.size, source(c), self->rank, self->size);
+                    field, own.rank, own.size, source(c), self->rank, self->size);
 }
 
 /* What a strategy adds to the rules. */
@@ -190,6 +194,11 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
 {
     est_self self;
 
+    if (task->type == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: the resolver is that of a client, which is no task of the cluster; give "
+                        "est_resolve_simple the type and index of this task");
+    }
     if (remote && est_cluster_jobs(task->cluster) > 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: experimental_distribute.remote_cluster is set, and %s also has a cluster; leave "

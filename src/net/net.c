@@ -654,6 +654,20 @@ void est_net_cancel(est_net *net, const char *why)
     if (first && here) uv_async_send(&net->wake);
 }
 
+static est_status abort_call(est_net *net, void *arg)
+{
+    (void)arg;
+    net->transport->unlisten(net->carrier);
+    while (net->links != NULL) est_link_lose(net->links, EST_CANCELLED, net->cancel_why);
+    return EST_OK;
+}
+
+void est_net_abort(est_net *net, const char *why)
+{
+    est_net_cancel(net, why);
+    (void)call_thread(net, abort_call, NULL); /* it does not fail */
+}
+
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
 typedef struct injection {
     const char   *task;

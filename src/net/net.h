@@ -125,6 +125,10 @@ est_link *est_net_find(const est_net *net, const est_task_id *peer);
 /* Makes all present and later calls of est_net_connect and est_ask_wait fail with EST_CANCELLED; from any thread. */
 void est_net_cancel(est_net *net, const char *why);
 
+/* Closes the listener and all links at once, without a farewell, as when the process is killed, and cancels the net.
+ * From any thread, without a lock that callbacks take. */
+void est_net_abort(est_net *net, const char *why);
+
 /* --- links -------------------------------------------------------------------------------------------------------- */
 
 const est_task_id *est_link_peer(const est_link *link);

@@ -10,8 +10,7 @@
 #define EST_RUNTIME_HOST_H
 
 #include "base/pool.h"
-#include "format/wire.h"
-#include "runtime/remote.h"
+#include "runtime/segment.h"
 
 typedef struct est_host est_host;
 
@@ -22,14 +21,22 @@ void                      est_host_free(est_host *host); /* NULL is fine */
 est_store *est_host_store(est_host *host);
 est_pool  *est_host_pool(est_host *host);
 
-/* Appends a segment as bytes. */
-EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
-
-/* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its number, from 0 up. A graph
- * that cannot be read, or that does not fit existing variables, is an error that changes nothing. */
+/* Creates a segment from its bytes, or finds the one with the same bytes; *segment is its slot, from 0 up. A graph that
+ * cannot be read, or that does not fit existing variables, is an error that changes nothing. */
 EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *segment);
 
-/* The segments: inputs, outputs, effects. */
+/* Frees a segment, not the variables. Its slot may get another segment, with another number. */
+void est_host_leave(est_host *host, int segment);
+
+/* The number of the segment in a slot, which no other segment of this host ever has; the slot of a number, -1: the
+ * segment was left, or never was here. */
+uint64_t est_host_number(const est_host *host, int segment);
+int      est_host_find(const est_host *host, uint64_t number);
+
+/* The fingerprint of its bytes, which is the same in all hosts. */
+uint64_t est_host_print(const est_host *host, int segment);
+
+/* The segments: slots, free ones included; inputs, outputs, effects. */
 int              est_host_segments(const est_host *host);
 int              est_host_inputs(const est_host *host, int segment);
 int              est_host_outputs(const est_host *host, int segment);

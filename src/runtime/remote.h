@@ -96,8 +96,12 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*verify)(est_remote *remote, const est_remote_files *files);
     EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_files *files);
 
-    /* Waits for the turn to make a training step; *finished: no step is left. NULL: no turns are needed. */
+    /* Waits for the turn to make a training step and sets has_turn; *finished: no step is left. NULL: no turns are
+     * needed. */
     EST_MUST_CHECK est_status (*turn)(est_remote *remote, bool *finished);
+
+    /* After a training step: waits until it was made together (sync_replicas). NULL: steps need no end. */
+    EST_MUST_CHECK est_status (*complete)(est_remote *remote);
 } est_remote_ops;
 
 struct est_remote {
@@ -105,6 +109,8 @@ struct est_remote {
     int                    n_tasks;
     int                    n_keepers;     /* the first of them, which get the variables that no device places */
     bool                   sync_replicas; /* a training step is the mean of what several workers push */
+    bool                   takes_turns;   /* a training step must begin with a turn: est_step_run takes it, */
+    bool                   has_turn;      /* unless its caller did */
     bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };

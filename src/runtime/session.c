@@ -31,6 +31,7 @@ struct est_session {
     est_graph          *graph;
     est_session_options options;
     est_pool           *pool;
+    bool                owns_pool;
     est_store          *store;
     est_step           *steps;
     uint64_t            seed;
@@ -72,6 +73,12 @@ static est_status find_variables(est_session *s)
 
 est_status est_session_create(est_graph *graph, const est_session_options *options, est_session **out)
 {
+    return est_session_create_in(graph, options, NULL, out);
+}
+
+est_status est_session_create_in(est_graph *graph, const est_session_options *options, est_pool *pool,
+                                 est_session **out)
+{
     est_session *s;
     est_status   status;
 
@@ -82,10 +89,12 @@ est_status est_session_create(est_graph *graph, const est_session_options *optio
         est_free(s);
         return est_fail(EST_INVALID_ARGUMENT, "a session needs a graph, got NULL");
     }
-    s->graph = graph;
-    status   = est_graph_status(graph);
+    s->graph     = graph;
+    s->pool      = pool;
+    s->owns_pool = pool == NULL;
+    status       = est_graph_status(graph);
     if (status == EST_OK) status = take_options(s, options);
-    if (status == EST_OK) status = est_pool_create(s->options.threads, &s->pool);
+    if (status == EST_OK && s->owns_pool) status = est_pool_create(s->options.threads, &s->pool);
     if (status == EST_OK) status = est_store_create(&est_device_cpu, &s->store);
     if (status == EST_OK && s->options.remote != NULL) status = s->options.remote->ops->connect(s->options.remote);
     if (status == EST_OK) status = find_variables(s);
@@ -114,7 +123,7 @@ void est_session_free(est_session *session)
         free_step(step);
     }
     est_store_free(session->store);
-    est_pool_free(session->pool);
+    if (session->owns_pool) est_pool_free(session->pool);
     est_free(session);
 }
 
@@ -245,6 +254,35 @@ static est_status fill_tables(est_step *step)
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
+/* Whether the step moves global_step on at other tasks. */
+static bool trains(const est_step *step)
+{
+    return step->plan->n_segments > 0 && step->plan->segments[0].trains;
+}
+
+/* Waits for the turn of a training step, so that no driver of steps can forget it. A training loop waits for it
+ * itself, before it calls its hooks. */
+static est_status take_turn(const est_step *step)
+{
+    est_remote *remote   = step->session->options.remote;
+    bool        finished = false;
+
+    if (remote == NULL || !trains(step)) return EST_OK;
+    if (remote->takes_turns && !remote->has_turn) EST_TRY(remote->ops->turn(remote, &finished));
+    remote->has_turn = false;
+    if (!finished) return EST_OK;
+    return est_fail(EST_OUT_OF_RANGE,
+                    "all training steps were made: the step limit is reached, or the chief has ended the training");
+}
+
+static est_status complete_step(const est_step *step)
+{
+    est_remote *remote = step->session->options.remote;
+
+    if (remote == NULL || remote->ops->complete == NULL || !trains(step)) return EST_OK;
+    return remote->ops->complete(remote);
+}
+
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
@@ -258,8 +296,10 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     est_status status;
 
-    status = fill_tables(step);
-    if (status == EST_OK) status = est_plan_run(step->plan, feeds, run_seed);
+    EST_TRY(fill_tables(step));
+    EST_TRY(take_turn(step));
+    status = est_plan_run(step->plan, feeds, run_seed);
+    if (status == EST_OK) status = complete_step(step);
     if (status != EST_OK) {
         est_error error;
 

@@ -8,6 +8,11 @@
 #include "runtime/plan.h"
 #include "runtime/store.h"
 
+/* est_session_create with threads that several sessions share, which are run by one thread at a time: the pool is
+ * borrowed until the session is freed. NULL: the session makes its own. */
+EST_MUST_CHECK est_status est_session_create_in(est_graph *graph, const est_session_options *options, est_pool *pool,
+                                                est_session **out);
+
 /* The plan behind a prepared step; borrowed until the session goes. */
 est_plan *est_step_plan(est_step *step);
 

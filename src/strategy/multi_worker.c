@@ -612,9 +612,6 @@ static est_status check_options(const est_multi_worker_mirrored_options *o)
         return est_fail(EST_INVALID_ARGUMENT, NAME ": %s is %g; write a number above 0, 0 for 600 or EST_FOREVER",
                         timeout ? "timeout_secs" : "rejoin_secs", timeout ? o->timeout_secs : o->rejoin_secs);
     }
-    if (o->resolver != NULL && o->cluster_json != NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, NAME ": resolver and cluster_json are both set; leave one out");
-    }
     return EST_OK;
 }
 
@@ -622,11 +619,7 @@ static est_status find_task(multi_worker_mirrored *s, const est_multi_worker_mir
 {
     const est_task *task;
 
-    if (o->resolver != NULL) {
-        EST_TRY(est_resolver_copy(o->resolver, &s->strategy.resolver));
-    } else {
-        EST_TRY(est_resolve_quietly(o->cluster_json, EST_TASK_RULES(.no_chief_ok = true), &s->strategy.resolver));
-    }
+    EST_TRY(est_strategy_set_cluster(&s->strategy, o->resolver, o->cluster_json));
     task             = est_resolver_task(s->strategy.resolver);
     s->strategy.self = est_self_of(task, replicas);
     if (s->strategy.self.size > 1) s->strategy.ops = &est_multi_worker_ops;

@@ -7,6 +7,7 @@
  * tasks that train: a chief that was started again, or a ps task that was, restores only those without a value.
  * Before the last checkpoint the chief waits until no other task trains; after it, it ends the job for all. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/argument.h"
@@ -34,6 +35,35 @@ static const est_parameter_server_options *options_of(const est_strategy *strate
     return &((const parameter_server *)(const void *)strategy)->options; /* it begins with the strategy */
 }
 
+est_status est_strategy_remote(const est_strategy *strategy, est_server *server, const est_remote_options *options,
+                               est_remote **out)
+{
+    const est_parameter_server_options *how;
+    est_remote_options                  o;
+
+    EST_REQUIRE(server);
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_remote_options), options, &o));
+    if (strategy != NULL && !strategy->ops->uses_ps) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_strategy_remote: the variables of the %s strategy are in the processes that train; use "
+                        "est_parameter_server_strategy",
+                        strategy->ops->name);
+    }
+    if (o.partitioner != NULL || o.round_robin || o.sync_replicas != 0 || o.max_staleness != 0 || o.consistent_saves) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_strategy_remote: partitioner, round_robin, sync_replicas, max_staleness and "
+                        "consistent_saves are the strategy's; set them there");
+    }
+    how                = options_of(strategy != NULL ? strategy : est_default_parameter_server);
+    o.partitioner      = how->partitioner;
+    o.round_robin      = how->round_robin;
+    o.sync_replicas    = how->sync_replicas;
+    o.max_staleness    = how->max_staleness;
+    o.consistent_saves = how->consistent_checkpoints;
+    return est_remote_create(server, &o, out);
+}
+
 /* --- start -------------------------------------------------------------------------------------------------------- */
 
 static bool is_over(void *user)
@@ -56,13 +86,10 @@ static est_status ps_start(est_run *run)
             how->sync_replicas, run->self.size, run->self.size);
     }
     EST_TRY(est_run_start_server(run));
-    EST_TRY(est_remote_create(run->server,
-                              EST_REMOTE(.is_chief = run->self.is_chief, .connect_secs = run->connect_secs,
-                                         .step_limit = run->max_steps, .partitioner = how->partitioner,
-                                         .round_robin = how->round_robin, .sync_replicas = how->sync_replicas,
-                                         .max_staleness    = how->max_staleness,
-                                         .consistent_saves = how->consistent_checkpoints),
-                              &run->remote));
+    EST_TRY(est_strategy_remote(
+        run->strategy, run->server,
+        EST_REMOTE(.is_chief = run->self.is_chief, .connect_secs = run->connect_secs, .step_limit = run->max_steps),
+        &run->remote));
     est_remote_set_over(run->remote, is_over, run);
     return EST_OK;
 }
@@ -254,10 +281,25 @@ static est_status check_options(const est_parameter_server_options *o)
     return EST_OK;
 }
 
+/* Its replicas are one in this process, whatever the cluster: tasks push gradients by themselves. A program on its own
+ * has no cluster: that of its RunConfig counts. */
+static est_status find_cluster(parameter_server *s, const est_parameter_server_options *o)
+{
+    const est_task *task;
+
+    EST_TRY(est_strategy_set_cluster(&s->strategy, o->resolver, o->cluster_json));
+    task = est_strategy_task(&s->strategy);
+    if (est_cluster_jobs(task->cluster) > 0 || strcmp(task->type, "evaluator") == 0) return EST_OK;
+    est_resolver_free(s->strategy.resolver);
+    s->strategy.resolver = NULL;
+    return EST_OK;
+}
+
 est_status est_parameter_server_strategy(const est_parameter_server_options *options, est_strategy **out)
 {
     est_parameter_server_options o;
     parameter_server            *s;
+    est_status                   status;
 
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_parameter_server_options), options, &o));
@@ -265,10 +307,17 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
     s = est_zalloc(sizeof *s);
     if (s == NULL) return est_no_memory();
     est_strategy_init(&s->strategy, &est_parameter_server_ops, 1);
-    s->options = o;
+    s->options              = o;
+    s->options.resolver     = NULL;
+    s->options.cluster_json = NULL;
     if (o.partitioner != NULL) {
         s->partitioner         = *o.partitioner;
         s->options.partitioner = &s->partitioner;
+    }
+    status = find_cluster(s, &o);
+    if (status != EST_OK) {
+        est_strategy_free(&s->strategy);
+        return status;
     }
     *out = &s->strategy;
     return EST_OK;

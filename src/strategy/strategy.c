@@ -42,7 +42,7 @@ est_self est_self_of(const est_task *task, int replicas)
     int         index;
 
     for (; (job = est_rank_task(task->cluster, self.size, &index)) != NULL; self.size++) {
-        if (strcmp(job, task->type) == 0 && index == task->index) self.rank = self.size;
+        if (task->type != NULL && strcmp(job, task->type) == 0 && index == task->index) self.rank = self.size;
     }
     if (self.size < 2) {
         self.size = 1;
@@ -55,6 +55,24 @@ void est_strategy_init(est_strategy *strategy, const est_strategy_ops *ops, int 
 {
     strategy->ops  = ops;
     strategy->self = (est_self){ .size = 1, .replicas = replicas, .is_chief = true };
+}
+
+est_status est_strategy_set_cluster(est_strategy *strategy, const est_resolver *resolver, const char *cluster_json)
+{
+    const char *name = strategy->ops->name;
+
+    if (resolver != NULL && cluster_json != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: resolver and cluster_json are both set; leave one out", name);
+    }
+    if (resolver != NULL && !strategy->ops->uses_ps && est_resolver_task(resolver)->type == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: the resolver is that of a client; give est_resolve_simple the type and index of this "
+                        "task",
+                        name);
+    }
+    if (resolver != NULL) return est_resolver_copy(resolver, &strategy->resolver);
+    return est_resolve_quietly(cluster_json, EST_TASK_RULES(.no_chief_ok = strategy->ops->no_chief_ok),
+                               &strategy->resolver);
 }
 
 void est_strategy_free(est_strategy *strategy)
@@ -96,6 +114,11 @@ bool est_strategy_needs_no_chief(const est_strategy *strategy)
 const est_resolver *est_strategy_resolver(const est_strategy *strategy)
 {
     return strategy != NULL ? strategy->resolver : NULL;
+}
+
+const est_task *est_strategy_task(const est_strategy *strategy)
+{
+    return est_resolver_task(est_strategy_resolver(strategy));
 }
 
 est_status est_strategy_check(const est_strategy *strategy, bool trains, const est_task *task, const char *source)

@@ -49,7 +49,7 @@ est_self est_self_of(const est_task *task, int replicas);
 struct est_strategy {
     const est_strategy_ops *ops;
     est_self                self;       /* task NULL: its user says which task this is */
-    est_resolver           *resolver;   /* of self.task, freed with the strategy; NULL: none */
+    est_resolver           *resolver;   /* of its cluster, freed with the strategy; NULL: none */
     char                    device[64]; /* that replicas are pinned to; "": any */
 };
 
@@ -175,6 +175,11 @@ est_replicas est_strategy_replicas(const est_strategy *strategy);
 
 /* Fills the part that all strategies have. */
 void est_strategy_init(est_strategy *strategy, const est_strategy_ops *ops, int replicas);
+
+/* Sets the cluster of a strategy that est_strategy_init has filled, from its options: a resolver, which is copied, or a
+ * text in the form of TF_CONFIG; both NULL: the environment variable. */
+EST_MUST_CHECK est_status est_strategy_set_cluster(est_strategy *strategy, const est_resolver *resolver,
+                                                   const char *cluster_json);
 
 /* The number of replicas that a list of devices and a number of replicas say together; `name` is the strategy's, for
  * errors. */

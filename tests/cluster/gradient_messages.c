@@ -168,6 +168,7 @@ static void refuse_without_turn(int n_ps)
     assert_true(est_store_size(clock) > 1); /* it trains some itself */
     before = bits_of(session, clock);
     assert_ok(est_session_prepare(session, EST_NODES(m.x), EST_NO_NODES, EST_NODES(m.train), &step));
+    remote->has_turn = true; /* it believes so */
     assert_int_equal(est_step_run(step, (const est_tensor *[]){ x }), EST_ABORTED);
     assert_true(bits_of(session, clock) == before);
     est_tensor_free(x);

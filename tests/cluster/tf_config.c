@@ -391,10 +391,6 @@ TEST(simple)
     assert_int_equal(est_resolve_simple(cluster, "worker", 2, EST_TASK_RULES(.no_chief_ok = true), &resolver),
                      EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "cluster: index is 2; write a number from 0 to 1: there are 2 of worker");
-    assert_int_equal(est_resolve_simple(cluster, NULL, 0, EST_TASK_RULES(.no_chief_ok = true), &resolver),
-                     EST_INVALID_ARGUMENT);
-    assert_string_equal(est_error_message(),
-                        "cluster: type is missing; write which task this is: \"worker\" or \"evaluator\"");
     assert_null(resolver);
     assert_int_equal(est_resolve_simple(cluster, "worker", 1, EST_TASK_RULES(.no_chief_ok = true), &resolver), EST_OK);
     est_cluster_free(cluster); /* it was copied */
@@ -406,6 +402,38 @@ TEST(simple)
     print_task(est_resolver_task(resolver), got);
     assert_string_equal(got, "worker 0 chief ps 0 workers 1 id 0 '' ''");
     est_resolver_free(resolver);
+}
+
+/* A program that drives a cluster without being a task of it. */
+TEST(client)
+{
+    est_cluster    *cluster  = NULL;
+    est_resolver   *resolver = NULL, *copy = NULL;
+    const est_task *task;
+
+    assert_int_equal(est_cluster_create(EST_JOBS({ .name = "worker", .addresses = EST_STRINGS("a:1", "b:1") },
+                                                 { .name = "ps", .addresses = EST_STRINGS("c:1") }),
+                                        &cluster),
+                     EST_OK);
+    assert_int_equal(est_resolve_simple(cluster, NULL, 0, NULL, &resolver), EST_OK);
+    assert_int_equal(est_resolver_copy(resolver, &copy), EST_OK);
+    est_resolver_free(resolver);
+    task = est_resolver_task(copy);
+    assert_null(task->type);
+    assert_true(task->is_chief);
+    assert_int_equal(task->index, 0);
+    assert_int_equal(task->global_id, -1);
+    assert_int_equal(task->num_ps_replicas, 1);
+    assert_int_equal(task->num_worker_replicas, 2);
+    assert_string_equal(task->master, "");
+    assert_string_equal(est_cluster_address(task->cluster, "ps", 0), "c:1");
+    est_resolver_free(copy);
+    /* TF_CONFIG describes a task: one that leaves it out is a mistake. */
+    assert_int_equal(est_resolve_tf_config("{\"cluster\": {\"chief\": [\"a:1\"]}}", NULL, &resolver),
+                     EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(),
+                        "TF_CONFIG: task.type is missing; write which task this is: \"chief\" or \"evaluator\"");
+    est_cluster_free(cluster);
 }
 
 TEST(struct_size)

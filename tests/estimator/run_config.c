@@ -441,6 +441,46 @@ TEST(slurm)
     resolved_clear(&again);
 }
 
+#define PS_CLUSTER "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"ps\": [\"c:1\"]}, \"task\": "
+
+/* The cluster of a strategy is that of its RunConfig. */
+TEST(parameter_server_cluster)
+{
+    est_strategy *s        = NULL;
+    est_cluster  *cluster  = NULL;
+    est_resolver *resolver = NULL;
+    resolved      r;
+
+    assert_int_equal(est_parameter_server_strategy(
+                         EST_PARAMETER_SERVER(.cluster_json = PS_CLUSTER "{\"type\": \"worker\", \"index\": 0}}"), &s),
+                     EST_OK);
+    assert_int_equal(est_strategy_num_replicas_in_sync(s), 1); /* each worker pushes its own gradients */
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = s), &r);
+    assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
+    assert_false(est_resolver_task(r.resolver)->is_chief);
+    assert_int_equal(est_resolver_task(r.resolver)->num_ps_replicas, 1);
+    resolved_clear(&r);
+    resolve_ok(
+        EST_RUN_CONFIG(.train_distribute = s, .cluster_json = PS_CLUSTER "{\"type\": \"worker\", \"index\": 0}}"), &r);
+    resolved_clear(&r);
+    expect_status(
+        EST_RUN_CONFIG(.train_distribute = s, .cluster_json = PS_CLUSTER "{\"type\": \"chief\", \"index\": 0}}"),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: train_distribute is worker 1 of 2, and RunConfig.cluster_json says worker 0 of 2; give "
+        "the cluster in one place: to the strategy, or to all by TF_CONFIG");
+    est_strategy_free(s);
+
+    assert_int_equal(est_cluster_create(EST_JOBS({ .name = "ps", .addresses = EST_STRINGS("c:1") }), &cluster), EST_OK);
+    assert_int_equal(est_resolve_simple(cluster, NULL, 0, NULL, &resolver), EST_OK);
+    assert_int_equal(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = resolver), &s), EST_OK);
+    expect_status(EST_RUN_CONFIG(.train_distribute = s), EST_INVALID_ARGUMENT,
+                  "RunConfig: the resolver is that of a client, which is no task of the cluster; give "
+                  "est_resolve_simple the type and index of this task");
+    est_strategy_free(s);
+    est_resolver_free(resolver);
+    est_cluster_free(cluster);
+}
+
 TEST(simple_resolver)
 {
     est_strategy *s        = some_strategy();

@@ -316,6 +316,12 @@ static est_server *some_est_server(void)
     MADE(est_server, est_server_create(some_est_cluster(), NULL, 0, EST_SERVER(.transport = "tcp"), &made));
 }
 
+static est_local_cluster *some_est_local_cluster(void)
+{
+    MADE(est_local_cluster,
+         est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 1, .server = EST_SERVER(.transport = "tcp")), &made));
+}
+
 static est_remote *some_est_remote(void)
 {
     MADE(est_remote, est_remote_create(some_est_server(), EST_REMOTE(.connect_secs = 0.01), &made));

@@ -70,6 +70,77 @@ TEST(refused)
     assert_null(s);
 }
 
+/* --- its cluster -------------------------------------------------------------------------------------------------- */
+
+#define CLUSTER "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"ps\": [\"c:1\"]}, \"task\": "
+
+TEST(cluster)
+{
+    est_strategy *s        = NULL;
+    est_resolver *resolver = NULL;
+
+    assert_ok(est_parameter_server_strategy(NULL, &s));
+    assert_null(est_strategy_task(s)); /* none is described: that of a RunConfig counts */
+    est_strategy_free(s);
+    setenv("TF_CONFIG", CLUSTER "{\"type\": \"ps\", \"index\": 0}}", 1);
+    assert_ok(est_parameter_server_strategy(NULL, &s));
+    assert_string_equal(est_strategy_task(s)->type, "ps");
+    est_strategy_free(s);
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.cluster_json = "{}"), &s));
+    assert_null(est_strategy_task(s));
+    est_strategy_free(s);
+    assert_ok(est_resolve_tf_config(CLUSTER "{\"type\": \"worker\", \"index\": 0}}", NULL, &resolver));
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = resolver), &s));
+    assert_int_equal(
+        est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = resolver, .cluster_json = "{}"), &s),
+        EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "parameter_server: resolver and cluster_json are both set; leave one out");
+    est_resolver_free(resolver); /* it was copied */
+    assert_string_equal(est_strategy_task(s)->type, "worker");
+    assert_string_equal(est_cluster_address(est_strategy_task(s)->cluster, "ps", 0), "c:1");
+    assert_int_equal(est_strategy_num_replicas_in_sync(s), 1);
+    est_strategy_free(s);
+    setenv("TF_CONFIG", "{\"cluster\": 7}", 1);
+    assert_int_equal(est_parameter_server_strategy(NULL, &s), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "TF_CONFIG: cluster is 7"));
+    unsetenv("TF_CONFIG");
+    assert_null(est_strategy_task(NULL));
+}
+
+/* A remote with the options of the strategy, and those that are no strategy's. */
+TEST(remote)
+{
+    est_partitioner  two      = est_fixed_shards(2);
+    servers          s        = servers_start(2, 1, "tcp");
+    est_strategy    *strategy = NULL, *other = NULL;
+    est_remote      *remote = NULL;
+    const est_tasks *r;
+
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.partitioner = &two, .round_robin = true,
+                                                                 .sync_replicas = 1, .consistent_checkpoints = true),
+                                            &strategy));
+    assert_ok(est_strategy_remote(strategy, s.worker[0], EST_REMOTE(.is_chief = true, .step_limit = 7), &remote));
+    r = est_tasks_of(remote);
+    assert_true(r->options.is_chief && r->options.round_robin && r->options.consistent_saves);
+    assert_int_equal(r->options.step_limit, 7);
+    assert_int_equal(r->options.sync_replicas, 1);
+    assert_int_equal(remote->partitioner->n, 2);
+    est_remote_free(remote);
+    remote = NULL;
+    assert_int_equal(est_strategy_remote(strategy, s.worker[0], EST_REMOTE(.max_staleness = 2), &remote),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "are the strategy's; set them there"));
+    assert_ok(est_mirrored_strategy(NULL, &other));
+    assert_int_equal(est_strategy_remote(other, s.worker[0], NULL, &remote), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "the mirrored strategy"));
+    assert_null(remote);
+    assert_ok(est_strategy_remote(NULL, s.worker[0], NULL, &remote));
+    est_remote_free(remote);
+    est_strategy_free(strategy);
+    est_strategy_free(other);
+    servers_stop(&s);
+}
+
 /* --- where variables go ------------------------------------------------------------------------------------------- */
 
 #define ROWS  600
@@ -241,26 +312,26 @@ typedef struct worker {
     est_remote *remote;
 } worker;
 
+/* A loop of its own: steps take their turns by themselves, until all were made. */
 static void *work(void *arg)
 {
     worker      *w       = arg;
     counter      c       = make_counter();
     est_session *session = NULL;
     est_step    *step;
-    bool         finished = false;
+    est_status   status;
 
     w->remote = servers_remote(
         w->servers, w->index,
         EST_REMOTE(.connect_secs = 60, .answer_secs = 60, .step_limit = w->limit, .max_staleness = w->staleness));
     assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = w->remote), &session));
     assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
-    for (;;) {
-        assert_ok(w->remote->ops->turn(w->remote, &finished));
-        if (finished) break;
-        assert_ok(est_step_run(step, NULL));
+    while ((status = est_step_run(step, NULL)) == EST_OK) {
         if (w->steps < 8) w->seen[w->steps] = (int64_t)est_step_scalar(step, 0);
         w->steps++;
     }
+    assert_int_equal(status, EST_OUT_OF_RANGE);
+    assert_non_null(strstr(est_error_message(), "all training steps were made"));
     est_session_free(session);
     est_remote_free(w->remote);
     est_graph_free(c.graph);
@@ -578,6 +649,71 @@ TEST(holder_dies)
     est_session_free(session);
     est_remote_free(remote);
     est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
+/* --- synchronous steps of loops of one's own ------------------------------------------------------------------------ */
+
+typedef struct pusher {
+    servers  *servers;
+    int       index;
+    float     gradient;
+    double    after[3]; /* w after each step */
+    int       steps;
+    pthread_t thread;
+} pusher;
+
+/* Nothing is fetched: a step has been made when est_session_run returns. */
+static void *push(void *arg)
+{
+    pusher       *p        = arg;
+    est_strategy *strategy = NULL;
+    est_remote   *remote   = NULL;
+    est_session  *session  = NULL;
+    est_graph    *graph    = NULL;
+    est_tensor   *x        = NULL;
+    est_node      feed, train;
+    est_status    status;
+
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.sync_replicas = 2), &strategy));
+    assert_ok(est_strategy_remote(strategy, p->servers->worker[p->index],
+                                  EST_REMOTE(.is_chief = p->index == 0, .connect_secs = 60, .step_limit = 3), &remote));
+    assert_ok(est_graph_create(1, &graph));
+    feed  = est_placeholder(graph, "x", EST_F32, EST_SHAPE_SCALAR);
+    train = est_weight(graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    train = est_minimize(est_sgd(1), est_mul(est_read_variable(train), feed), NULL);
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    if (p->index == 0) {
+        assert_ok(est_session_init(session));
+        assert_ok(est_remote_declare_ready(remote));
+    }
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &p->gradient, &x));
+    while ((status = est_session_run(session, EST_FEEDS({ feed, x }), EST_NO_NODES, EST_NODES(train), NULL)) ==
+           EST_OK) {
+        assert_true(p->steps < 3);
+        p->after[p->steps++] = first_of(session, "w");
+    }
+    assert_int_equal(status, EST_OUT_OF_RANGE);
+    est_tensor_free(x);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(graph);
+    est_strategy_free(strategy);
+    return NULL;
+}
+
+TEST(mean_of_two_loops)
+{
+    servers s          = servers_start(1, 2, "tcp");
+    pusher  pushers[2] = { { .servers = &s, .index = 0, .gradient = 1 }, { .servers = &s, .index = 1, .gradient = 3 } };
+
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&pushers[i].thread, NULL, push, &pushers[i]), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(pushers[i].thread, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pushers[i].steps, 3);
+        for (int k = 0; k < 3; k++) assert_true(pushers[i].after[k] <= -2 * (k + 1)); /* the other may be ahead */
+        assert_true(pushers[i].after[2] == -6);
+    }
     servers_stop(&s);
 }
 

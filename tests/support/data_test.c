@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "data/encode.h"
 #include "data/state.h"
 #include "support/fault_loop.h"
 #include "support/test.h"
@@ -232,10 +233,10 @@ void est_test_breaks(est_dataset *dataset, est_status status, const char *text)
 
 /* --- positions ---------------------------------------------------------------------------------------------------- */
 
-static void check_position(est_test_make make, est_tensor *position, const char *want, int64_t n)
+/* A new iterator of the dataset at the position yields this. */
+static void check_position(est_dataset *dataset, est_tensor *position, const char *want, int64_t n)
 {
-    est_dataset  *dataset = est_test_finish(make());
-    est_iterator *rows    = est_test_iterate(dataset);
+    est_iterator *rows = est_test_iterate(dataset);
     est_tensor   *again;
     char         *text;
 
@@ -248,13 +249,11 @@ static void check_position(est_test_make make, est_tensor *position, const char 
     assert_string_equal(text, want);
     est_free(text);
     est_iterator_free(rows);
-    est_dataset_free(dataset);
 }
 
-void est_test_positions(est_test_make make, int64_t n)
+/* Positions of `dataset` after up to n elements are good for `other`. */
+static void exchange_positions(est_dataset *dataset, est_dataset *other, int64_t n)
 {
-    est_dataset *dataset = est_test_finish(make());
-
     for (int64_t k = 0; k <= n; k++) {
         est_iterator *rows  = est_test_iterate(dataset);
         char         *start = est_test_elements(rows, dataset, k);
@@ -263,13 +262,57 @@ void est_test_positions(est_test_make make, int64_t n)
 
         check(est_iterator_save(rows, &position));
         rest = est_test_elements(rows, dataset, n);
-        check_position(make, position, rest, n);
+        check_position(other, position, rest, n);
         est_free(start);
         est_free(rest);
         est_tensor_free(position);
         est_iterator_free(rows);
     }
+}
+
+void est_test_positions(est_test_make make, int64_t n)
+{
+    est_dataset *dataset = est_test_finish(make()), *other = est_test_finish(make());
+
+    exchange_positions(dataset, other, n);
     est_dataset_free(dataset);
+    est_dataset_free(other);
+}
+
+est_dataset *est_test_travel(const est_dataset *dataset)
+{
+    est_wire_writer bytes = { 0 }, again = { 0 };
+    est_dataset    *out = NULL;
+
+    check(est_dataset_encode(dataset, &bytes));
+    check(est_dataset_decode((est_str){ (const char *)bytes.data, bytes.size }, &out));
+    check(est_dataset_encode(out, &again));
+    assert_int_equal(again.size, bytes.size);
+    assert_memory_equal(again.data, bytes.data, bytes.size);
+    est_wire_writer_clear(&bytes);
+    est_wire_writer_clear(&again);
+    return out;
+}
+
+void est_test_travels(est_test_make make, int64_t n)
+{
+    est_dataset *dataset = est_test_finish(make()), *decoded = est_test_travel(dataset);
+
+    assert_int_equal(decoded->n_components, dataset->n_components);
+    assert_int_equal(decoded->endless, dataset->endless);
+    for (int i = 0; i < dataset->n_components; i++) {
+        const est_component *was = &dataset->components[i], *is = &decoded->components[i];
+        char                 was_text[EST_SHAPE_TEXT_MAX], is_text[EST_SHAPE_TEXT_MAX];
+
+        assert_string_equal(is->name, was->name);
+        assert_int_equal(is->dtype, was->dtype);
+        assert_int_equal(is->ragged, was->ragged);
+        assert_string_equal(est_shape_text(&is->shape, is_text), est_shape_text(&was->shape, was_text));
+    }
+    exchange_positions(dataset, decoded, n);
+    exchange_positions(decoded, dataset, n);
+    est_dataset_free(dataset);
+    est_dataset_free(decoded);
 }
 
 /* --- allocations -------------------------------------------------------------------------------------------------- */

@@ -38,6 +38,13 @@ typedef est_dataset *(*est_test_make)(void);
  * the first would have given, and saved again it is the same. */
 void est_test_positions(est_test_make make, int64_t n);
 
+/* The dataset as bytes and back; `dataset` is borrowed. */
+est_dataset *est_test_travel(const est_dataset *dataset);
+
+/* A dataset decoded of its bytes has the same components and bytes as the original and yields the same first n
+ * elements; a position saved with either after any number of them is good for the other. */
+void est_test_travels(est_test_make make, int64_t n);
+
 /* Making, reading up to n elements, saving and restoring fail cleanly with any one allocation failing. */
 void est_test_allocations(est_test_make make, int64_t n);
 

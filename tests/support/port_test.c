@@ -2,21 +2,13 @@
  *
  * Ports that are kept. */
 #include "support/port_test.h"
+#include "cluster/ports.h"
 #include "support/test.h"
-
-#include <arpa/inet.h>
-#include <sys/socket.h>
 
 int port_take(int *fd)
 {
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-    int                one  = 1;
+    int port;
 
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
-    assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &size), 0);
-    return ntohs(at.sin_port);
+    assert_int_equal(est_port_hold(0, fd, &port), EST_OK);
+    return port;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs of calls that changed variables here, with their answers, so that a call changes each variable once, however
+ * many attempts are made and by whichever workers.
+ *
+ *   CR1  A record has the number of the call and the fingerprint of the segment's bytes. Workers cut the same function
+ *        into the same segments, so that a run of another attempt, or of a segment that was left and entered again, has
+ *        the same key.
+ *   CR2  A run and its record are made under host_lock: attempts that race are made one after the other, and the second
+ *        is answered from memory.
+ *   CR3  A record is freed when its call is over. From then on runs of that call are refused, so no run is ever made
+ *        without a look at the records that matter.
+ *   CR4  Records are those of the highest origin. Runs of lower ones are refused: the variables have been restored since
+ *        those calls were scheduled, and an attempt of them would change a state that they do not belong to.
+ *
+ * Runs that only read are not remembered: a second attempt may see newer values. A run that failed changed nothing and
+ * is not remembered either. Threading: under host_lock. */
+#ifndef EST_CLUSTER_CALL_RECORDS_H
+#define EST_CLUSTER_CALL_RECORDS_H
+
+#include "cluster/clients.h"
+
+/* For ORIGIN: refuses a lower origin; a higher one frees all records. */
+EST_MUST_CHECK est_status est_call_records_set_origin(est_call_records *records, uint64_t origin);
+
+/* Whether a run of the call may be made. Frees the records of calls below `first`. */
+EST_MUST_CHECK est_status est_call_records_admit(est_call_records *records, uint64_t origin, uint64_t call,
+                                                 uint64_t first);
+
+/* The record of a run; NULL: it was not made. */
+const est_answered *est_call_records_find(const est_call_records *records, uint64_t call, uint64_t print);
+
+/* Adds a record, which it takes: `by` is the fingerprint, `sequence` the call. */
+void est_call_records_add(est_call_records *records, est_answered *run);
+
+void est_call_records_clear(est_call_records *records);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Datasets, iterators and values of which every worker has its own. */
+#include "base/argument.h"
+#include "coordinator/functions.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "data/encode.h"
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+void est_per_worker_clear(est_per_worker *p)
+{
+    est_coordinator *c = p->object.coordinator;
+
+    for (int i = 0; i < p->n_components; i++) est_free(p->components[i]);
+    for (int i = 0; c != NULL && p->values != NULL && i < c->n_workers; i++) est_tensor_free(p->values[i]);
+    est_free(p->components);
+    est_free(p->values);
+    est_free(p->consumed);
+    est_free(p->params);
+    est_wire_writer_clear(&p->bytes);
+    est_free(p);
+    if (c != NULL) est_coordinator_unref(c);
+}
+
+static est_per_worker *make(est_object_kind kind, const char *name)
+{
+    est_per_worker *p = est_zalloc(sizeof *p);
+
+    if (p == NULL) return NULL;
+    p->object.kind = kind;
+    p->object.name = est_strdup(name);
+    if (p->object.name != NULL) return p;
+    est_free(p);
+    return NULL;
+}
+
+/* Adds the object to the coordinator, or frees it after a failure. */
+static est_status finish(est_coordinator *c, est_per_worker *p, est_status status, est_per_worker **out)
+{
+    if (status == EST_OK) status = est_object_add(c, &p->object);
+    if (status == EST_OK) {
+        *out = p;
+        return EST_OK;
+    }
+    est_free(p->object.name);
+    est_per_worker_clear(p);
+    return status;
+}
+
+void est_per_worker_free(est_per_worker *per_worker)
+{
+    if (per_worker != NULL) est_object_release(&per_worker->object);
+}
+
+/* --- datasets ----------------------------------------------------------------------------------------------------- */
+
+est_status est_per_worker_dataset_make(est_coordinator *c, const est_dataset *dataset, const char *name, bool shard,
+                                       est_per_worker **out)
+{
+    est_per_worker *p = make(EST_OBJECT_DATASET, name);
+    est_status      status;
+
+    if (p == NULL) return est_no_memory();
+    p->shard = shard;
+    status   = est_dataset_encode(dataset, &p->bytes);
+    if (status == EST_OK) status = est_wire_writer_status(&p->bytes);
+    if (status == EST_UNIMPLEMENTED) {
+        status = est_fail_context(status,
+                                  "a dataset that travels to workers (est_coordinator_dataset_by_name makes one there)");
+    }
+    return finish(c, p, status, out);
+}
+
+est_status est_coordinator_dataset(est_coordinator *coordinator, const est_dataset *dataset,
+                                   const est_per_worker_options *options, est_per_worker **out)
+{
+    est_per_worker_options o;
+
+    EST_REQUIRE(coordinator);
+    EST_REQUIRE(dataset);
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_per_worker_options), options, &o));
+    if (o.params != NULL || o.params_size != 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_coordinator_dataset: .params is for est_coordinator_dataset_by_name; leave it out");
+    }
+    return est_per_worker_dataset_make(coordinator, dataset, "dataset", o.shard, out);
+}
+
+est_status est_coordinator_dataset_by_name(est_coordinator *coordinator, const char *function,
+                                           const est_per_worker_options *options, est_per_worker **out)
+{
+    est_per_worker_options o;
+    est_per_worker        *p;
+    est_status             status = EST_OK;
+
+    EST_REQUIRE(coordinator);
+    EST_REQUIRE(function);
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_per_worker_options), options, &o));
+    if (o.params == NULL && o.params_size > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_dataset_by_name: params_size is %zu, but params is NULL",
+                        o.params_size);
+    }
+    p = make(EST_OBJECT_DATASET, function);
+    if (p == NULL) return est_no_memory();
+    p->shard = o.shard;
+    if (o.params_size > 0) {
+        p->params      = est_alloc(o.params_size);
+        p->params_size = o.params_size;
+        if (p->params == NULL) {
+            status = est_no_memory();
+        } else {
+            memcpy(p->params, o.params, o.params_size);
+        }
+    }
+    return finish(coordinator, p, status, out);
+}
+
+est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out)
+{
+    est_coordinator *c;
+    est_per_worker  *p;
+    est_status       status;
+    int              number;
+
+    EST_REQUIRE(dataset);
+    EST_REQUIRE(out);
+    if (dataset->object.kind != EST_OBJECT_DATASET)
+        return est_fail(EST_INVALID_ARGUMENT, "est_per_worker_iterator: a dataset of est_coordinator_dataset is needed");
+    c = dataset->object.coordinator;
+    p = make(EST_OBJECT_ITERATOR, dataset->object.name);
+    if (p == NULL) return est_no_memory();
+    p->object.dataset = &dataset->object;
+    p->consumed       = est_zalloc(sizeof *p->consumed * ((size_t)c->n_workers + 1));
+    status            = p->consumed != NULL ? EST_OK : est_no_memory();
+    number            = c->n_iterators;
+    if (status == EST_OK && number < c->n_positions)
+        memcpy(p->consumed, c->positions + (size_t)number * (size_t)c->n_workers,
+               sizeof *p->consumed * (size_t)c->n_workers);
+    status = finish(c, p, status, out);
+    if (status == EST_OK) c->n_iterators++;
+    return status;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+est_status est_coordinator_value(est_coordinator *coordinator, est_tensors values, est_per_worker **out)
+{
+    est_coordinator *c = coordinator;
+    est_per_worker  *p;
+    est_status       status;
+
+    EST_REQUIRE(coordinator);
+    EST_REQUIRE(out);
+    EST_REQUIRE_LIST("est_coordinator_value: values", values);
+    if (values.n != c->n_workers) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_value: %d tensors for %d workers", values.n,
+                        c->n_workers);
+    }
+    for (int i = 0; i < values.n; i++) {
+        if (values.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_value: tensor %d is NULL", i);
+    }
+    p = make(EST_OBJECT_VALUE, "value");
+    if (p == NULL) return est_no_memory();
+    p->values = est_zalloc(sizeof *p->values * (size_t)c->n_workers);
+    status    = p->values != NULL ? finish(c, p, EST_OK, out) : finish(c, p, est_no_memory(), out);
+    for (int i = 0; i < c->n_workers && status == EST_OK; i++) p->values[i] = est_tensor_ref(values.data[i]);
+    return status;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values of variables: at the start from the newest checkpoint, all of them; after the loss of a ps task those that
+ * were lost with it. */
+#include "coordinator/recovery.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "cluster/remote_internal.h"
+#include "graph/graph.h"
+#include "train/saver.h"
+
+#define EXTRA_EPOCH     "estoc/epoch"          /* int64 */
+#define EXTRA_POSITIONS "estoc/call_positions" /* int64 [iterators, workers] */
+#define EXTRA_STATE     "estoc/state/"         /* of variables at ps tasks that are not saved otherwise: metrics */
+
+/* --- the session -------------------------------------------------------------------------------------------------- */
+
+static est_status tell_origin(const est_coordinator *c)
+{
+    const est_tasks *tasks   = est_tasks_of(c->remote);
+    est_packing      packing = { 0 };
+    est_status       status  = EST_OK;
+
+    est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, c->origin);
+    for (int i = 0; i < c->remote->n_tasks && status == EST_OK; i++)
+        status = est_remote_task_tell(&tasks->tasks[i], EST_METHOD_ORIGIN, &packing, EST_ASK_SECS);
+    est_packing_clear(&packing);
+    return status;
+}
+
+est_status est_coordinator_open_session(est_coordinator *c)
+{
+    est_session *session;
+
+    EST_TRY(est_session_create(c->graph, EST_SESSION(.remote = c->remote, .threads = c->options.threads), &session));
+    est_session_free(c->replaced);
+    c->replaced = c->session;
+    c->session  = session;
+    return tell_origin(c);
+}
+
+/* --- variables that checkpoints keep as extras -------------------------------------------------------------------- */
+
+static est_status list_states(const est_coordinator *c, est_var ***out, int *n)
+{
+    est_var  **saved, **states;
+    est_store *store;
+    int        n_saved, n_states = 0;
+
+    EST_TRY(est_session_store(c->session, &store));
+    EST_TRY(est_saved_variables(c->session, &saved, &n_saved));
+    states = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
+    for (int i = 0; states != NULL && i < est_store_size(store); i++) {
+        est_var *var   = est_store_at(store, i);
+        bool     found = !var->elsewhere && var->n_shards == 0;
+
+        for (int k = 0; k < n_saved && !found; k++) found = saved[k] == var;
+        if (!found) states[n_states++] = var;
+    }
+    est_free(saved);
+    if (states == NULL) return est_no_memory();
+    *out = states;
+    *n   = n_states;
+    return EST_OK;
+}
+
+static est_status read_state(const est_coordinator *c, const est_checkpoint *checkpoint, const est_var *var)
+{
+    char        name[EST_CHECKPOINT_PATH_MAX];
+    est_tensor *value;
+    est_status  status;
+
+    snprintf(name, sizeof name, EXTRA_STATE "%s", var->name);
+    if (est_checkpoint_find(checkpoint, name) == NULL) return EST_OK;
+    EST_TRY(est_checkpoint_read(checkpoint, name, &value));
+    status = est_session_write(c->session, var->name, value);
+    est_tensor_free(value);
+    return status;
+}
+
+static est_status read_states(const est_coordinator *c, const est_checkpoint *checkpoint, bool missing_only)
+{
+    est_var  **states;
+    int        n;
+    est_status status;
+
+    EST_TRY(list_states(c, &states, &n));
+    status = est_session_look(c->session);
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        if (!missing_only || !states[i]->initialized) status = read_state(c, checkpoint, states[i]);
+    }
+    est_free(states);
+    return status;
+}
+
+/* --- initial values of variables that have others ----------------------------------------------------------------- */
+
+/* Whether the initializer of a variable reads another one that has to be initialized. */
+static bool depends_on(const est_graph *graph, int32_t node, const bool *pending, int32_t self, bool *seen)
+{
+    const est_node_def *def = est_graph_node(graph, node);
+
+    if (seen[node]) return false;
+    seen[node] = true;
+    if (node != self && pending[node]) return true;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (depends_on(graph, def->in[i].node, pending, self, seen)) return true;
+    }
+    return false;
+}
+
+/* The initializers that can run now; takes their variables out of `pending`. */
+static int take_ready(const est_graph *graph, bool *pending, bool *seen, est_node *targets)
+{
+    int32_t n_nodes = est_graph_size(graph);
+    int     n       = 0;
+
+    for (int32_t id = 0; id < n_nodes; id++) {
+        est_node init = pending[id] ? est_graph_initializer(graph, id) : EST_NO_NODE;
+
+        if (init.graph == NULL) continue;
+        memset(seen, 0, (size_t)n_nodes);
+        if (!depends_on(graph, init.id, pending, id, seen)) targets[n++] = init;
+    }
+    for (int i = 0; i < n; i++) pending[est_def(targets[i])->in[0].node] = false;
+    return n;
+}
+
+/* Variables that have a value of an earlier coordinator, which the checkpoint (NULL: none) lacks. */
+static void list_pending(const est_coordinator *c, const est_store *store, const est_checkpoint *checkpoint,
+                         bool *pending)
+{
+    for (int32_t id = 0; id < est_graph_size(c->graph); id++) {
+        const est_node_def *def  = est_graph_node(c->graph, id);
+        const char         *name = def->op->source == EST_SOURCE_VARIABLE ? est_node_string(def, "shared_name") : NULL;
+        const est_var      *var  = name != NULL ? est_store_find(store, name) : NULL;
+
+        if (var == NULL || !var->initialized || def->op->has_rows) continue;
+        pending[id] = checkpoint == NULL || est_checkpoint_find(checkpoint, name) == NULL;
+    }
+}
+
+static est_status initialize_again(const est_coordinator *c, const est_checkpoint *checkpoint)
+{
+    size_t     size    = (size_t)est_graph_size(c->graph) + 1;
+    bool      *pending = est_zalloc(size), *seen = est_zalloc(size);
+    est_node  *targets = est_alloc(sizeof *targets * size);
+    est_store *store;
+    est_status status = pending != NULL && seen != NULL && targets != NULL ? EST_OK : est_no_memory();
+    int        n      = 1;
+
+    if (status == EST_OK) status = est_session_store(c->session, &store);
+    if (status == EST_OK) status = est_session_look(c->session);
+    if (status == EST_OK) list_pending(c, store, checkpoint, pending);
+    while (status == EST_OK && n > 0) {
+        n = take_ready(c->graph, pending, seen, targets);
+        if (n > 0) status = est_session_run(c->session, EST_NO_FEEDS, (est_nodes){ 0 }, (est_nodes){ targets, n }, NULL);
+    }
+    est_free(pending);
+    est_free(seen);
+    est_free(targets);
+    return status;
+}
+
+/* --- positions ---------------------------------------------------------------------------------------------------- */
+
+static est_status read_epoch(est_coordinator *c, const est_checkpoint *checkpoint)
+{
+    est_tensor *epoch;
+
+    if (est_checkpoint_find(checkpoint, EXTRA_EPOCH) == NULL) return EST_OK; /* of est_saver_save, or TensorFlow's */
+    EST_TRY(est_checkpoint_read(checkpoint, EXTRA_EPOCH, &epoch));
+    if (est_tensor_dtype(epoch) == EST_I64 && est_tensor_count(epoch) == 1)
+        c->epoch = *(const int64_t *)est_tensor_data(epoch);
+    est_tensor_free(epoch);
+    return EST_OK;
+}
+
+/* Another number of workers than at the save: those that both have keep their positions. */
+static est_status take_positions(est_coordinator *c, const est_tensor *saved)
+{
+    const est_shape *shape = est_tensor_shape(saved);
+    const int64_t   *data  = est_tensor_data(saved);
+    int64_t          n     = shape->rank == 2 ? shape->dim[0] : 0, workers = n > 0 ? shape->dim[1] : 0;
+
+    if (est_tensor_dtype(saved) != EST_I64 || n == 0) return EST_OK;
+    c->positions = est_zalloc(sizeof *c->positions * (size_t)n * ((size_t)c->n_workers + 1));
+    if (c->positions == NULL) return est_no_memory();
+    c->n_positions = (int)n;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t w = 0; w < workers && w < c->n_workers; w++)
+            c->positions[i * c->n_workers + w] = data[i * workers + w];
+    }
+    return EST_OK;
+}
+
+static est_status read_positions(est_coordinator *c, const est_checkpoint *checkpoint)
+{
+    est_tensor *saved;
+    est_status  status;
+
+    if (est_checkpoint_find(checkpoint, EXTRA_POSITIONS) == NULL) return EST_OK;
+    EST_TRY(est_checkpoint_read(checkpoint, EXTRA_POSITIONS, &saved));
+    status = take_positions(c, saved);
+    est_tensor_free(saved);
+    return status;
+}
+
+/* Iterators that are not freed, in the order of their numbers. Under `lock`. */
+static int list_iterators(const est_coordinator *c, const est_per_worker **out)
+{
+    int n = 0;
+
+    for (const est_call_object *o = c->objects; o != NULL; o = o->next) n += o->kind == EST_OBJECT_ITERATOR;
+    if (out != NULL) {
+        int at = n;
+
+        for (const est_call_object *o = c->objects; o != NULL; o = o->next) { /* the newest comes first */
+            if (o->kind == EST_OBJECT_ITERATOR) out[--at] = EST_CONTAINER_OF(o, const est_per_worker, object);
+        }
+    }
+    return n;
+}
+
+static est_status make_positions(est_coordinator *c, est_tensor **out)
+{
+    const est_per_worker **iterators;
+    est_status             status;
+    int                    n;
+
+    pthread_mutex_lock(&c->lock);
+    n         = list_iterators(c, NULL);
+    iterators = est_alloc(sizeof(void *) * ((size_t)n + 1));
+    status    = iterators != NULL ? est_tensor_create(EST_I64, EST_SHAPE(n, c->n_workers), out) : est_no_memory();
+    if (status == EST_OK) {
+        (void)list_iterators(c, iterators);
+        for (int i = 0; i < n; i++)
+            memcpy((int64_t *)est_tensor_mutable_data(*out) + (size_t)i * (size_t)c->n_workers, iterators[i]->consumed,
+                   sizeof(int64_t) * (size_t)c->n_workers);
+    }
+    pthread_mutex_unlock(&c->lock);
+    est_free(iterators);
+    return status;
+}
+
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
+
+/* Extras under construction. */
+typedef struct extras {
+    est_extra   *data;
+    est_tensor **values;
+    char       **names;
+    int          n;
+} extras;
+
+static est_status extras_add(extras *e, const char *before, const char *name, est_tensor *value)
+{
+    est_strbuf text = { 0 };
+
+    est_strbuf_printf(&text, "%s%s", before, name);
+    e->values[e->n] = value;
+    e->data[e->n]   = (est_extra){ NULL, value };
+    e->n++;
+    EST_TRY(est_strbuf_take(&text, &e->names[e->n - 1]));
+    e->data[e->n - 1].name = e->names[e->n - 1];
+    return EST_OK;
+}
+
+static void extras_clear(extras *e)
+{
+    for (int i = 0; i < e->n; i++) {
+        est_tensor_free(e->values[i]);
+        est_free(e->names[i]);
+    }
+    est_free(e->data);
+    est_free(e->values);
+    est_free(e->names);
+}
+
+static est_status fill_extras(est_coordinator *c, int64_t epoch, est_var *const *states, int n, extras *e)
+{
+    est_tensor *value;
+    size_t      room = (size_t)n + 2;
+
+    e->data   = est_zalloc(sizeof *e->data * room);
+    e->values = est_zalloc(sizeof(est_tensor *) * room);
+    e->names  = est_zalloc(sizeof(char *) * room);
+    if (e->data == NULL || e->values == NULL || e->names == NULL) return est_no_memory();
+    EST_TRY(est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &epoch, &value));
+    EST_TRY(extras_add(e, EXTRA_EPOCH, "", value));
+    EST_TRY(make_positions(c, &value));
+    EST_TRY(extras_add(e, EXTRA_POSITIONS, "", value));
+    for (int i = 0; i < n; i++) {
+        EST_TRY(est_session_read(c->session, states[i]->name, &value));
+        EST_TRY(extras_add(e, EXTRA_STATE, states[i]->name, value));
+    }
+    return EST_OK;
+}
+
+static est_status choose_step(const est_coordinator *c, int64_t epoch, int64_t *out)
+{
+    est_store  *store;
+    est_tensor *step;
+
+    *out = epoch;
+    EST_TRY(est_session_store(c->session, &store));
+    if (est_store_find(store, "global_step") == NULL) return EST_OK;
+    EST_TRY(est_session_read(c->session, "global_step", &step));
+    if (est_tensor_dtype(step) == EST_I64 && est_tensor_count(step) == 1)
+        *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
+est_status est_coordinator_write_checkpoint(est_coordinator *c, int64_t epoch)
+{
+    extras     e      = { 0 };
+    est_var  **states = NULL;
+    int64_t    step   = 0;
+    int        n      = 0;
+    est_status status = list_states(c, &states, &n);
+
+    if (status == EST_OK) status = choose_step(c, epoch, &step);
+    if (status == EST_OK) status = fill_extras(c, epoch, states, n, &e);
+    if (status == EST_OK)
+        status = est_saver_save(c->saver, c->session, step, EST_SAVE(.extras = { e.data, e.n }), NULL);
+    extras_clear(&e);
+    est_free(states);
+    return status;
+}
+
+/* --- the start ---------------------------------------------------------------------------------------------------- */
+
+static est_status restore_all(est_coordinator *c, const char *path)
+{
+    est_checkpoint *checkpoint;
+    est_status      status;
+
+    EST_TRY(est_checkpoint_open(path, &checkpoint));
+    status = initialize_again(c, checkpoint);
+    if (status == EST_OK) status = est_session_init(c->session);
+    if (status == EST_OK) status = read_states(c, checkpoint, false);
+    if (status == EST_OK) status = read_epoch(c, checkpoint);
+    if (status == EST_OK) status = read_positions(c, checkpoint);
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+est_status est_coordinator_start_variables(est_coordinator *c)
+{
+    est_restored restored = { 0 };
+    est_status   status   = EST_NOT_FOUND;
+
+    if (c->saver != NULL) status = est_saver_restore(c->saver, c->session, EST_RESTORE(.partial = true), &restored);
+    if (status == EST_OK) {
+        EST_TRY(restore_all(c, restored.path));
+        est_log_info("%s: %d variables restored from %s, epoch %" PRId64, c->server->task, restored.n_restored,
+                     restored.path, c->epoch);
+    } else if (status == EST_NOT_FOUND) {
+        est_error_clear();
+        EST_TRY(initialize_again(c, NULL));
+        EST_TRY(est_session_init(c->session));
+        if (c->saver != NULL) EST_TRY(est_coordinator_write_checkpoint(c, 0));
+    } else {
+        return status;
+    }
+    return est_remote_declare_ready(c->remote);
+}
+
+/* --- lost ps tasks ------------------------------------------------------------------------------------------------ */
+
+static est_status restore_lost(est_coordinator *c, const char *tasks)
+{
+    est_restored    restored;
+    est_checkpoint *checkpoint;
+    est_status      status;
+
+    if (c->saver == NULL) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "%s lost the values of its variables, and there is no checkpoint: give the coordinator a "
+                        "model_dir and call est_coordinator_save",
+                        tasks);
+    }
+    EST_TRY(est_saver_restore(c->saver, c->session, EST_RESTORE(.partial = true, .missing_only = true), &restored));
+    if (restored.path[0] != '\0') {
+        EST_TRY(est_checkpoint_open(restored.path, &checkpoint));
+        status = read_states(c, checkpoint, true);
+        est_checkpoint_close(checkpoint);
+        EST_TRY(status);
+        est_log_warn("%s: %s lost its variables: %d of them returned to %s", c->server->task, tasks,
+                     restored.n_restored, restored.path);
+    }
+    return EST_OK;
+}
+
+/* est_session_create waits for the tasks, and logs that. */
+est_status est_coordinator_recover(est_coordinator *c)
+{
+    est_strbuf tasks = { 0 };
+    est_status status;
+    bool       all;
+
+    est_log_info("%s: calls wait until all ps tasks are there", c->server->task);
+    EST_TRY(est_coordinator_open_session(c));
+    status = est_tasks_without_values(c->session, &tasks, &all);
+    if (status == EST_OK) status = est_strbuf_status(&tasks);
+    if (status == EST_OK && tasks.size > 0) status = restore_lost(c, est_strbuf_text(&tasks));
+    if (status == EST_OK) status = est_session_init(c->session);
+    if (status == EST_OK) status = est_remote_declare_ready(c->remote);
+    if (status == EST_OK) est_log_info("%s: all ps tasks are there, calls go on", c->server->task);
+    est_strbuf_clear(&tasks);
+    return status;
+}

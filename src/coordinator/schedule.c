@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program's side: schedule, join, done, and all waits. */
+#include "base/argument.h"
+#include "coordinator/coordinator.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "cluster/wait_table.h"
+#include "coordinator/recovery.h"
+
+#define SLICE_SECS  0.25 /* between two looks at signals while waiting */
+#define REPORT_SECS 10.0 /* between two messages while no worker is here */
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+typedef struct waiting {
+    est_waiting base;
+    bool        begun;
+    int64_t     completed; /* when it was looked at last: a wait with progress is not logged */
+} waiting;
+
+void est_coordinator_wake(est_coordinator *c)
+{
+    if (c->n_waiting > 0) pthread_cond_broadcast(&c->changed);
+}
+
+static est_status raise_error(const est_call_error *error)
+{
+    if (error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the error of a call");
+    return est_fail(error->status, "%s", error->text);
+}
+
+/* Without a worker for too long: fails. Under `lock`. */
+static est_status check_alone(const est_coordinator *c, const waiting *w, const char *missing)
+{
+    int64_t since = c->alone_ns > w->base.since_ns ? c->alone_ns : w->base.since_ns;
+    double  secs  = (double)(est_now_ns() - since) / (double)EST_NS_PER_SEC;
+
+    if (c->n_here > 0 || secs < c->options.lonely_secs) return EST_OK;
+    return est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs, missing);
+}
+
+/* Logs the wait while there is no worker, or while no call completes. Under `lock`, which is released for the log. */
+static est_status look_around(est_coordinator *c, waiting *w)
+{
+    est_strbuf missing = { 0 };
+    bool       alone   = c->n_here == 0;
+    est_status status;
+
+    if (est_stop_signal() != 0)
+        return est_fail(EST_CANCELLED, "%s while the coordinator waited: %s", est_stop_signal_name(), w->base.why);
+    if (!alone && c->completed != w->completed) {
+        w->completed        = c->completed;
+        w->base.since_ns    = est_now_ns();
+        w->base.report_secs = EST_WAIT_REPORT_SECS;
+    }
+    est_workers_missing(c, &missing);
+    status = check_alone(c, w, est_strbuf_text(&missing));
+    if (status == EST_OK && est_wait_is_due(&w->base)) {
+        pthread_mutex_unlock(&c->lock);
+        est_wait_report(&w->base, est_strbuf_text(&missing));
+        if (alone) w->base.report_secs = est_wait_secs(&w->base) + REPORT_SECS;
+        pthread_mutex_lock(&c->lock);
+    }
+    est_strbuf_clear(&missing);
+    return status;
+}
+
+/* Under `lock`, which is released meanwhile. A ps task that is lost again makes the next look recover again. */
+static est_status recover(est_coordinator *c)
+{
+    est_status status;
+
+    c->recovering = true;
+    c->ps_lost    = false;
+    pthread_mutex_unlock(&c->lock);
+    status = est_coordinator_recover(c);
+    pthread_mutex_lock(&c->lock);
+    c->recovering = false;
+    if (status == EST_CANCELLED || status == EST_DEADLINE_EXCEEDED || status == EST_UNAVAILABLE) {
+        c->ps_lost = true;
+    } else if (status != EST_OK) {
+        est_coordinator_end(c, status, est_error_message());
+    }
+    est_coordinator_wake(c);
+    if (status == EST_OK) est_handout(c);
+    return status == EST_UNAVAILABLE ? EST_OK : status;
+}
+
+est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, const void *user, const char *why)
+{
+    waiting    w      = { .completed = c->completed };
+    est_status status = EST_OK;
+
+    c->n_waiting++;
+    while (status == EST_OK && !ready(c, user)) {
+        if (c->ended) {
+            status = raise_error(c->over);
+        } else if (c->ps_lost && !c->recovering) {
+            status = recover(c);
+        } else {
+            if (!w.begun) w.base = est_wait_begin(c->server->task, "the workers", why, INFINITY);
+            w.begun = true;
+            est_cond_wait_ns(&c->changed, &c->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
+            if (!ready(c, user)) status = look_around(c, &w);
+        }
+    }
+    c->n_waiting--;
+    if (w.begun) est_wait_end(&w.base);
+    return status;
+}
+
+static bool has_ps(const est_coordinator *c, const void *user)
+{
+    (void)user;
+    return !c->ps_lost && !c->recovering;
+}
+
+est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_coordinator *c, void *user), void *user)
+{
+    est_status status = EST_UNAVAILABLE;
+
+    while (status == EST_UNAVAILABLE || status == EST_ABORTED) {
+        pthread_mutex_lock(&c->lock);
+        status = est_coordinator_await(c, has_ps, NULL, "a ps task is recovered");
+        pthread_mutex_unlock(&c->lock);
+        EST_TRY(status);
+        status = fn(c, user);
+        if (status != EST_UNAVAILABLE && status != EST_ABORTED) break;
+        est_log_info("%s: %s", c->server->task, est_error_message());
+        pthread_mutex_lock(&c->lock);
+        c->ps_lost = true;
+        pthread_mutex_unlock(&c->lock);
+    }
+    return status;
+}
+
+static bool is_quiet(const est_coordinator *c, const void *user)
+{
+    (void)user;
+    return c->under_way == 0;
+}
+
+static bool is_done(const est_coordinator *c, const void *user)
+{
+    (void)user;
+    return c->under_way == 0 && c->queue.n == 0;
+}
+
+static bool has_room(const est_coordinator *c, const void *user)
+{
+    (void)user;
+    return c->queue.n < c->options.queue_max || c->failed;
+}
+
+est_status est_coordinator_quiesce(est_coordinator *c)
+{
+    est_status status;
+
+    c->stops++;
+    status = est_coordinator_await(c, is_quiet, NULL, "calls under way end before a checkpoint is written");
+    if (status != EST_OK) est_coordinator_resume(c);
+    return status;
+}
+
+void est_coordinator_resume(est_coordinator *c)
+{
+    c->stops--;
+    est_handout(c);
+}
+
+/* Returns the error of a function once, when all calls under way have ended. Under `lock`. */
+static est_status take_error(est_coordinator *c)
+{
+    est_status status;
+
+    if (!c->failed) return EST_OK;
+    EST_TRY(est_coordinator_await(c, is_quiet, NULL, "calls under way end, since one has failed"));
+    if (!c->failed) return EST_OK; /* another thread has it */
+    status = raise_error(c->error);
+    est_call_error_free(c->error);
+    c->error  = NULL;
+    c->failed = false;
+    return status;
+}
+
+/* --- schedule ----------------------------------------------------------------------------------------------------- */
+
+static est_status await_room(est_coordinator *c)
+{
+    est_status status = EST_OK;
+
+    if (c->ended) return raise_error(c->over);
+    while (status == EST_OK && (c->failed || c->queue.n >= c->options.queue_max)) {
+        status = take_error(c);
+        if (status != EST_OK) break;
+        c->full = true;
+        status  = est_coordinator_await(c, has_room, NULL, "the queue of calls is full");
+    }
+    return status;
+}
+
+est_status est_coordinator_enqueue(est_coordinator *c, est_scheduled *call)
+{
+    est_status status = await_room(c);
+
+    if (status != EST_OK) {
+        est_scheduled_free(c, call);
+        return status;
+    }
+    est_call_queue_append(&c->queue, call);
+    est_handout(c);
+    return EST_OK;
+}
+
+static est_status check_argument(const est_coordinator *c, const est_function *f, const est_argument *a)
+{
+    const char *name = f->object.name;
+    const char *feed = a->node.graph != NULL ? est_node_name(a->node) : "none";
+
+    if (a->from == NULL) {
+        if (a->value != NULL && a->component == NULL) return EST_OK;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "'%s': the argument for '%s' needs either .from (an iterator with .component, or a value per "
+                        "worker) or .value",
+                        name, feed);
+    }
+    if (a->value != NULL) return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' has both .from and .value", name, feed);
+    if (a->from->object.coordinator != c)
+        return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from another coordinator", name, feed);
+    if (a->from->object.kind == EST_OBJECT_DATASET) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from a dataset; make an iterator (est_per_worker_iterator)",
+                        name, feed);
+    }
+    if ((a->from->object.kind == EST_OBJECT_ITERATOR) == (a->component != NULL)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from %s", name, feed,
+                    a->component != NULL ? "a value per worker, which has no components; leave out .component"
+                                         : "an iterator; name the .component of its elements");
+}
+
+static int find_feed(const est_function *f, est_node node)
+{
+    for (int i = 0; i < f->n_feeds; i++) {
+        if (memcmp(&f->feeds[i], &node, sizeof node) == 0) return i;
+    }
+    return -1;
+}
+
+/* The name as the iterator keeps it; NULL: memory was out. Under `lock`. */
+static const char *intern(est_per_worker *p, const char *component)
+{
+    char **grown;
+    char  *copy;
+
+    for (int i = 0; i < p->n_components; i++) {
+        if (strcmp(p->components[i], component) == 0) return p->components[i];
+    }
+    grown = est_realloc(p->components, sizeof *grown * ((size_t)p->n_components + 1));
+    if (grown == NULL) return NULL;
+    p->components = grown;
+    copy          = est_strdup(component);
+    if (copy != NULL) p->components[p->n_components++] = copy;
+    return copy;
+}
+
+/* Under `lock`. */
+static est_status take_argument(est_scheduled *call, const est_argument *a)
+{
+    int             feed = find_feed(call->function, a->node);
+    est_call_feed  *at;
+    est_per_worker *from;
+
+    if (feed < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' has no feed '%s'", call->function->object.name,
+                        a->node.graph != NULL ? est_node_name(a->node) : "none");
+    }
+    at = &call->feeds[feed];
+    if (at->from != NULL || at->value != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' has two arguments", call->function->object.name,
+                        est_node_name(a->node));
+    }
+    memcpy(&from, &a->from, sizeof from); /* const for the program: only its references change */
+    if (from != NULL && a->component != NULL) {
+        at->component = intern(from, a->component);
+        if (at->component == NULL) return est_no_memory();
+    }
+    if (from != NULL) est_object_ref(&from->object);
+    at->from = from;
+    if (a->value != NULL) at->value = est_tensor_ref(a->value);
+    return EST_OK;
+}
+
+/* Under `lock`. */
+static est_status fill_call(est_coordinator *c, est_function *f, est_arguments arguments, est_scheduled **out)
+{
+    est_scheduled *call   = est_call_queue_new(&c->queue, f->n_feeds);
+    est_status     status = EST_OK;
+
+    if (call == NULL) return est_no_memory();
+    est_object_ref(&f->object);
+    call->function = f;
+    for (int i = 0; i < arguments.n && status == EST_OK; i++) status = take_argument(call, &arguments.data[i]);
+    if (status == EST_OK && arguments.n != f->n_feeds) {
+        status = est_fail(EST_INVALID_ARGUMENT, "'%s' has %d feeds, but the call has %d arguments", f->object.name,
+                          f->n_feeds, arguments.n);
+    }
+    if (status != EST_OK) {
+        est_scheduled_free(c, call);
+        return status;
+    }
+    *out = call;
+    return EST_OK;
+}
+
+static est_status schedule(est_coordinator *c, est_function *f, est_arguments arguments, est_remote_value *value)
+{
+    est_scheduled *call;
+
+    EST_TRY(fill_call(c, f, arguments, &call));
+    if (value != NULL) {
+        est_refcount_add(&value->references);
+        call->value = value;
+    }
+    return est_coordinator_enqueue(c, call);
+}
+
+est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function, est_arguments arguments,
+                                    est_remote_value **out)
+{
+    est_remote_value *value = NULL;
+    est_function     *f;
+    est_status        status;
+
+    EST_REQUIRE(coordinator);
+    EST_REQUIRE(function);
+    EST_REQUIRE_LIST("est_coordinator_schedule: arguments", arguments);
+    memcpy(&f, &function, sizeof f); /* const for the program: only its references change */
+    if (f->object.coordinator != coordinator)
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' is a function of another coordinator", f->object.name);
+    for (int i = 0; i < arguments.n; i++) EST_TRY(check_argument(coordinator, f, &arguments.data[i]));
+    if (out != NULL) EST_TRY(est_remote_value_make(coordinator, f->n_fetches, &value));
+    pthread_mutex_lock(&coordinator->lock);
+    status = schedule(coordinator, f, arguments, value);
+    pthread_mutex_unlock(&coordinator->lock);
+    if (status == EST_OK && out != NULL) *out = value;
+    if (status != EST_OK) est_remote_value_free(value);
+    return status;
+}
+
+/* --- join, done --------------------------------------------------------------------------------------------------- */
+
+est_status est_coordinator_join(est_coordinator *coordinator)
+{
+    est_status status;
+
+    EST_REQUIRE(coordinator);
+    pthread_mutex_lock(&coordinator->lock);
+    status = est_coordinator_await(coordinator, is_done, NULL, "scheduled calls have not completed");
+    if (status == EST_OK) status = take_error(coordinator);
+    pthread_mutex_unlock(&coordinator->lock);
+    est_session_free(coordinator->replaced);
+    coordinator->replaced = NULL;
+    return status;
+}
+
+est_status est_coordinator_done(est_coordinator *coordinator, bool *done)
+{
+    est_coordinator *c      = coordinator;
+    est_status       status = EST_OK;
+
+    EST_REQUIRE(coordinator);
+    EST_REQUIRE(done);
+    pthread_mutex_lock(&c->lock);
+    if (c->ended) {
+        status = raise_error(c->over);
+    } else if (c->ps_lost && !c->recovering) {
+        status = recover(c);
+    }
+    if (status == EST_OK && c->failed && c->under_way == 0) status = take_error(c);
+    if (status == EST_OK) *done = is_done(c, NULL);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
