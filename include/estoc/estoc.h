@@ -29,6 +29,7 @@
 #include "estoc/nn.h"
 #include "estoc/ops.h"
 #include "estoc/partitioner.h"
+#include "estoc/preprocessing.h"
 #include "estoc/run_config.h"
 #include "estoc/saver.h"
 #include "estoc/server.h"

@@ -11,6 +11,7 @@
 #include "estoc/feature_column.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
+#include "estoc/preprocessing.h"
 #include "estoc/strategy.h"
 
 /* What every macro below does. */
@@ -165,6 +166,7 @@
 #define est_metric_recall(...) EST_LOCATED(est_metric_recall, __VA_ARGS__)
 #define est_metric_recall_at_threshold(...) EST_LOCATED(est_metric_recall_at_threshold, __VA_ARGS__)
 #define est_metric_root_mean_squared_error(...) EST_LOCATED(est_metric_root_mean_squared_error, __VA_ARGS__)
+#define est_metric_shared_state(...) EST_LOCATED(est_metric_shared_state, __VA_ARGS__)
 #define est_metric_state(...) EST_LOCATED(est_metric_state, __VA_ARGS__)
 #define est_minimize(...) EST_LOCATED(est_minimize, __VA_ARGS__)
 #define est_minimum(...) EST_LOCATED(est_minimum, __VA_ARGS__)
@@ -258,6 +260,7 @@
 #define est_strategy_gather(...) EST_LOCATED(est_strategy_gather, __VA_ARGS__)
 #define est_strategy_reduce(...) EST_LOCATED(est_strategy_reduce, __VA_ARGS__)
 #define est_strided_slice(...) EST_LOCATED(est_strided_slice, __VA_ARGS__)
+#define est_string_lookup_apply(...) EST_LOCATED(est_string_lookup_apply, __VA_ARGS__)
 #define est_string_to_hash_bucket(...) EST_LOCATED(est_string_to_hash_bucket, __VA_ARGS__)
 #define est_sub(...) EST_LOCATED(est_sub, __VA_ARGS__)
 #define est_sum(...) EST_LOCATED(est_sum, __VA_ARGS__)

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streaming metrics: state in local variables, an update run with every batch, a value computed from the state.
+ * Streaming metrics: state in variables, an update run with every batch, a value computed from the state.
  *
  * Fetching the value in the same run as the update gives the value before it. State is float32 and starts at 0.
  * Weights broadcast to the values; weights of one rank less get a last axis of size 1. A division by 0 gives 0 unless
- * noted. Names of variables are those of tf.compat.v1.metrics ("accuracy/total"), and like there they are local: no
- * checkpoint keeps them.
+ * noted. Names of variables are those of tf.compat.v1.metrics ("accuracy/total"), and like there they are local: each
+ * session has its own, and no checkpoint keeps them.
+ *
+ * The state of a metric with .shared is global variables, as that of a tf.keras metric made under
+ * ParameterServerStrategy: a session over a remote has it at a ps task, where all workers add to it and any program of
+ * the job reads or resets it, and checkpoints keep it. A ps task adds each update once. Run the reset while no update
+ * is under way. In a step of sync_replicas the mean of the workers' increments is added, which leaves ratios as they
+ * are. With multi_worker_mirrored every worker has a copy and adds only to that: use local states there. The scope of
+ * a strategy does not change the default.
  *
  * Threading: one thread at a time per graph. */
 #ifndef ESTOC_METRICS_H
@@ -43,6 +50,7 @@ typedef struct est_metric_options {
     est_summation summation;      /* auc */
     est_f64s      thresholds;     /* auc: numbers in (0, 1), in place of num_thresholds; copied */
     bool          v1;             /* thresholds: accuracy with >=, precision and recall with 1e-7 in the divisor */
+    bool          shared;         /* the state is one for all sessions of the job, and in checkpoints; see above */
 } est_metric_options;
 
 #define EST_METRIC(...) (&(const est_metric_options){ .struct_size = EST_STRUCT_SIZE(est_metric_options), __VA_ARGS__ })
@@ -91,6 +99,8 @@ EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const e
  * at 0. It belongs to one evaluation: each starts at 0, and checkpoints do not hold it. Returns the handle, for
  * est_assign_add(), est_scatter_add() and est_read_variable(). */
 EST_API est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
+/* The same as a global variable, which all sessions of a job share (.shared of est_metric_options). */
+EST_API est_node est_metric_shared_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
 
 /* A metric of such states, for est_model_metric() or a loop of your own: `updates` change them with every batch,
  * `value`, one number, is computed from them with est_read_variable().

@@ -96,6 +96,23 @@ EST_API EST_MUST_CHECK est_status est_session_write(est_session *session, const 
 EST_API int         est_session_variables(const est_session *session);
 EST_API const char *est_session_variable(const est_session *session, int i);
 
+/* Where a variable is: here, at another task, or its rows in shards at several tasks (a ShardedVariable of
+ * tf.distribute, whose `variables` these parts are). */
+typedef struct est_variable_part {
+    est_shape shape;       /* of the part */
+    int64_t   first_row;   /* in the whole variable */
+    char      device[128]; /* "/job:ps/replica:0/task:1/device:CPU:0"; job localhost, task 0: in this process */
+    uint64_t  reserved[4]; /* zeros: room for members to come */
+} est_variable_part;
+
+/* How many parts a variable has: 1 unless it is sharded; 0: there is no such variable, or the session failed to place
+ * its variables. Part i, and a copy of its value. */
+EST_API int                       est_session_variable_parts(est_session *session, const char *variable);
+EST_API EST_MUST_CHECK est_status est_session_variable_part(est_session *session, const char *variable, int i,
+                                                            est_variable_part *out);
+EST_API EST_MUST_CHECK est_status est_session_read_part(est_session *session, const char *variable, int i,
+                                                        est_tensor **out);
+
 /* The counter that makes random operations differ from run to run; saved and restored to resume exactly. */
 EST_API uint64_t est_session_run_count(const est_session *session);
 EST_API void     est_session_set_run_count(est_session *session, uint64_t count);

@@ -17,6 +17,7 @@
 #include "graph/device_name.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "nn/metric.h"
 #include "train/hooks.h"
 
 static const char *const mode_names[] = { "train", "eval", "predict" };
@@ -441,8 +442,26 @@ void est_model_loss(est_model *model, est_node loss)
     model->loss = shape->rank == 0 ? loss : est_reshape(loss, (est_i64s){ 0 });
 }
 
+/* A shared state that the update of a metric changes; an evaluation would need it in the checkpoint and would not sum
+ * it over workers. EST_NO_NODE: none. */
+static est_node find_shared_state(est_metric metric)
+{
+    est_nodes           shared = est_graph_collection(metric.update.graph, EST_SHARED_STATES);
+    const est_node_def *group  = est_def(metric.update);
+
+    for (int32_t i = 0; group != NULL && i < group->n_control; i++) {
+        const est_node_def *update = est_graph_node(metric.update.graph, group->control[i]);
+
+        for (int k = 0; k < shared.n; k++) {
+            if (update->n_in > 0 && update->in[0].node == shared.data[k].id) return shared.data[k];
+        }
+    }
+    return EST_NO_NODE;
+}
+
 void est_model_metric(est_model *model, const char *name, est_metric metric)
 {
+    est_node                     shared;
     const char                  *kept = keep_name(model, name, "a metric");
     const est_model_metric_item *metrics;
     est_model_metric_item       *item = NULL;
@@ -461,6 +480,14 @@ void est_model_metric(est_model *model, const char *name, est_metric metric)
                                    "the metric %s does not belong to this graph; create it with est_metric_mean, "
                                    "est_metric_custom or similar",
                                    name));
+        return;
+    }
+    shared = find_shared_state(metric);
+    if (shared.graph != NULL) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT,
+                                   "the state '%s' of the metric %s is shared; the metrics of an evaluation have local "
+                                   "states: create it without .shared",
+                                   est_node_name(shared), name));
         return;
     }
     for (int i = 0; i < model->metrics.n; i++) { /* a later one replaces, as add_metrics does */

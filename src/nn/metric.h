@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Helpers of metrics: a scope, local variables that start at zero, and one update and one reset for all of them. */
+ * Helpers of metrics: a scope, variables that start at zero, and one update and one reset for all of them. */
 #ifndef EST_NN_METRIC_H
 #define EST_NN_METRIC_H
 
@@ -10,6 +10,9 @@
 
 /* A collection: states with updates other than additions, which cannot be summed across workers. */
 #define EST_UNSUMMED_STATES "unsummed_states"
+
+/* A collection: states that are global variables, for all sessions of a job. */
+#define EST_SHARED_STATES "shared_states"
 
 /* A metric under construction: begin, some states, end. */
 typedef struct est_metric_build {

@@ -25,10 +25,24 @@ bool est_metric_begin(est_metric_build *m, est_node of, const char *name, const 
     return true;
 }
 
+static est_node make_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape, bool shared)
+{
+    est_node state;
+
+    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
+        return est_nn_fail(graph, "the metric state '%s' is %s; it must be float32, float64 or int64", name,
+                           est_dtype_name(dtype));
+    }
+    state = est_nn_variable(graph, name, dtype, shape, est_init_zeros(),
+                            shared ? "global_variables" : "local_variables");
+    if (shared && est_def(state) != NULL) est_graph_collect(graph, EST_SHARED_STATES, state);
+    return state;
+}
+
 est_node est_metric_sum(est_metric_build *m, const char *name, est_node value)
 {
     est_shape shape = *est_node_shape(value);
-    est_node  state = est_nn_variable(m->graph, name, EST_F32, shape, est_init_zeros(), "local_variables");
+    est_node  state = make_state(m->graph, name, EST_F32, shape, m->o.shared);
     int       i     = m->n++;
 
     m->state[i]  = state;
@@ -316,11 +330,12 @@ est_metric est_metric_mean_iou(est_node labels, est_node predictions, int64_t n_
 
 est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
 {
-    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
-        return est_nn_fail(graph, "the metric state '%s' is %s; it must be float32, float64 or int64", name,
-                           est_dtype_name(dtype));
-    }
-    return est_nn_variable(graph, name, dtype, shape, est_init_zeros(), "local_variables");
+    return make_state(graph, name, dtype, shape, false);
+}
+
+est_node est_metric_shared_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
+{
+    return make_state(graph, name, dtype, shape, true);
 }
 
 static bool is_addition(const est_node_def *update)
@@ -329,14 +344,19 @@ static bool is_addition(const est_node_def *update)
            update->op == &est_op_resource_scatter_add || update->op == &est_op_resource_scatter_sub;
 }
 
-static bool is_local(est_node state)
+static bool is_in(const char *collection, est_node state)
 {
-    est_nodes local = est_local_variables(state.graph);
+    est_nodes list = est_graph_collection(state.graph, collection);
 
-    for (int i = 0; i < local.n; i++) {
-        if (local.data[i].id == state.id) return true;
+    for (int i = 0; i < list.n; i++) {
+        if (list.data[i].id == state.id) return true;
     }
     return false;
+}
+
+static bool is_state(est_node node)
+{
+    return is_in("local_variables", node) || is_in(EST_SHARED_STATES, node);
 }
 
 /* Checks the parts of a custom metric; all states must come from est_metric_state(). */
@@ -348,8 +368,9 @@ static bool check_states(est_graph *graph, est_nodes states, est_nodes updates)
         return false;
     }
     for (int i = 0; i < states.n; i++) {
-        if (states.data[i].graph == graph && is_local(states.data[i])) continue;
-        (void)est_nn_fail(graph, "state %d of the metric was not created with est_metric_state", i);
+        if (states.data[i].graph == graph && is_state(states.data[i])) continue;
+        (void)est_nn_fail(graph,
+                          "state %d of the metric was not created with est_metric_state or est_metric_shared_state", i);
         return false;
     }
     return true;

@@ -358,6 +358,17 @@ est_status est_vocabulary_count(const char *path, int64_t *out)
     return status;
 }
 
+est_status est_vocabulary_read(const char *path, est_tensor **out)
+{
+    line_file         f      = { .path = path, .wanted = -1 };
+    est_lookup_column column = { 0 };
+    est_status        status = read_column(&f, EST_STRING, &column);
+
+    if (status == EST_OK) status = est_tensor_create_from(EST_STRING, EST_SHAPE(f.n), column.strings, out);
+    est_lookup_column_clear(&column);
+    return status;
+}
+
 static est_status fill_from_lines(est_lookup_table *t, bool lines_are_keys, line_file *f)
 {
     est_lookup_column column = { 0 }, numbers = { 0 };
@@ -629,12 +640,11 @@ static est_node count_to(est_graph *graph, int64_t n)
     return node;
 }
 
-est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options)
+est_node est_vocabulary_ids(est_graph *graph, est_tensor *keys, est_tensor *ids, const est_table_options *options)
 {
     est_table_options o;
     est_status        status = est_options_take(EST_STRUCT_SIZE(est_table_options), options, &o);
-    est_node          handle, list;
-    int64_t           n;
+    est_node          handle, list, values;
 
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_OK);
     if (status == EST_OK && (keys == NULL || est_tensor_shape(keys)->rank != 1 || est_tensor_count(keys) == 0)) {
@@ -648,12 +658,17 @@ est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table
     }
     if (status != EST_OK) return est_graph_poison(graph, status);
     if (est_in_later_replica(graph)) return shared_vocabulary(graph, est_tensor_dtype(keys), &o);
-    n      = est_tensor_count(keys);
     handle = vocabulary(graph, est_tensor_dtype(keys), &o);
     list   = named_part(est_const(graph, keys), handle, "keys");
-    add_initializer(handle, est_build3(&est_op_lookup_table_import, handle, list,
-                                       named_part(count_to(graph, n), handle, "values"), EST_NO_ATTRS));
+    values = ids != NULL ? est_const(graph, ids) : count_to(graph, est_tensor_count(keys));
+    add_initializer(handle, est_build3(&est_op_lookup_table_import, handle, list, named_part(values, handle, "values"),
+                                       EST_NO_ATTRS));
     return handle;
+}
+
+est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options)
+{
+    return est_vocabulary_ids(graph, keys, NULL, options);
 }
 
 /* A handle's node, or NULL after the graph was told what was given instead. */

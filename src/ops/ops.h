@@ -60,6 +60,12 @@ bool est_has_rows(est_node variable);
 /* The row of each key (int64), -1 for those that have none. A step that trains the variable counts and admits them. */
 est_node est_find_rows(est_node variable, est_node keys);
 
+/* est_vocabulary_list with ids of its own: an int64 vector as long as the keys, shared. NULL: 0, 1, ... */
+est_node est_vocabulary_ids(est_graph *graph, est_tensor *keys, est_tensor *ids, const est_table_options *options);
+
+/* The lines of a vocabulary file, under the rules of est_vocabulary_file, as a vector of strings. */
+EST_MUST_CHECK est_status est_vocabulary_read(const char *path, est_tensor **out);
+
 /* The ids that a lookup gave for the keys, or an error that shows the first key without one (an id below 0). */
 est_node est_check_found(est_node ids, est_node keys, const char *message);
 

@@ -582,34 +582,45 @@ static size_t shard_offset(const est_var *shard)
     return (size_t)(shard->first_row * est_row_size(&shard->value)) * est_dtype_size(shard->value.dtype);
 }
 
-/* Puts what a task has of a variable in its place. Another program may have cut the variable in another way. */
-static est_status read_shard(est_remote *remote, const est_var *shard, est_tensor *all)
+/* Another program may have sharded the variable in another way. */
+est_status est_session_read_shard(const est_session *session, const est_var *shard, est_tensor **out)
 {
+    est_remote *remote = session->options.remote;
     est_tensor *part;
     char        have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
-    est_status  status = EST_OK;
+    est_status  status;
 
     EST_TRY(remote->ops->read(remote, shard, &part));
     if (est_tensor_dtype(part) == shard->value.dtype && est_shape_equal(est_tensor_shape(part), &shard->value.shape)) {
-        memcpy((char *)est_tensor_mutable_data(all) + shard_offset(shard), est_tensor_data(part),
-               est_tensor_bytes(part));
-    } else {
-        status = est_fail(EST_FAILED_PRECONDITION, "variable '%s' is %s %s at %s, expected as %s %s", shard->name,
-                          est_dtype_name(est_tensor_dtype(part)), est_shape_text(est_tensor_shape(part), have),
-                          remote->ops->name(remote, shard->task), est_dtype_name(shard->value.dtype),
-                          est_shape_text(&shard->value.shape, want));
+        *out = part;
+        return EST_OK;
     }
+    status = est_fail(EST_FAILED_PRECONDITION, "variable '%s' is %s %s at %s, expected as %s %s", shard->name,
+                      est_dtype_name(est_tensor_dtype(part)), est_shape_text(est_tensor_shape(part), have),
+                      remote->ops->name(remote, shard->task), est_dtype_name(shard->value.dtype),
+                      est_shape_text(&shard->value.shape, want));
     est_tensor_free(part);
     return status;
 }
 
-static est_status read_shards(est_remote *remote, const est_var *var, est_tensor **out)
+/* Puts what a task has of a variable in its place. */
+static est_status copy_shard(const est_session *session, const est_var *shard, est_tensor *all)
+{
+    est_tensor *part;
+
+    EST_TRY(est_session_read_shard(session, shard, &part));
+    memcpy((char *)est_tensor_mutable_data(all) + shard_offset(shard), est_tensor_data(part), est_tensor_bytes(part));
+    est_tensor_free(part);
+    return EST_OK;
+}
+
+static est_status read_shards(const est_session *session, const est_var *var, est_tensor **out)
 {
     est_tensor *all;
     est_status  status = est_tensor_create(var->value.dtype, var->value.shape, &all);
 
     EST_TRY(status);
-    for (int i = 0; i < var->n_shards && status == EST_OK; i++) status = read_shard(remote, var->shards[i], all);
+    for (int i = 0; i < var->n_shards && status == EST_OK; i++) status = copy_shard(session, var->shards[i], all);
     if (status != EST_OK) {
         est_tensor_free(all);
         return status;
@@ -642,7 +653,7 @@ est_status est_session_read(est_session *session, const char *variable, est_tens
     EST_REQUIRE(variable);
     EST_REQUIRE(out);
     EST_TRY(find_variable(session, variable, &var));
-    if (var->n_shards > 0) return read_shards(session->options.remote, var, out);
+    if (var->n_shards > 0) return read_shards(session, var, out);
     if (var->elsewhere) return session->options.remote->ops->read(session->options.remote, var, out);
     if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
     return est_var_read(var, session->pool, out);

@@ -31,8 +31,12 @@ EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***
 
 /* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
 EST_MUST_CHECK est_status est_session_look(est_session *session);
-est_pool                 *est_session_pool(const est_session *session);
-est_remote               *est_session_remote(const est_session *session); /* NULL: none */
-const est_graph          *est_session_graph(const est_session *session);
+
+/* Reads a shard of a variable (est_var.whole) from its task. */
+EST_MUST_CHECK est_status est_session_read_shard(const est_session *session, const est_var *shard, est_tensor **out);
+
+est_pool        *est_session_pool(const est_session *session);
+est_remote      *est_session_remote(const est_session *session); /* NULL: none */
+const est_graph *est_session_graph(const est_session *session);
 
 #endif

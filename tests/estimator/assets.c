@@ -76,7 +76,7 @@ TEST(files_of_one_name_get_names_of_their_own)
     assert_string_equal(meta->assets[0].tensor.name, "vocabulary/filename:0");
     assert_string_equal(meta->assets[1].filename, "words.txt_1");
     expect_nodes(meta, "asset_filepaths", 2, "vocabulary/filename:0");
-    expect_nodes(meta, "table_initializer", 4, "vocabulary/init"); /* two files, a list, the entries of a file */
+    expect_nodes(meta, "table_initializer", 5, "vocabulary/init"); /* two files, two lists, the entries of a file */
     expect_nodes(meta, "saved_model_main_op", 1, "init_all_tables");
     est_arena_free(arena);
     est_estimator_free(e);
@@ -122,6 +122,7 @@ TEST(an_export_needs_nothing_else)
         assert_int_equal(name->size, strlen(names[i]));
         assert_memory_equal(name->data, names[i], name->size);
     }
+    expect_i64(out[4], (const int64_t[]){ 5, 4, bucket("hen", 1, 3), 0, bucket("dog\r", 1, 3) });
     for (int i = 0; i < WORD_OUTPUTS; i++) est_tensor_free(out[i]);
     est_estimator_free(e);
     est_test_dir_remove(dir);

@@ -107,6 +107,32 @@ TEST(a_parsing_export_has_all_parts)
     est_test_dir_remove(dir);
 }
 
+/* Checkpoints have the state of a shared metric; a graph to serve, which does not have the metric, exports without. */
+TEST(a_shared_metric_is_not_served)
+{
+    char            dir[64], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32];
+    est_estimator  *e;
+    est_checkpoint *checkpoint;
+    est_tensor     *count;
+    est_bundle     *bundle = NULL;
+
+    est_test_dir(dir);
+    e = shop_trained(dir, &(shop_params){ .shared = true });
+    ok(est_checkpoint_open(dir, &checkpoint));
+    ok(est_checkpoint_read(checkpoint, "seen/count", &count));
+    assert_int_equal(*(const float *)est_tensor_data(count), 3 * 4 * 3); /* steps, rows, logits */
+    est_tensor_free(count);
+    est_checkpoint_close(checkpoint);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path));
+    snprintf(inner, sizeof inner, "%s/variables/variables", path);
+    ok(est_bundle_open(inner, &bundle));
+    assert_non_null(est_bundle_find(bundle, "hidden/kernel"));
+    assert_null(est_bundle_find(bundle, "seen/count"));
+    est_bundle_close(bundle);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 TEST(collections_name_nodes_that_exist)
 {
     char                      dir[64], path[EST_CHECKPOINT_PATH_MAX];

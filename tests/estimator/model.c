@@ -51,6 +51,11 @@ static void empty_metric(est_model *model, est_node y)
     est_model_metric(model, "zero", (est_metric){ 0 });
 }
 
+static void shared_metric(est_model *model, est_node y)
+{
+    est_model_metric(model, "seen", est_metric_mean(y, EST_METRIC(.shared = true)));
+}
+
 static void label_in_predict(est_model *model, est_node y)
 {
     (void)y;
@@ -228,6 +233,7 @@ static const mistake_case cases[] = {
     { metric_loss, EST_EVAL, "a metric cannot be called loss" },
     { metric_step, EST_TRAIN, "a metric cannot be called global_step" },
     { nameless_metric, EST_EVAL, "a metric needs a name" },
+    { shared_metric, EST_EVAL, "the state 'mean/total' of the metric seen is shared" },
     { empty_metric, EST_EVAL, "the metric zero does not belong to this graph" },
     { label_in_predict, EST_PREDICT, "the label \"y\" in predict mode" },
     { wide_loss, EST_TRAIN, "est_model_loss: the loss has shape [2]; reduce it, as with est_mean" },

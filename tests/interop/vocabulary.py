@@ -44,6 +44,8 @@ def check_export(folder):
             else:
                 assert interop.same(got[key], value), (run, key, got[key], value)
     assert want["ids"].tolist()[:2] == [1, 0] and want["more"].tolist() == [0, -1, 2, -1, -1], want
+    layer = tf.keras.layers.StringLookup(vocabulary=["cat", "dog"], mask_token="", num_oov_indices=3)
+    assert want["known"].tolist() == layer(tf.constant(WORDS)).numpy().tolist(), want["known"]
 
 
 def check_meta(folder):

@@ -198,6 +198,11 @@ static est_iterator *some_est_iterator(void)
     MADE(est_iterator, est_iterator_create(dataset, &made));
 }
 
+static est_string_lookup *some_est_string_lookup(void)
+{
+    MADE(est_string_lookup, est_string_lookup_create(NULL, &made));
+}
+
 static est_columns *some_est_columns(void)
 {
     static est_columns *made;
@@ -456,7 +461,8 @@ static bool node_neutral(est_node node)
     X(est_distributed_variable)                                                                                        \
     X(est_tfrecord_position)                                                                                           \
     X(est_initializer)                                                                                                 \
-    X(est_partitioner)
+    X(est_partitioner)                                                                                                 \
+    X(est_str)
 VALUES(VALUE_NEUTRAL)
 
 /* clang-format off */

@@ -270,6 +270,26 @@ TEST(custom)
     nn_end(&f.t);
 }
 
+/* Shared states are global variables that no optimizer trains. */
+TEST(shared)
+{
+    fed        f     = fed_begin();
+    est_metric mean  = est_metric_mean(f.prediction, EST_METRIC(.shared = true));
+    est_node   count = est_metric_shared_state(f.t.graph, "mine/count", EST_I64, EST_SHAPE_SCALAR);
+    est_metric mine;
+
+    mine = est_metric_custom(EST_NODES(count),
+                             EST_NODES(est_assign_add(count, est_sum(est_cast(est_ones_like(f.label), EST_I64)))),
+                             est_read_variable(count));
+    assert_int_equal(est_global_variables(f.t.graph).n, 3);
+    assert_int_equal(est_local_variables(f.t.graph).n, 0);
+    assert_int_equal(est_trainable_variables(f.t.graph).n, 0);
+    nn_ready(&f.t);
+    check_metric(&f, "a shared mean", mean, mean_over(prediction_of, false));
+    check_metric(&f, "a shared state", mine, 8);
+    nn_end(&f.t);
+}
+
 /* Other updates than additions: the largest prediction. */
 TEST(custom_assigned)
 {

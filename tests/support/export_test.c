@@ -100,6 +100,19 @@ static void add_own_metric(est_model *m, est_node logits)
                                         est_cast(est_read_variable(count), EST_F64))));
 }
 
+/* A training step, which with p->shared also updates a metric. */
+static void add_training(est_model *m, const shop_params *p, est_node logits, est_node loss)
+{
+    est_node train = est_minimize(p->steady ? est_momentum(0.05, NULL) : est_adam(0.05, NULL), loss, NULL);
+
+    if (p->shared) {
+        est_metric seen = est_metric_mean(logits, EST_METRIC(.name = "seen", .shared = true));
+
+        train = est_group(est_model_graph(m), EST_NODES(train, seen.update));
+    }
+    est_model_train_op(m, train);
+}
+
 est_status shop_model(est_model *m, est_mode mode, const void *params)
 {
     static const shop_params usual = { 0 };
@@ -126,9 +139,7 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
     est_model_metric(m, "accuracy", est_accuracy(est_model_label(m, "y"), est_argmax(logits, -1)));
     if (p->own_metric) add_own_metric(m, logits);
     if (mode == EST_TRAIN) est_model_predict(m, "step", est_read_variable(est_model_global_step(m)));
-    if (mode == EST_TRAIN) {
-        est_model_minimize(m, p->steady ? est_momentum(0.05, NULL) : est_adam(0.05, NULL), loss);
-    }
+    if (mode == EST_TRAIN) add_training(m, p, logits, loss);
     return est_model_status(m);
 }
 

@@ -30,6 +30,7 @@ typedef struct shop_params {
     bool doubled;    /* prediction looks "kind" up at twice its value, which is out of range for what training sees */
     bool noise;      /* a prediction "noise" of random numbers */
     bool own_metric; /* a metric "own" with states of its own */
+    bool shared;     /* training counts in a shared metric "seen" */
     bool steady;     /* training is deterministic everywhere: no dropout, and not Adam, which amplifies rounding */
 } shop_params;
 

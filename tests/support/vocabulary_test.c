@@ -15,7 +15,7 @@
 
 #define ROWS 5
 
-const char *const   word_outputs[WORD_OUTPUTS] = { "ids", "more", "numbers", "names", "score" };
+const char *const   word_outputs[WORD_OUTPUTS] = { "ids", "more", "numbers", "names", "known", "score" };
 const est_component word_raw[WORD_FEATURES]    = { { .name = "word", .dtype = EST_STRING },
                                                    { .name = "number", .dtype = EST_I64 } };
 
@@ -52,6 +52,7 @@ est_status word_model(est_model *m, est_mode mode, const void *params)
     est_model_predict(m, "more", est_lookup(second, word));
     est_model_predict(m, "numbers", est_lookup(number_list(graph), number));
     est_model_predict(m, "names", est_lookup_entry(first, number, "none"));
+    est_model_predict(m, "known", est_string_lookup_apply(p->lookup, word));
     est_model_predict(m, "score", score);
     if (mode == EST_PREDICT) return est_model_status(m);
     loss = est_mean(est_square(score));
@@ -94,6 +95,19 @@ static void write_file(char *path, size_t size, const char *dir, const char *nam
     ok(est_file_replace(path, text, strlen(text)));
 }
 
+/* The same for all tests of a program, which end it. */
+static const est_string_lookup *lookup_of_words(void)
+{
+    static est_string_lookup *lookup;
+
+    if (lookup == NULL) {
+        ok(est_string_lookup_create(
+            EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("cat", "dog"), .mask_token = "", .num_oov_indices = 3),
+            &lookup));
+    }
+    return lookup;
+}
+
 est_estimator *word_trained(const char *dir, word_params *params)
 {
     est_estimator *e = NULL;
@@ -101,6 +115,7 @@ est_estimator *word_trained(const char *dir, word_params *params)
 
     write_file(params->first, sizeof params->first, dir, "a", "cat\ndog\n");
     write_file(params->second, sizeof params->second, dir, "b", "dog\r\ncow\nhen\nmore\n");
+    params->lookup = lookup_of_words();
     snprintf(model, sizeof model, "%s/model", dir);
     e = est_test_make(word_model, EST_ESTIMATOR(.params = params, .params_size = sizeof *params,
                                                 .config = EST_RUN_CONFIG(.model_dir = model, .seed = 3, .quiet = true,
