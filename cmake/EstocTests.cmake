@@ -9,7 +9,7 @@
 
 set(est_special_folders cluster fault interop e2e)
 set(est_long_tests "^cluster/(chaos|join_and_leave|recovery|multi_worker|multi_worker_lost|unresponsive_peer|unresponsive_worker)\\.c$" "^e2e/")
-set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
+set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train|coordinator)/")
 
 # What takes longest on two cores begins first, so that nothing long is left for the end.
 set(est_first_tests "^e2e/" "^fault/" "^cluster/(chaos|recovery|multi_worker)" "^collective/all_reduce")

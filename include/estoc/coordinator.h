@@ -66,18 +66,18 @@ typedef struct est_remote_value est_remote_value; /* the result of one call (Rem
 typedef struct est_per_worker   est_per_worker;   /* something of which every worker has its own (PerWorkerValues) */
 
 typedef struct est_coordinator_options {
-    size_t      struct_size;  /* filled by EST_COORDINATOR */
-    const char *model_dir;    /* of checkpoints, seen by all tasks; NULL: none are written, a lost ps ends the job */
-    const char *transport;    /* as in est_server_options, and so are the next three */
+    size_t      struct_size; /* filled by EST_COORDINATOR */
+    const char *model_dir;   /* of checkpoints, seen by all tasks; NULL: none are written, a lost ps ends the job */
+    const char *transport;   /* as in est_server_options, and so are the next three */
     const char *certificates;
     int         threads;
-    double      silence_secs; /* 0: 10 */
-    double      connect_secs; /* 0: 7200; how long to wait for the ps tasks */
-    double      lonely_secs;  /* 0: 7200; join, fetch and a waiting schedule fail after so long without a worker */
-    int64_t     queue_max;    /* 0: 262144; schedule waits while so many calls are queued */
-    int         ahead;        /* calls that a worker is sent beyond the one that it runs; 0: 1 to 64, by their speed;
+    double      silence_secs;  /* 0: 10 */
+    double      connect_secs;  /* 0: 7200; how long to wait for the ps tasks */
+    double      lonely_secs;   /* 0: 7200; join, fetch and a waiting schedule fail after so long without a worker */
+    int64_t     queue_max;     /* 0: 262144; schedule waits while so many calls are queued */
+    int         ahead;         /* calls that a worker is sent beyond the one that it runs; 0: 1 to 64, by their speed;
                                * EST_OFF: none */
-    int         fail_after;   /* 0: 3; a call during which so many workers were lost is an error */
+    int         fail_after;    /* 0: 3; a call during which so many workers were lost is an error */
     bool        at_least_once; /* true: a call that is tried again may update variables again */
 } est_coordinator_options;
 
@@ -123,10 +123,10 @@ EST_API void                      est_function_free(est_function *function); /* 
 /* The value of one feed, one of three: a component of the next element of an iterator, which is one element for all
  * arguments of the call; the worker's own tensor of est_coordinator_value; or `value`. */
 typedef struct est_argument {
-    est_node              node;      /* a feed of the function */
-    const est_per_worker *from;      /* an iterator or a value of est_coordinator_value; NULL: `value` */
-    const char           *component; /* of an iterator */
-    est_tensor           *value;     /* shared */
+    est_node              node;        /* a feed of the function */
+    const est_per_worker *from;        /* an iterator or a value of est_coordinator_value; NULL: `value` */
+    const char           *component;   /* of an iterator */
+    est_tensor           *value;       /* shared */
     uint64_t              reserved[2]; /* zeros: room for members to come */
 } est_argument;
 
@@ -221,7 +221,7 @@ typedef struct est_exact_options {
 /* Evaluates metrics over a dataset by all workers, exactly: the dataset is cut into shards; a call evaluates a shard
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
  * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
- * input of the metrics' updates, and values. values[n]: of the metrics, whose states must be sums
+ * input of the metrics' updates. values[n]: of the metrics, whose states must be sums
  * (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,

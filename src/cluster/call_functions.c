@@ -203,6 +203,17 @@ static est_status reserve_function(est_calling *c)
     return EST_OK;
 }
 
+/* Finds errors before the first call. A lost ps task is none: the calls, which come already, make the session then. */
+static est_status prepare_early(est_calling *c, est_called_function *f)
+{
+    est_status status = est_called_function_prepare(c, f);
+
+    if (status != EST_UNAVAILABLE && status != EST_ABORTED) return status;
+    est_error_clear();
+    c->lost = true;
+    return EST_OK;
+}
+
 est_status est_calling_add_function(est_calling *c, const est_message *message)
 {
     est_called_function *f;
@@ -212,7 +223,7 @@ est_status est_calling_add_function(est_calling *c, const est_message *message)
     f = est_zalloc(sizeof *f);
     if (f == NULL) return est_no_memory();
     status = read_function(c, message, f);
-    if (status == EST_OK) status = est_called_function_prepare(c, f);
+    if (status == EST_OK) status = prepare_early(c, f);
     if (status != EST_OK) {
         if (f->name != NULL && f->name[0] != '\0') status = est_fail_context(status, "function '%s'", f->name);
         free_function(f);

@@ -319,7 +319,7 @@ static est_status execute(est_calling *c, est_request *request)
     case EST_METHOD_DATASET: return est_calling_add_dataset(c, message, &c->out);
     case EST_METHOD_ITERATOR: return est_calling_add_iterator(c, message);
     case EST_METHOD_RELEASE: status = release(c, message); break;
-    default: status = note_lost(c, est_calling_add_function(c, message)); break;
+    default: status = est_calling_add_function(c, message); break;
     }
     pthread_mutex_lock(&c->lock);
     c->seen.functions = c->n_functions;

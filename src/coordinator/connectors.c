@@ -24,9 +24,9 @@ static void pack_setup(const est_coordinator *c, est_packing *out)
     const char *name;
 
     est_setup_put(&setup, NULL, 0, out);
-    for (const est_call_object *o = c->objects; o != NULL; o = o->next) {
+    for (est_call_object *o = c->objects; o != NULL; o = o->next) {
         name = o->name;
-        if (o->kind == EST_OBJECT_DATASET && EST_CONTAINER_OF(o, const est_per_worker, object)->bytes.size == 0)
+        if (o->kind == EST_OBJECT_DATASET && EST_CONTAINER_OF(o, est_per_worker, object)->bytes.size == 0)
             est_wire_put_string(&out->head, EST_FIELD_NAME, name);
     }
 }
@@ -44,8 +44,8 @@ static est_status set_up(est_coordinator *c, est_link *link)
     pthread_mutex_unlock(&c->lock);
     status = est_packing_payload(&packing, &payload);
     if (status == EST_OK)
-        status = est_link_ask(link, EST_METHOD_SETUP, est_method_text(EST_METHOD_SETUP), payload, SETUP_SECS, NULL, NULL,
-                              &ask);
+        status = est_link_ask(link, EST_METHOD_SETUP, est_method_text(EST_METHOD_SETUP), payload, SETUP_SECS, NULL,
+                              NULL, &ask);
     if (status == EST_OK) status = est_ask_wait(ask, &answer);
     if (status == EST_OK) est_message_free(answer);
     est_packing_clear(&packing);

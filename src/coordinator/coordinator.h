@@ -35,9 +35,9 @@
 #include "estoc/coordinator.h"
 #include "estoc/saver.h"
 
-#define EST_CALL_LOSSES_SHOWN 4     /* names of lost workers in an error */
-#define EST_CONNECTORS_MAX    4     /* attempts to reach workers at the same time */
-#define EST_AHEAD_MAX         64    /* of a chosen `ahead` */
+#define EST_CALL_LOSSES_SHOWN 4      /* names of lost workers in an error */
+#define EST_CONNECTORS_MAX    4      /* attempts to reach workers at the same time */
+#define EST_AHEAD_MAX         64     /* of a chosen `ahead` */
 #define EST_CALL_WINDOW       262144 /* calls from the oldest under way on: ps tasks remember runs of all of them */
 #define EST_SPARE_CALLS_MAX   4096   /* structs that the queue keeps */
 
@@ -56,12 +56,17 @@ void            est_call_error_free(est_call_error *error);
 
 /* --- objects ------------------------------------------------------------------------------------------------------ */
 
-typedef enum est_object_kind { EST_OBJECT_FUNCTION, EST_OBJECT_DATASET, EST_OBJECT_ITERATOR, EST_OBJECT_VALUE } est_object_kind;
+typedef enum est_object_kind {
+    EST_OBJECT_FUNCTION,
+    EST_OBJECT_DATASET,
+    EST_OBJECT_ITERATOR,
+    EST_OBJECT_VALUE
+} est_object_kind;
 
 /* What a worker gets before the first call that needs it. Functions and per-worker objects begin with it. */
 typedef struct est_call_object {
     est_coordinator        *coordinator; /* a reference */
-    int                     references;  /* the program's, and one of each call and object that needs it; under `lock` */
+    int                     references; /* the program's, and one of each call and object that needs it; under `lock` */
     est_object_kind         kind;
     uint64_t                number; /* from 1 up; of all kinds together */
     char                   *name;
@@ -85,8 +90,8 @@ struct est_per_worker {
     void           *params;
     size_t          params_size;
     bool            shard;
-    int64_t        *consumed; /* of an iterator, per worker: elements of completed calls; under `lock` */
-    est_tensor    **values;   /* of a value, per worker; references */
+    int64_t        *consumed;   /* of an iterator, per worker: elements of completed calls; under `lock` */
+    est_tensor    **values;     /* of a value, per worker; references */
     char          **components; /* names that arguments have used; under `lock` */
     int             n_components;
 };
@@ -144,7 +149,8 @@ void           est_call_queue_recycle(est_call_queue *queue, est_scheduled *call
 
 void           est_call_queue_append(est_call_queue *queue, est_scheduled *call);
 void           est_call_queue_return(est_call_queue *queue, est_scheduled *call); /* to its place by number */
-est_scheduled *est_call_queue_take(est_call_queue *queue); /* the next, with its number; NULL: none, or the window is full */
+est_scheduled *est_call_queue_take(
+    est_call_queue *queue); /* the next, with its number; NULL: none, or the window is full */
 est_scheduled *est_call_queue_drop(est_call_queue *queue); /* the first, to be cancelled; NULL: none */
 void           est_call_queue_finish(est_call_queue *queue, uint64_t number);
 
@@ -179,7 +185,7 @@ typedef struct est_call_worker {
     uint64_t         refused;     /* a process that did not suit, and was reported */
     bool             sending;     /* a thread sends over the link (Q2) */
     est_packing      packing;
-    uint64_t        *sent;        /* bits by number of the object */
+    uint64_t        *sent;         /* bits by number of the object */
     est_scheduled   *first, *last; /* calls under way, in the order in which they were sent */
     int              under_way;
     int64_t          answered_ns; /* when the last answer came */
@@ -251,8 +257,8 @@ void                      est_coordinator_resume(est_coordinator *c);
 EST_MUST_CHECK est_status est_coordinator_enqueue(est_coordinator *c, est_scheduled *call);
 
 /* Calls fn(c, user), which uses the session, and again after each recovery of lost ps tasks. */
-EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_coordinator *c, void *user),
-                                                      void *user);
+EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c,
+                                                      est_status (*fn)(est_coordinator *c, void *user), void *user);
 
 void est_coordinator_wake(est_coordinator *c); /* all waiting threads look again. Under `lock` */
 
@@ -284,8 +290,8 @@ void                      est_workers_missing(const est_coordinator *c, est_strb
 
 /* Adds an object with one reference and a number; the last unref tells workers to forget it. */
 EST_MUST_CHECK est_status est_object_add(est_coordinator *c, est_call_object *object);
-void                      est_object_ref(est_call_object *object);   /* under `lock` */
-void                      est_object_unref(est_call_object *object); /* under `lock` */
+void                      est_object_ref(est_call_object *object);     /* under `lock` */
+void                      est_object_unref(est_call_object *object);   /* under `lock` */
 void                      est_object_release(est_call_object *object); /* the program's; NULL is fine */
 void                      est_function_clear(est_function *function);
 void                      est_per_worker_clear(est_per_worker *per_worker);
@@ -299,7 +305,8 @@ EST_MUST_CHECK est_status est_objects_send(est_call_worker *w, est_link *link, c
 /* Initializes variables that the graph got since. */
 EST_MUST_CHECK est_status est_coordinator_init_variables(est_coordinator *c);
 
-/* coordinator_status.c: the extension of the server. */
+/* The extension of the server: it takes no request, and adds to the status (coordinator_status.c). */
+bool est_coordinator_refuse(void *user, est_request *request);
 void est_coordinator_add_status(void *user, est_json *status);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions: the part of the graph that computes the fetches and runs the targets, as bytes. */
-#include "base/argument.h"
 #include "coordinator/functions.h"
+#include "base/argument.h"
 
 #include <string.h>
 
@@ -88,7 +88,7 @@ static est_status list_locals(est_function *f, const est_graph *graph, const est
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
         if (!is_in(locals, est_node_string(def, "shared_name")) && !is_in(states, est_node_string(def, "shared_name")))
             continue;
-        f->locals[f->n_locals] = est_strdup(est_node_string(def, "shared_name"));
+        f->locals[f->n_locals] = est_strdup(def->name);
         if (f->locals[f->n_locals++] == NULL) return est_no_memory();
     }
     return EST_OK;
@@ -179,13 +179,10 @@ est_status est_coordinator_function(est_coordinator *coordinator, const char *na
     EST_REQUIRE(coordinator);
     EST_REQUIRE(name);
     EST_REQUIRE(out);
-    return est_function_make(coordinator,
-                             &(est_function_spec){ .name     = name,
-                                                   .feeds    = feeds,
-                                                   .fetches  = fetches,
-                                                   .targets  = targets,
-                                                   .n_resets = -1 },
-                             out);
+    return est_function_make(
+        coordinator,
+        &(est_function_spec){ .name = name, .feeds = feeds, .fetches = fetches, .targets = targets, .n_resets = -1 },
+        out);
 }
 
 void est_function_free(est_function *function)

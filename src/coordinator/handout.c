@@ -191,7 +191,7 @@ static void count_elements(const est_scheduled *call, int rank)
 {
     for (int i = 0; i < call->n_feeds; i++) {
         est_per_worker *from = call->feeds[i].from;
-        bool            new  = from != NULL && from->object.kind == EST_OBJECT_ITERATOR;
+        bool new             = from != NULL && from->object.kind == EST_OBJECT_ITERATOR;
 
         for (int k = 0; k < i && new; k++) new = call->feeds[k].from != from;
         if (new) from->consumed[rank]++;
@@ -236,16 +236,17 @@ static void give_back(est_coordinator *c, est_scheduled *call)
 static void fail_lost(est_coordinator *c, est_scheduled *call)
 {
     char   text[EST_CALL_LOSSES_SHOWN * (EST_NET_NAME_MAX + 2) + 300] = "";
-    size_t used                                                        = 0;
+    size_t used                                                       = 0;
     int    shown = call->losses < EST_CALL_LOSSES_SHOWN ? call->losses : EST_CALL_LOSSES_SHOWN;
 
     for (int i = 0; i < shown; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ", " : "",
                                  c->workers[call->lost[i]].name);
     }
-    snprintf(text + used, sizeof text - used,
-             ": %d workers were lost while they ran it (fail_after); it may end its process, as by using too much memory",
-             call->losses);
+    snprintf(
+        text + used, sizeof text - used,
+        ": %d workers were lost while they ran it (fail_after); it may end its process, as by using too much memory",
+        call->losses);
     fail_call(c, call, EST_UNAVAILABLE, text);
 }
 
@@ -334,8 +335,8 @@ static void call_answered(void *user, est_status status, const char *error, est_
 
 static void pack_feed(est_scheduled *call, int i, int rank)
 {
-    const est_call_feed *feed  = &call->feeds[i];
-    const est_tensor    *value = feed->value;
+    const est_call_feed *feed     = &call->feeds[i];
+    const est_tensor    *value    = feed->value;
     est_call_argument    argument = { .feed = i };
 
     if (feed->component != NULL) {

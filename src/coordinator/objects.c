@@ -93,8 +93,7 @@ void est_object_unref(est_call_object *object)
 
     if (--object->references > 0) return;
     tell_released(c, object);
-    for (at = &c->objects; *at != object; at = &(*at)->next) {
-    }
+    for (at = &c->objects; *at != object; at = &(*at)->next) {}
     *at = object->next;
     if (object->dataset != NULL) est_object_unref(object->dataset);
     est_free(object->name);

@@ -70,8 +70,8 @@ est_status est_per_worker_dataset_make(est_coordinator *c, const est_dataset *da
     status   = est_dataset_encode(dataset, &p->bytes);
     if (status == EST_OK) status = est_wire_writer_status(&p->bytes);
     if (status == EST_UNIMPLEMENTED) {
-        status = est_fail_context(status,
-                                  "a dataset that travels to workers (est_coordinator_dataset_by_name makes one there)");
+        status = est_fail_context(
+            status, "a dataset that travels to workers (est_coordinator_dataset_by_name makes one there)");
     }
     return finish(c, p, status, out);
 }
@@ -132,7 +132,8 @@ est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out
     EST_REQUIRE(dataset);
     EST_REQUIRE(out);
     if (dataset->object.kind != EST_OBJECT_DATASET)
-        return est_fail(EST_INVALID_ARGUMENT, "est_per_worker_iterator: a dataset of est_coordinator_dataset is needed");
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_per_worker_iterator: a dataset of est_coordinator_dataset is needed");
     c = dataset->object.coordinator;
     p = make(EST_OBJECT_ITERATOR, dataset->object.name);
     if (p == NULL) return est_no_memory();
@@ -164,7 +165,8 @@ est_status est_coordinator_value(est_coordinator *coordinator, est_tensors value
                         c->n_workers);
     }
     for (int i = 0; i < values.n; i++) {
-        if (values.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_value: tensor %d is NULL", i);
+        if (values.data[i] == NULL)
+            return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_value: tensor %d is NULL", i);
     }
     p = make(EST_OBJECT_VALUE, "value");
     if (p == NULL) return est_no_memory();

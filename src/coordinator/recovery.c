@@ -160,7 +160,8 @@ static est_status initialize_again(const est_coordinator *c, const est_checkpoin
     if (status == EST_OK) list_pending(c, store, checkpoint, pending);
     while (status == EST_OK && n > 0) {
         n = take_ready(c->graph, pending, seen, targets);
-        if (n > 0) status = est_session_run(c->session, EST_NO_FEEDS, (est_nodes){ 0 }, (est_nodes){ targets, n }, NULL);
+        if (n > 0)
+            status = est_session_run(c->session, EST_NO_FEEDS, (est_nodes){ 0 }, (est_nodes){ targets, n }, NULL);
     }
     est_free(pending);
     est_free(seen);
@@ -187,7 +188,7 @@ static est_status take_positions(est_coordinator *c, const est_tensor *saved)
 {
     const est_shape *shape = est_tensor_shape(saved);
     const int64_t   *data  = est_tensor_data(saved);
-    int64_t          n     = shape->rank == 2 ? shape->dim[0] : 0, workers = n > 0 ? shape->dim[1] : 0;
+    int64_t          n = shape->rank == 2 ? shape->dim[0] : 0, workers = n > 0 ? shape->dim[1] : 0;
 
     if (est_tensor_dtype(saved) != EST_I64 || n == 0) return EST_OK;
     c->positions = est_zalloc(sizeof *c->positions * (size_t)n * ((size_t)c->n_workers + 1));
@@ -217,12 +218,12 @@ static int list_iterators(const est_coordinator *c, const est_per_worker **out)
 {
     int n = 0;
 
-    for (const est_call_object *o = c->objects; o != NULL; o = o->next) n += o->kind == EST_OBJECT_ITERATOR;
+    for (est_call_object *o = c->objects; o != NULL; o = o->next) n += o->kind == EST_OBJECT_ITERATOR;
     if (out != NULL) {
         int at = n;
 
-        for (const est_call_object *o = c->objects; o != NULL; o = o->next) { /* the newest comes first */
-            if (o->kind == EST_OBJECT_ITERATOR) out[--at] = EST_CONTAINER_OF(o, const est_per_worker, object);
+        for (est_call_object *o = c->objects; o != NULL; o = o->next) { /* the newest comes first */
+            if (o->kind == EST_OBJECT_ITERATOR) out[--at] = EST_CONTAINER_OF(o, est_per_worker, object);
         }
     }
     return n;

@@ -44,7 +44,8 @@ static est_status check_alone(const est_coordinator *c, const waiting *w, const 
     double  secs  = (double)(est_now_ns() - since) / (double)EST_NS_PER_SEC;
 
     if (c->n_here > 0 || secs < c->options.lonely_secs) return EST_OK;
-    return est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs, missing);
+    return est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs,
+                    missing);
 }
 
 /* Logs the wait while there is no worker, or while no call completes. Under `lock`, which is released for the log. */
@@ -236,8 +237,8 @@ static est_status check_argument(const est_coordinator *c, const est_function *f
     if (a->from->object.coordinator != c)
         return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from another coordinator", name, feed);
     if (a->from->object.kind == EST_OBJECT_DATASET) {
-        return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from a dataset; make an iterator (est_per_worker_iterator)",
-                        name, feed);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "'%s': '%s' is from a dataset; make an iterator (est_per_worker_iterator)", name, feed);
     }
     if ((a->from->object.kind == EST_OBJECT_ITERATOR) == (a->component != NULL)) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' is from %s", name, feed,

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a coordinator. */
+#include "coordinator/coordinator.h"
+#include "base/argument.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/signals.h"
+#include "coordinator/recovery.h"
+#include "strategy/run.h"
+
+#define QUEUE_MAX_DEFAULT    262144
+#define FAIL_AFTER_DEFAULT   3
+#define CONNECT_SECS_DEFAULT 7200.0
+#define LONELY_SECS_DEFAULT  7200.0
+
+/* --- references --------------------------------------------------------------------------------------------------- */
+
+void est_coordinator_ref(est_coordinator *c)
+{
+    est_refcount_add(&c->references);
+}
+
+void est_coordinator_unref(est_coordinator *c)
+{
+    if (!est_refcount_drop(&c->references)) return;
+    for (int i = 0; i < c->n_workers; i++) {
+        est_packing_clear(&c->workers[i].packing);
+        est_free(c->workers[i].sent);
+    }
+    est_free(c->workers);
+    est_call_queue_clear(&c->queue);
+    est_call_error_free(c->error);
+    est_call_error_free(c->over);
+    est_free(c->positions);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
+    est_free(c);
+}
+
+/* --- creating ----------------------------------------------------------------------------------------------------- */
+
+static est_status take_options(est_coordinator *c, const est_coordinator_options *options)
+{
+    est_coordinator_options *o = &c->options;
+
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_coordinator_options), options, o));
+    if (o->queue_max < 0 || o->fail_after < 0 || (o->ahead < 0 && o->ahead != EST_OFF)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "coordinator: %s is negative; write a number above 0, or 0 for the default",
+                        o->queue_max < 0    ? "queue_max"
+                        : o->fail_after < 0 ? "fail_after"
+                                            : "ahead");
+    }
+    if (o->queue_max == 0) o->queue_max = QUEUE_MAX_DEFAULT;
+    if (o->fail_after == 0) o->fail_after = FAIL_AFTER_DEFAULT;
+    if (o->connect_secs <= 0) o->connect_secs = CONNECT_SECS_DEFAULT;
+    if (o->lonely_secs <= 0) o->lonely_secs = LONELY_SECS_DEFAULT;
+    return EST_OK;
+}
+
+/* The chief is a task of the cluster; any other program that is no task of it may coordinate as well. */
+static est_status check_task(const est_strategy *strategy, const est_task **out)
+{
+    const est_task *task = strategy->ops->uses_ps ? est_strategy_task(strategy) : NULL;
+
+    if (!strategy->ops->uses_ps || task == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "a coordinator needs a parameter_server strategy with a cluster: %s",
+                        strategy->ops->uses_ps ? "give est_parameter_server_strategy a .resolver, or set TF_CONFIG"
+                                               : "use est_parameter_server_strategy");
+    }
+    if (task->type != NULL && !task->is_chief && est_cluster_address(task->cluster, task->type, task->index) != NULL) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "this process is %s:%d, and the chief is the coordinator: run est_server_join here", task->type,
+                        task->index);
+    }
+    if (est_cluster_tasks(task->cluster, "ps") == 0 || est_cluster_tasks(task->cluster, "worker") == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "a coordinator needs ps tasks and workers, but the cluster has no %s",
+                        est_cluster_tasks(task->cluster, "ps") == 0 ? "ps task" : "worker");
+    }
+    *out = task;
+    return EST_OK;
+}
+
+static est_status start_server(est_coordinator *c, const est_task *task)
+{
+    const est_coordinator_options *o       = &c->options;
+    bool                           is_task = task->type != NULL && task->is_chief;
+    char                           folder[EST_FOLDER_TEXT_MAX];
+
+    if (o->model_dir != NULL) est_run_folder(o->model_dir, folder, sizeof folder);
+    EST_TRY(est_server_start(task->cluster, is_task ? task->type : NULL, task->index,
+                             EST_SERVER(.transport = o->transport, .certificates = o->certificates,
+                                        .threads = o->threads, .silence_secs = o->silence_secs),
+                             o->model_dir != NULL ? folder : NULL, &c->server));
+    c->origin = c->server->self.incarnation;
+    EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
+                                &c->remote));
+    est_server_extend(c->server, &(est_extension){ .serve  = est_coordinator_refuse,
+                                                   .lost   = est_coordinator_link_lost,
+                                                   .user   = c,
+                                                   .status = est_coordinator_add_status });
+    return EST_OK;
+}
+
+/* Indices may have gaps, ranks have none. */
+static est_status list_workers(est_coordinator *c)
+{
+    const est_cluster *cluster = c->server->cluster;
+    int                n       = est_cluster_tasks(cluster, "worker");
+
+    c->workers = est_zalloc(sizeof *c->workers * (size_t)n);
+    if (c->workers == NULL) return est_no_memory();
+    for (int i = 0; i < n; i++) {
+        est_call_worker *w = &c->workers[c->n_workers];
+
+        w->address = est_cluster_address(cluster, "worker", i);
+        if (w->address == NULL) continue;
+        snprintf(w->name, sizeof w->name, "worker:%d", i);
+        w->coordinator = c;
+        w->rank        = c->n_workers++;
+        w->sent        = est_zalloc(sizeof *w->sent);
+        if (w->sent == NULL) return est_no_memory();
+    }
+    return EST_OK;
+}
+
+static est_status start_variables(est_coordinator *c, void *user)
+{
+    (void)user;
+    if (c->session == NULL) EST_TRY(est_coordinator_open_session(c));
+    return est_coordinator_start_variables(c);
+}
+
+/* A ps task that is lost now makes a new session, which begins again with all variables. */
+static est_status start(est_coordinator *c, const est_task *task)
+{
+    est_status status;
+
+    EST_TRY(start_server(c, task));
+    EST_TRY(list_workers(c));
+    c->alone_ns = est_now_ns();
+    if (c->options.model_dir != NULL) EST_TRY(est_saver_create(c->options.model_dir, NULL, &c->saver));
+    do {
+        status = start_variables(c, NULL);
+        if (status == EST_UNAVAILABLE || status == EST_ABORTED) {
+            est_log_info("%s: %s", c->server->task, est_error_message());
+            est_session_free(c->session);
+            c->session = NULL;
+        }
+    } while (status == EST_UNAVAILABLE);
+    EST_TRY(status);
+    c->seed = est_graph_seed(c->graph) != 0 ? est_graph_seed(c->graph) : c->origin;
+    return est_connectors_start(c);
+}
+
+est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
+                                  const est_coordinator_options *options, est_coordinator **out)
+{
+    const est_task  *task = NULL;
+    est_coordinator *c;
+    est_status       status;
+
+    EST_REQUIRE(strategy);
+    EST_REQUIRE(graph);
+    EST_REQUIRE(out);
+    EST_TRY(check_task(strategy, &task));
+    EST_TRY(est_graph_status(graph));
+    c = est_zalloc(sizeof *c);
+    if (c == NULL) return est_no_memory();
+    status = est_lock_init(&c->lock);
+    if (status == EST_OK) {
+        status = est_cond_init(&c->changed);
+        if (status != EST_OK) pthread_mutex_destroy(&c->lock);
+    }
+    if (status != EST_OK) {
+        est_free(c);
+        return status;
+    }
+    est_refcount_init(&c->references);
+    c->strategy = strategy;
+    c->graph    = graph;
+    status      = take_options(c, options);
+    if (status == EST_OK) status = est_call_queue_init(&c->queue);
+    if (status == EST_OK) status = start(c, task);
+    if (status != EST_OK) {
+        est_error error;
+
+        est_error_take(status, &error);
+        c->ended = true;
+        est_coordinator_free(c);
+        return est_error_raise(&error);
+    }
+    *out = c;
+    return EST_OK;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+static void ignore(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)user, (void)status, (void)error, (void)answer;
+}
+
+/* Ends the job at workers. Those that are missing are left to their lonely_secs. Under `lock`. */
+static void tell_workers(est_coordinator *c)
+{
+    for (int i = 0; i < c->n_workers; i++) {
+        est_call_worker *w = &c->workers[i];
+
+        if (w->link == NULL) {
+            est_log_warn("%s could not be told that the job is done: it is not here", w->name);
+        } else if (est_link_ask(w->link, EST_METHOD_DONE, est_method_text(EST_METHOD_DONE), (est_payload){ 0 },
+                                EST_FOREVER, ignore, NULL, NULL) != EST_OK) {
+            est_error_clear();
+        }
+    }
+}
+
+static void end_job(est_coordinator *c)
+{
+    pthread_mutex_lock(&c->lock);
+    tell_workers(c);
+    pthread_mutex_unlock(&c->lock);
+    if (est_remote_end_job(c->remote) != EST_OK) est_error_clear();
+}
+
+/* Links are closed with a farewell, so that nobody waits for this process to be back. */
+static void leave_workers(est_coordinator *c)
+{
+    for (int i = 0; i < c->n_workers; i++) {
+        if (c->workers[i].link != NULL) est_link_close(c->workers[i].link, EST_GOODBYE);
+    }
+}
+
+void est_coordinator_free(est_coordinator *coordinator)
+{
+    est_coordinator *c = coordinator;
+
+    if (c == NULL) return;
+    pthread_mutex_lock(&c->lock);
+    c->closing = true;
+    est_calls_cancel_queued(c, EST_CANCELLED, "the coordinator was freed");
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (!c->ended && est_stop_signal() == 0) end_job(c);
+    est_session_free(c->replaced);
+    est_session_free(c->session);
+    est_remote_free(c->remote);
+    est_saver_free(c->saver);
+    if (c->server != NULL) {
+        pthread_mutex_lock(&c->lock);
+        leave_workers(c);
+        pthread_mutex_unlock(&c->lock);
+        est_net_cancel(est_server_net(c->server), "the coordinator ends");
+        est_connectors_stop(c);
+        est_server_extend(c->server, NULL);
+        est_server_free(c->server); /* calls under way end with it */
+    }
+    for (int i = 0; i < c->n_workers; i++) est_link_free(c->workers[i].link);
+    est_coordinator_unref(c);
+}
+
+/* --- session, checkpoints ----------------------------------------------------------------------------------------- */
+
+bool est_coordinator_refuse(void *user, est_request *request)
+{
+    (void)user, (void)request;
+    return false; /* nobody asks a coordinator for anything */
+}
+
+est_session *est_coordinator_session(est_coordinator *coordinator)
+{
+    return coordinator != NULL ? coordinator->session : NULL;
+}
+
+int64_t est_coordinator_epoch(const est_coordinator *coordinator)
+{
+    return coordinator != NULL ? coordinator->epoch : 0;
+}
+
+static est_status init_session(est_coordinator *c, void *user)
+{
+    (void)user;
+    return est_session_init(c->session);
+}
+
+est_status est_coordinator_init_variables(est_coordinator *c)
+{
+    return est_coordinator_use_session(c, init_session, NULL);
+}
+
+static est_status write_checkpoint(est_coordinator *c, void *epoch)
+{
+    return est_coordinator_write_checkpoint(c, *(const int64_t *)epoch);
+}
+
+est_status est_coordinator_save(est_coordinator *coordinator, int64_t epoch)
+{
+    est_coordinator *c = coordinator;
+    est_status       status;
+
+    EST_REQUIRE(coordinator);
+    if (c->saver == NULL)
+        return est_fail(EST_FAILED_PRECONDITION, "est_coordinator_save: give the coordinator a model_dir");
+    pthread_mutex_lock(&c->lock);
+    status = est_coordinator_quiesce(c);
+    pthread_mutex_unlock(&c->lock);
+    EST_TRY(status);
+    est_session_free(c->replaced);
+    c->replaced = NULL;
+    status      = est_coordinator_use_session(c, write_checkpoint, &epoch);
+    pthread_mutex_lock(&c->lock);
+    est_coordinator_resume(c);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
