@@ -237,6 +237,7 @@ typedef struct est_coordinator_stats {
     uint64_t reserved[4];
 } est_coordinator_stats;
 
+/* The numbers at this moment. Any thread. */
 EST_API est_coordinator_stats est_coordinator_get_stats(const est_coordinator *coordinator);
 
 #ifdef __cplusplus

@@ -49,8 +49,8 @@ extern "C" {
 typedef struct est_server est_server;
 typedef struct est_remote est_remote;
 
-/* A function that makes datasets for a coordinator by name: EST_WORKER_FUNCTIONS({ "train", train_input, "a.csv" }). The
- * context has the params that the coordinator sends, as bytes, and the worker's pipeline. The table belongs to the
+/* A function that makes datasets for a coordinator by name: EST_WORKER_FUNCTIONS({ "train", train_input, "a.csv" }).
+ * The context has the params that the coordinator sends, as bytes, and the worker's pipeline. The table belongs to the
  * program: all servers of a job have the same one, and the coordinator checks the names when it meets a worker. */
 typedef struct est_worker_function {
     const char  *name; /* copied */
@@ -88,9 +88,9 @@ EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, 
 /* "tls://host:port", as a session's target and for logs; "" for a client. Borrowed. */
 EST_API const char *est_server_target(const est_server *server);
 
-/* Serves until the job ends; a worker executes the calls of a coordinator meanwhile. The end: the chief has ended it and all others have left, or 30 s have passed. EST_CANCELLED:
- * SIGTERM or SIGINT came, if the caller has them caught. EST_DEADLINE_EXCEEDED: no task was connected for
- * lonely_secs. */
+/* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes
+ * the calls of a coordinator meanwhile. EST_CANCELLED: SIGTERM or SIGINT came, if the caller has them caught.
+ * EST_DEADLINE_EXCEEDED: no task was connected for lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 
 /* Ends the server and closes its connections; its sessions must have been freed. NULL is fine. */

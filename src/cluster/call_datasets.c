@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "data/stage.h"
+#include "data/encode.h"
 
 static est_called_dataset *find_dataset(const est_calling *c, uint64_t number)
 {
@@ -142,10 +142,10 @@ est_status est_calling_check_names(const est_calling *c, const est_message *mess
 static est_status make_by_name(const est_calling *c, const est_dataset_request *request, est_called_dataset *d)
 {
     const est_worker_function *f       = find_named(c->server, request->name);
-    est_input_context          context = { .seed                 = c->setup.seed + (uint64_t)request->pipeline,
-                                           .job_seed             = c->setup.seed,
-                                           .n_pipelines          = request->n_pipelines,
-                                           .pipeline             = request->pipeline,
+    est_input_context          context = { .seed        = c->setup.seed + request->reader + (uint64_t)request->pipeline,
+                                           .job_seed    = c->setup.seed,
+                                           .n_pipelines = request->n_pipelines,
+                                           .pipeline    = request->pipeline,
                                            .num_replicas_in_sync = 1 };
 
     if (f == NULL) return fail_unknown(c->server, request->name);
@@ -161,6 +161,16 @@ static est_status make_by_name(const est_calling *c, const est_dataset_request *
     return est_fail(EST_INVALID_ARGUMENT, "the function returned no dataset");
 }
 
+static est_status make_of_bytes(const est_dataset_request *request, est_called_dataset *d)
+{
+    est_dataset *whole;
+
+    EST_TRY(est_dataset_decode_for(request->bytes, request->reader, &whole));
+    if (request->n_pipelines > 1)
+        whole = est_dataset_autoshard(whole, request->n_pipelines, request->pipeline, EST_AUTO_SHARD_AUTO);
+    return est_dataset_finish(whole, &d->dataset);
+}
+
 /* --- DATASET, ITERATOR -------------------------------------------------------------------------------------------- */
 
 static est_status make_dataset(const est_calling *c, const est_message *message, est_called_dataset *d)
@@ -173,7 +183,7 @@ static est_status make_dataset(const est_calling *c, const est_message *message,
         return est_fail(EST_ALREADY_EXISTS, "dataset %" PRIu64 " is here already", request.number);
     }
     d->number = request.number;
-    if (request.bytes.data != NULL) return est_fail(EST_UNIMPLEMENTED, "datasets as bytes are not supported yet");
+    if (request.bytes.data != NULL) return make_of_bytes(&request, d);
     status = make_by_name(c, &request, d);
     if (status == EST_OK || find_named(c->server, request.name) == NULL) return status;
     return est_fail_context(status, "function '%.*s'", est_text_precision(request.name), request.name.data);

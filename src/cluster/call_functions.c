@@ -203,12 +203,13 @@ static est_status reserve_function(est_calling *c)
     return EST_OK;
 }
 
-/* Finds errors before the first call. A lost ps task is none: the calls, which come already, make the session then. */
+/* Finds errors before the first call. A lost ps task is none, nor is the end of this worker: the calls, which come
+ * already, make the session then, or fail. */
 static est_status prepare_early(est_calling *c, est_called_function *f)
 {
     est_status status = est_called_function_prepare(c, f);
 
-    if (status != EST_UNAVAILABLE && status != EST_ABORTED) return status;
+    if (status != EST_UNAVAILABLE && status != EST_ABORTED && !est_calling_is_over(c)) return status;
     est_error_clear();
     c->lost = true;
     return EST_OK;

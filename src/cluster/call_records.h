@@ -10,11 +10,12 @@
  *        is answered from memory.
  *   CR3  A record is freed when its call is over. From then on runs of that call are refused, so no run is ever made
  *        without a look at the records that matter.
- *   CR4  Records are those of the highest origin. Runs of lower ones are refused: the variables have been restored since
- *        those calls were scheduled, and an attempt of them would change a state that they do not belong to.
+ *   CR4  Records are those of the highest origin. Runs of lower ones are refused: the variables were restored since
+ *        those calls were scheduled, and an attempt of them would change a state that they do not belong to. So a
+ *        coordinator sends ORIGIN to all ps tasks, and to one that was restarted, before it restores variables there.
  *
- * Runs that only read are not remembered: a second attempt may see newer values. A run that failed changed nothing and
- * is not remembered either. Threading: under host_lock. */
+ * Runs that only read are not remembered: a second attempt may see newer values. Neither are runs that failed, whose
+ * calls are not tried again: the error is the function's. Threading: under host_lock. */
 #ifndef EST_CLUSTER_CALL_RECORDS_H
 #define EST_CLUSTER_CALL_RECORDS_H
 

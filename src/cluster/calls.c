@@ -105,7 +105,8 @@ void est_dataset_request_put(const est_dataset_request *dataset, est_packing *ou
     if (dataset->name.data != NULL) put_str(out, EST_FIELD_NAME, dataset->name);
     if (dataset->params.data != NULL) put_str(out, EST_FIELD_PARAMS, dataset->params);
     est_wire_put_i64(&out->head, EST_FIELD_PIPELINE, dataset->pipeline);
-    est_wire_put_i64(&out->head, EST_FIELD_PIPELINES, dataset->n_pipelines);
+    est_wire_put_i64(&out->head, EST_FIELD_PIPELINES, dataset->n_pipelines > 0 ? dataset->n_pipelines : 1);
+    est_wire_put_u64(&out->head, EST_FIELD_READER, dataset->reader);
 }
 
 est_status est_dataset_request_read(const est_message *message, est_dataset_request *out)
@@ -120,7 +121,8 @@ est_status est_dataset_request_read(const est_message *message, est_dataset_requ
                                   .name        = est_head_bytes(message, EST_FIELD_NAME),
                                   .params      = est_head_bytes(message, EST_FIELD_PARAMS),
                                   .pipeline    = (int)i,
-                                  .n_pipelines = (int)n };
+                                  .n_pipelines = (int)n,
+                                  .reader      = est_head_u64(message, EST_FIELD_READER, 0) };
     if ((out->bytes.data == NULL) != (out->name.data == NULL)) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
                     "the request DATASET has %s; expected the bytes of a dataset or the name of a function",

@@ -13,7 +13,8 @@
  *
  * SETUP     ORIGIN, SEED, CONNECT_SECS, AT_LEAST_ONCE, NAME* (functions it wants)    -> NAME* (functions it has)
  * FUNCTION  FUNCTION, NAME, BYTES (est_segment_encode), LOCAL*, RESETS               -> -
- * DATASET   DATASET, BYTES (est_dataset_encode) | NAME + PARAMS, PIPELINE, PIPELINES -> COMPONENT, DTYPE of each
+ * DATASET   DATASET, BYTES (est_dataset_encode) | NAME, PARAMS; PIPELINE, PIPELINES, READER
+ *                                                                                    -> COMPONENT, DTYPE of each
  * ITERATOR  ITERATOR, DATASET, SKIP                                                  -> -
  * CALL      CALL, CALL_FIRST, FUNCTION, ARGUMENT*, tensors                           -> tensors
  * SHARD     CALL, CALL_FIRST, FUNCTION, DATASET, SHARDS, SHARD, ARGUMENT*            -> tensors (the states)
@@ -52,6 +53,7 @@ enum {
     EST_FIELD_AT_LEAST_ONCE,
     EST_FIELD_COMPONENT,
     EST_FIELD_DTYPE,
+    EST_FIELD_READER,
 };
 
 /* SETUP. */
@@ -77,13 +79,16 @@ void est_function_request_put(const est_function_request *function, const char *
                               est_packing *out);
 EST_MUST_CHECK est_status est_function_request_read(const est_message *message, est_function_request *out);
 
-/* DATASET. */
+/* DATASET. A worker that has a part of the dataset is pipeline i of n. Without parts, each worker reads all of it, in
+ * its own order where the order was drawn: the reader is the worker's index then. All workers that evaluate shards need
+ * the same order: reader 0. A worker that comes back gets the numbers that it had. */
 typedef struct est_dataset_request {
     uint64_t number;
     est_str  bytes;  /* data NULL: the function `name` makes it */
     est_str  name;   /* one of est_server_options.functions */
     est_str  params; /* data NULL: none */
     int      pipeline, n_pipelines;
+    uint64_t reader; /* est_dataset_decode_for */
 } est_dataset_request;
 void                      est_dataset_request_put(const est_dataset_request *dataset, est_packing *out);
 EST_MUST_CHECK est_status est_dataset_request_read(const est_message *message, est_dataset_request *out);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cluster/service_calls.h"
 #include "cluster/service_files.h"
+#include "cluster/service_segments.h"
 #include "cluster/sync_replicas.h"
 
 bool est_is_external(const char *task)
@@ -129,6 +130,7 @@ void est_clients_free_one(est_client *client)
 {
     if (client->link != NULL) est_link_free(client->link);
     est_client_forget(client, 0, 0, 0);
+    est_free(client->entered);
     est_free(client);
 }
 
@@ -426,6 +428,7 @@ void est_clients_forget_gone(est_server *s)
         est_client *client = s->clients[i];
 
         if (!is_gone_for_good(s, client)) continue;
+        est_service_give_back_all(s, client);
         if (est_is_external(client->who.task)) {
             forget_client(s, client);
         } else {

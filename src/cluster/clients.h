@@ -44,13 +44,16 @@ typedef struct est_client {
     uint64_t          first;                     /* runs before this one have been answered */
     uint64_t          asked_by;                  /* the incarnation of these runs, */
     uint64_t          asked_before;              /* and the one before it, which may come back to repeat a run */
-    uint64_t          runs, repeats;             /* served; answered from memory */
-    est_link_counters gone;                      /* of lost links */
-    uint64_t          looks;      /* status requests: a client that made no others is forgotten when it goes */
-    uint64_t          steps;      /* that it counted */
-    int64_t           step;       /* the global step after the last of them */
-    est_sample        samples[2]; /* the older one first */
-    const est_link   *holder;     /* the link over which it holds the gate, until that is lost; NULL: it does not */
+    uint64_t         *entered;                   /* numbers of segments, one for each entry; guarded by host_lock */
+    int               n_entered, max_entered;
+    uint64_t          entered_by;    /* the incarnation that entered them */
+    uint64_t          runs, repeats; /* served; answered from memory */
+    est_link_counters gone;          /* of lost links */
+    uint64_t          looks;         /* status requests: a client that made no others is forgotten when it goes */
+    uint64_t          steps;         /* that it counted */
+    int64_t           step;          /* the global step after the last of them */
+    est_sample        samples[2];    /* the older one first */
+    const est_link   *holder;        /* the link over which it holds the gate, until that is lost; NULL: it does not */
 } est_client;
 
 /* Whether the name is that of a process outside the cluster. */

@@ -44,6 +44,7 @@ typedef struct est_tasks {
     est_remote_task    *tasks;    /* [base.n_tasks] */
     est_remote_segment *segments; /* all that were entered */
     est_partitioner     partitioner;
+    est_map             homes;     /* name of a variable -> 1 + the task that had it last */
     char               *terms;     /* of the program (est_remote_set_terms); NULL: none */
     int                 placed;    /* the task after the last that was given a variable */
     bool                declared;  /* this chief has declared variables ready: steps may have been made since */

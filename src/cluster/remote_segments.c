@@ -88,10 +88,37 @@ static void drop_ask(est_remote_segment *segment)
     segment->ask = NULL;
 }
 
+static void ignore_answer(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)user;
+    (void)status;
+    (void)error;
+    (void)answer;
+}
+
+/* Nobody waits for the answer: a task that does not get the request forgets the segment with this client. */
+static void tell_left(const est_remote_segment *segment)
+{
+    const est_remote_task *p       = &segment->remote->tasks[segment->task];
+    est_packing            packing = { 0 };
+    est_payload            payload;
+
+    if (p->link == NULL || est_link_is_lost(p->link)) return;
+    if (est_link_peer(p->link)->incarnation != segment->incarnation) return;
+    est_wire_put_u64(&packing.head, EST_FIELD_SEGMENT, segment->number);
+    if (est_packing_payload(&packing, &payload) != EST_OK ||
+        est_link_ask(p->link, EST_METHOD_LEAVE_SEGMENT, est_method_text(EST_METHOD_LEAVE_SEGMENT), payload,
+                     EST_ASK_SECS, ignore_answer, NULL, NULL) != EST_OK) {
+        est_error_clear();
+    }
+    est_packing_clear(&packing);
+}
+
 void est_remote_segment_leave(est_remote_segment *segment)
 {
     if (segment == NULL) return;
     drop_ask(segment);
+    tell_left(segment);
     for (est_remote_segment **at = &segment->remote->segments; *at != NULL; at = &(*at)->next) {
         if (*at != segment) continue;
         *at = segment->next;

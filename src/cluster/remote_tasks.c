@@ -248,6 +248,28 @@ int est_tasks_located(const est_remote *remote, const char *variable)
     return -1;
 }
 
+/* A variable that was lost with its task goes there again, so that segments stay what they were: other tasks know runs
+ * of calls by them (cluster/call_records.h). */
+static int find_home(const est_remote *remote, const char *variable)
+{
+    const est_tasks *r  = est_tasks_of(remote);
+    int              at = est_tasks_located(remote, variable);
+
+    return at >= 0 || r->calls ? at : (int)(uintptr_t)est_map_get(&r->homes, variable) - 1;
+}
+
+static est_status note_homes(est_tasks *r)
+{
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        const char *name;
+        void       *value;
+
+        for (uint32_t at = 0; est_map_next(&r->tasks[i].variables, &at, &name, &value);)
+            EST_TRY(est_map_put(&r->homes, name, (void *)(uintptr_t)(i + 1)));
+    }
+    return EST_OK;
+}
+
 static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
     est_tasks       *r     = est_tasks_of(remote);
@@ -277,6 +299,7 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
         EST_TRY(est_remote_task_list_variables(&r->tasks[i]));
         if (r->tasks[i].load < load) r->tasks[i].load = load;
     }
+    EST_TRY(note_homes(r));
     for (int i = 0; i < n; i++) {
         const bool *has_value = est_map_get(&r->tasks[vars[i]->task].variables, vars[i]->name);
 
@@ -343,7 +366,7 @@ static const est_remote_ops cluster_ops = {
     .name        = name_of,
     .find        = find_task,
     .is_here     = is_here,
-    .located     = est_tasks_located,
+    .located     = find_home,
     .place       = place,
     .enter       = est_remote_segment_enter,
     .leave       = est_remote_segment_leave,
@@ -502,6 +525,7 @@ void est_remote_free(est_remote *remote)
         est_free(p->address);
     }
     if (r->server != NULL) r->server->has_remote = false;
+    est_map_clear(&r->homes);
     est_free(r->terms);
     est_free(r->tasks);
     est_free(r);

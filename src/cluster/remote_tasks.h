@@ -14,9 +14,9 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
  * from the chief's gets EST_FAILED_PRECONDITION when it makes a session. Before the first session; copied. */
 EST_MUST_CHECK est_status est_remote_set_terms(est_remote *remote, const char *terms);
 
-/* The ps tasks for a worker that executes a coordinator's calls. Its sessions wait until the coordinator has declared the
- * variables ready. Variables are where the tasks have them, sharded as they are there; a session does not place new
- * ones. The coordinator has no terms to compare: it sends the functions itself. */
+/* The ps tasks for a worker that executes a coordinator's calls. Its sessions wait until the coordinator has declared
+ * the variables ready, and find them where the tasks have them, sharded as they are there. There are no terms to
+ * compare: the coordinator sends the functions itself. */
 EST_MUST_CHECK est_status est_remote_create_for_calls(est_server *server, double connect_secs, est_remote **out);
 
 /* The runs from now on belong to this call (cluster/calls.h), until the next; call 0: to none. */

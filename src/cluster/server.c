@@ -5,6 +5,7 @@
 #include "cluster/call_records.h"
 #include "cluster/service_calls.h"
 #include "cluster/service_files.h"
+#include "cluster/service_segments.h"
 #include "cluster/sync_replicas.h"
 #include "cluster/terms.h"
 
@@ -623,8 +624,7 @@ void est_server_free(est_server *s)
     est_free(s->parked);
     est_gate_free(s->gate);
     for (int i = 0; s->segments != NULL && i < est_host_segments(s->host); i++) {
-        est_accumulator_free(s->segments[i].accumulator);
-        est_free(s->segments[i].came);
+        est_service_clear_segment(&s->segments[i]);
     }
     est_call_records_clear(&s->calls);
     est_host_free(s->host);

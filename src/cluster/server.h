@@ -25,7 +25,7 @@
  *   sync_replicas  steps that are the mean of what several workers push (sync_replicas.h): the accumulator sums the
  *                pushes, and the committer is the worker that has all tasks apply them
  *   parked       said of a request that is answered when a condition holds
- *   call         one run of a coordinator's function by a worker (calls.h); each attempt makes the same runs at ps tasks
+ *   call         one run of a coordinator's function by a worker (calls.h); attempts make the same runs at ps tasks
  *   terms        the settings that all trainers of a job must share (terms.h) */
 #ifndef EST_CLUSTER_SERVER_H
 #define EST_CLUSTER_SERVER_H

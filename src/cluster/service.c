@@ -193,6 +193,7 @@ static void execute_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit_step(s, request);
+    if (method == EST_METHOD_LEAVE_SEGMENT) status = est_service_leave_segment(s, request);
     if (method == EST_METHOD_ORIGIN) status = set_origin(s, request);
     est_service_finish(request, status, &out);
 }
@@ -464,6 +465,7 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
     case EST_METHOD_COMMIT:
+    case EST_METHOD_LEAVE_SEGMENT:
     case EST_METHOD_ORIGIN:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
     case EST_METHOD_SETUP:

@@ -30,16 +30,97 @@ static est_status reserve_segments(est_server *s)
     if (est_host_segments(s->host) < s->max_segments) return EST_OK;
     more = est_realloc(s->segments, sizeof *more * (size_t)max);
     if (more == NULL) return est_no_memory();
+    memset(more + s->max_segments, 0, sizeof *more * (size_t)(max - s->max_segments));
     s->segments     = more;
     s->max_segments = max;
     return EST_OK;
 }
 
+/* --- who uses a segment ------------------------------------------------------------------------------------------- */
+
+void est_service_clear_segment(est_segment_state *state)
+{
+    est_accumulator_free(state->accumulator);
+    est_free(state->came);
+    *state = (est_segment_state){ 0 };
+}
+
+/* Frees the segments that no client uses any more, but for those of a synchronous step that is not complete (SY2). */
+static void free_unused(est_server *s)
+{
+    for (int i = 0; i < est_host_segments(s->host); i++) {
+        if (est_host_graph(s->host, i) == NULL || s->segments[i].users > 0) continue;
+        if (est_sync_replicas_needs(s, i)) continue;
+        est_service_clear_segment(&s->segments[i]);
+        est_host_leave(s->host, i);
+    }
+}
+
+static void give_back(est_server *s, est_client *client, int i)
+{
+    int segment = est_host_find(s->host, client->entered[i]);
+
+    client->entered[i] = client->entered[--client->n_entered];
+    if (segment >= 0) s->segments[segment].users--;
+}
+
+void est_service_give_back_all(est_server *s, est_client *client)
+{
+    if (client->n_entered == 0) return;
+    while (client->n_entered > 0) give_back(s, client, client->n_entered - 1);
+    free_unused(s);
+}
+
+/* Room for another segment of the client. Segments of an earlier process of its task are given back. */
+static est_status reserve_entered(est_server *s, est_request *request, est_client **out)
+{
+    uint64_t    by = est_link_peer(est_request_link(request))->incarnation;
+    est_client *client;
+
+    pthread_mutex_lock(&s->lock);
+    client = est_clients_get(s, est_request_link(request));
+    pthread_mutex_unlock(&s->lock);
+    if (client == NULL) return est_no_memory();
+    if (client->entered_by != by) est_service_give_back_all(s, client);
+    client->entered_by = by;
+    *out               = client;
+    if (client->n_entered == client->max_entered) {
+        int       max  = client->max_entered == 0 ? 16 : 2 * client->max_entered;
+        uint64_t *more = est_realloc(client->entered, sizeof *more * (size_t)max);
+
+        if (more == NULL) return est_no_memory();
+        client->entered     = more;
+        client->max_entered = max;
+    }
+    return EST_OK;
+}
+
+est_status est_service_leave_segment(est_server *s, est_request *request)
+{
+    uint64_t    number = est_head_u64(est_request_message(request), EST_FIELD_SEGMENT, UINT64_MAX);
+    est_client *client;
+
+    pthread_mutex_lock(&s->lock);
+    client = est_clients_get(s, est_request_link(request));
+    pthread_mutex_unlock(&s->lock);
+    if (client == NULL) return est_no_memory();
+    for (int i = 0; i < client->n_entered; i++) {
+        if (client->entered[i] != number) continue;
+        give_back(s, client, i);
+        free_unused(s);
+        break;
+    }
+    return EST_OK;
+}
+
+/* --- entering and running ----------------------------------------------------------------------------------------- */
+
 est_status est_service_enter(est_server *s, est_request *request, est_packing *out)
 {
-    uint64_t phase = est_head_u64(est_request_message(request), EST_FIELD_PHASE, 0);
-    est_str  bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
-    int      segment, before = est_host_segments(s->host);
+    uint64_t    phase = est_head_u64(est_request_message(request), EST_FIELD_PHASE, 0);
+    est_str     bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    int         segment;
+    est_client *client;
 
     if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "the request to enter a segment has none");
     if (phase > PHASE_MAX) {
@@ -47,13 +128,17 @@ est_status est_service_enter(est_server *s, est_request *request, est_packing *o
                         PHASE_MAX);
     }
     EST_TRY(reserve_segments(s));
+    EST_TRY(reserve_entered(s, request, &client));
     EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &segment));
-    if (segment == before) { /* the network thread must not make the first run, which lays out memory */
-        s->segments[segment] = (est_segment_state){ .ns     = SHORT_NS + 1,
+    if (!s->segments[segment].known) { /* the network thread must not make the first run, which lays out memory */
+        s->segments[segment] = (est_segment_state){ .known  = true,
+                                                    .ns     = SHORT_NS + 1,
                                                     .counts = est_host_counts(s->host, segment, "global_step"),
                                                     .phase  = (int)est_head_u64(est_request_message(request),
                                                                                 EST_FIELD_PHASE, 0) };
     }
+    s->segments[segment].users++;
+    client->entered[client->n_entered++] = est_host_number(s->host, segment);
     est_wire_put_u64(&out->head, EST_FIELD_SEGMENT, est_host_number(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, segment));
@@ -227,7 +312,8 @@ static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequenc
 {
     s->applied++;
     if (s->ledger == NULL) return;
-    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d", who->task, who->incarnation, sequence, segment);
+    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %" PRIu64, who->task, who->incarnation, sequence,
+            est_host_number(s->host, segment));
     if (call != 0) {
         fprintf(s->ledger, " call %016" PRIx64 " %" PRIu64 " %016" PRIx64, s->calls.origin, call,
                 est_host_print(s->host, segment));

@@ -3,6 +3,7 @@
  * Segments of steps, which a server runs for other tasks.
  *
  * ENTER  BYTES (a segment), PHASE                                              -> SEGMENT, INPUTS, OUTPUTS
+ * LEAVE_SEGMENT  SEGMENT                                                       -> -
  * RUN    SEGMENT, SEQUENCE, FIRST, SEED, SYNC_STEP, TIMELINE, COUNTED, tensors -> tensors
  *        of a coordinator's call also: ORIGIN, CALL, CALL_FIRST */
 #ifndef EST_CLUSTER_SERVICE_SEGMENTS_H
@@ -12,6 +13,12 @@
 
 /* Under host_lock. */
 EST_MUST_CHECK est_status est_service_enter(est_server *server, est_request *request, est_packing *out);
+
+/* A client leaves a segment as often as it has entered it, and all of its segments when it is forgotten. A segment that
+ * no client uses is freed. Under host_lock. */
+EST_MUST_CHECK est_status est_service_leave_segment(est_server *server, est_request *request);
+void                      est_service_give_back_all(est_server *server, est_client *client);
+void                      est_service_clear_segment(struct est_segment_state *state);
 
 /* Runs a segment and answers. A run that changes variables and was made before is answered from memory. Under
  * host_lock. */

@@ -177,6 +177,14 @@ est_status est_sync_replicas_commit(est_server *s, est_step_id step)
     return EST_OK;
 }
 
+bool est_sync_replicas_needs(const est_server *s, int segment)
+{
+    const est_segment_state *state = &s->segments[segment];
+
+    if (state->accumulator != NULL && est_accumulator_count(state->accumulator) > 0) return true;
+    return state->has_run && is_same(state->ran, s->version);
+}
+
 void est_sync_replicas_drop(est_server *s, est_step_id step)
 {
     if (is_same(step, s->version)) forget_all_pushes(s);

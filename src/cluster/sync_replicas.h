@@ -35,6 +35,8 @@
 
 /* What the server keeps about a segment of its host. */
 typedef struct est_segment_state {
+    bool             known;       /* it was entered */
+    int              users;       /* how often, by clients that have not left it */
     int64_t          ns;          /* duration of a run, averaged */
     bool             counts;      /* it counts the global step */
     int              phase;       /* in its step */
@@ -51,6 +53,10 @@ EST_MUST_CHECK est_status est_sync_replicas_add(est_server *server, est_request 
 
 /* Applies what was accumulated for a step, unless that was done. Under host_lock. */
 EST_MUST_CHECK est_status est_sync_replicas_commit(est_server *server, est_step_id step);
+
+/* Whether the segment takes part in a step that is not complete: pushes were accumulated, or applied (SY2). Under
+ * host_lock. */
+bool est_sync_replicas_needs(const est_server *server, int segment);
 
 /* Drops what was accumulated for a step that cannot be made. Under host_lock. */
 void est_sync_replicas_drop(est_server *server, est_step_id step);

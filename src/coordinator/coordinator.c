@@ -4,6 +4,7 @@
 #include "coordinator/coordinator.h"
 #include "base/argument.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "cluster/remote_internal.h"
 #include "coordinator/recovery.h"
 #include "strategy/run.h"
 
@@ -18,6 +20,7 @@
 #define FAIL_AFTER_DEFAULT   3
 #define CONNECT_SECS_DEFAULT 7200.0
 #define LONELY_SECS_DEFAULT  7200.0
+#define END_SECS             2.0 /* to reach missing workers at the end of the job */
 
 /* --- references --------------------------------------------------------------------------------------------------- */
 
@@ -87,6 +90,16 @@ static est_status check_task(const est_strategy *strategy, const est_task **out)
     return EST_OK;
 }
 
+/* Steps of calls need no turns: the queue bounds them. */
+static est_status check_remote(const est_remote *remote)
+{
+    const est_remote_options *o = &est_tasks_of(remote)->options;
+
+    if (o->sync_replicas == 0 && o->max_staleness == 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "calls of a coordinator are asynchronous: create its strategy without %s",
+                    o->sync_replicas > 0 ? "sync_replicas" : "max_staleness");
+}
+
 static est_status start_server(est_coordinator *c, const est_task *task)
 {
     const est_coordinator_options *o       = &c->options;
@@ -101,6 +114,7 @@ static est_status start_server(est_coordinator *c, const est_task *task)
     c->origin = c->server->self.incarnation;
     EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
                                 &c->remote));
+    EST_TRY(check_remote(c->remote));
     est_server_extend(c->server, &(est_extension){ .serve  = est_coordinator_refuse,
                                                    .lost   = est_coordinator_link_lost,
                                                    .user   = c,
@@ -207,26 +221,48 @@ static void ignore(void *user, est_status status, const char *error, est_message
     (void)user, (void)status, (void)error, (void)answer;
 }
 
-/* Ends the job at workers. Those that are missing are left to their lonely_secs. Under `lock`. */
-static void tell_workers(est_coordinator *c)
+static void tell_done(const est_call_worker *w, est_link *link)
 {
-    for (int i = 0; i < c->n_workers; i++) {
-        est_call_worker *w = &c->workers[i];
+    if (est_link_ask(link, EST_METHOD_DONE, est_method_text(EST_METHOD_DONE), (est_payload){ 0 }, EST_FOREVER, ignore,
+                     NULL, NULL) == EST_OK)
+        return;
+    est_log_warn("%s could not be told that the job is done: %s", w->name, est_error_message());
+    est_error_clear();
+}
 
-        if (w->link == NULL) {
-            est_log_warn("%s could not be told that the job is done: it is not here", w->name);
-        } else if (est_link_ask(w->link, EST_METHOD_DONE, est_method_text(EST_METHOD_DONE), (est_payload){ 0 },
-                                EST_FOREVER, ignore, NULL, NULL) != EST_OK) {
-            est_error_clear();
-        }
+/* A worker that is missing is looked for once more, or it would wait for a job that has ended. */
+static void tell_missing(const est_coordinator *c, const est_call_worker *w, double secs)
+{
+    est_link *link;
+
+    if (est_net_connect(est_server_net(c->server), w->address, w->name, secs, &link) != EST_OK) {
+        est_log_warn("%s could not be told that the job is done: %s", w->name, est_error_message());
+        est_error_clear();
+        return;
     }
+    tell_done(w, link);
+    est_link_close(link, EST_GOODBYE);
+    est_link_free(link);
 }
 
 static void end_job(est_coordinator *c)
 {
-    pthread_mutex_lock(&c->lock);
-    tell_workers(c);
-    pthread_mutex_unlock(&c->lock);
+    int64_t until = est_machine_ns() + est_secs_to_ns(END_SECS);
+
+    for (int i = 0; i < c->n_workers; i++) {
+        est_call_worker *w = &c->workers[i];
+        est_link        *link;
+
+        pthread_mutex_lock(&c->lock);
+        link = w->link != NULL ? est_link_ref(w->link) : NULL;
+        pthread_mutex_unlock(&c->lock);
+        if (link != NULL) {
+            tell_done(w, link);
+            est_link_free(link);
+        } else {
+            tell_missing(c, w, fmax(0, fmin(END_SECS / 4, (double)(until - est_machine_ns()) / 1e9)));
+        }
+    }
     if (est_remote_end_job(c->remote) != EST_OK) est_error_clear();
 }
 

@@ -277,6 +277,10 @@ void est_coordinator_end(est_coordinator *c, est_status status, const char *why)
 
 void est_scheduled_free(est_coordinator *c, est_scheduled *call); /* drops its references; under `lock` */
 
+/* A worker that is being stopped, or lacks what it was sent: its link is closed, and the next one sets it up again.
+ * Under `lock`. */
+void est_worker_abandon(est_call_worker *w, const char *why);
+
 /* The extension of the server: a link was lost (network thread). */
 void est_coordinator_link_lost(void *user, est_link *link, const char *why);
 

@@ -135,6 +135,15 @@ static void lose_worker(est_call_worker *w, const est_link *link, const char *wh
     pthread_cond_broadcast(&c->changed); /* connectors wait for it as well */
 }
 
+void est_worker_abandon(est_call_worker *w, const char *why)
+{
+    est_link *link = w->link;
+
+    if (link == NULL) return;
+    est_link_close(link, why);
+    lose_worker(w, link, why);
+}
+
 void est_coordinator_link_lost(void *user, est_link *link, const char *why)
 {
     est_coordinator *c = user;
@@ -212,7 +221,7 @@ static void fail_call(est_coordinator *c, est_scheduled *call, est_status status
     char            text[ERROR_TEXT_MAX];
     est_call_error *error;
 
-    snprintf(text, sizeof text, "call %" PRIu64 " of '%s': %s%s", call->number, call->function->object.name, why,
+    snprintf(text, sizeof text, "%s%s", why,
              status == EST_OUT_OF_RANGE
                  ? "; if a dataset has ended, repeat it (est_dataset_repeat) and let the number of calls end an epoch"
                  : "");
@@ -235,10 +244,12 @@ static void give_back(est_coordinator *c, est_scheduled *call)
 
 static void fail_lost(est_coordinator *c, est_scheduled *call)
 {
-    char   text[EST_CALL_LOSSES_SHOWN * (EST_NET_NAME_MAX + 2) + 300] = "";
+    char   text[EST_CALL_LOSSES_SHOWN * (EST_NET_NAME_MAX + 2) + 400] = "";
     size_t used                                                       = 0;
     int    shown = call->losses < EST_CALL_LOSSES_SHOWN ? call->losses : EST_CALL_LOSSES_SHOWN;
 
+    used = (size_t)snprintf(text, sizeof text, "call %" PRIu64 " of '%.64s': ", call->number,
+                            call->function->object.name);
     for (int i = 0; i < shown; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ", " : "",
                                  c->workers[call->lost[i]].name);
@@ -280,14 +291,24 @@ static void settle(est_coordinator *c, est_call_worker *w, est_scheduled *call, 
         complete(c, w, call, answer);
     } else if (lost) {
         note_loss(c, w, call);
-    } else if (status == EST_CANCELLED && c->closing) {
-        est_call_cancel(c, call, NULL);
+    } else if (status == EST_CANCELLED) {
+        est_worker_abandon(w, why);
+        give_back(c, call);
     } else if (status == EST_UNAVAILABLE || status == EST_ABORTED) {
         note_ps_loss(c, call, status, why);
     } else {
         count_elements(call, w->rank);
         fail_call(c, call, status, why);
     }
+}
+
+/* The text of an answer begins with the worker's name, and so does the text that the worker has sent. */
+static const char *without_name(const est_call_worker *w, const char *error)
+{
+    size_t n = strlen(w->name);
+
+    if (strncmp(error, w->name, n) != 0 || strncmp(error + n, ": ", 2) != 0) return error;
+    return strncmp(error + n + 2, w->name, n) == 0 ? error + n + 2 : error;
 }
 
 static void note_pace(est_call_worker *w, const est_scheduled *call)
@@ -325,7 +346,7 @@ static void call_answered(void *user, est_status status, const char *error, est_
     if (lost) lose_worker(w, w->link, error);
     note_pace(w, call);
     detach(call);
-    settle(c, w, call, lost, status, error, answer);
+    settle(c, w, call, lost, status, status != EST_OK ? without_name(w, error) : "", answer);
     if (lost || c->under_way == 0 || wants_calls(w)) est_handout(c);
     wake_for_progress(c);
     pthread_mutex_unlock(&c->lock);

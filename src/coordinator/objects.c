@@ -122,21 +122,34 @@ void est_object_release(est_call_object *object)
 /* An object on its way. */
 typedef struct passage {
     est_call_worker *worker;
+    const est_link  *link; /* to compare with */
     char             name[];
 } passage;
 
-/* In the network thread. A lost link, or ps task, is noticed by the calls. */
+/* Under `lock`. */
+static void note_failure(const passage *p, est_status status, const char *error)
+{
+    est_call_worker *w = p->worker;
+    char             text[1024];
+
+    if (status != EST_UNAVAILABLE && status != EST_ABORTED && status != EST_CANCELLED) {
+        snprintf(text, sizeof text, "'%s': %s", p->name, error);
+        est_coordinator_fail(w->coordinator, status, text);
+    } else if (w->link == p->link && !est_link_is_lost(w->link)) {
+        est_worker_abandon(w, error); /* it is being stopped, or waits for a ps task */
+    }
+}
+
+/* In the network thread. */
 static void object_arrived(void *user, est_status status, const char *error, est_message *answer)
 {
     passage         *p = user;
     est_coordinator *c = p->worker->coordinator;
-    char             text[1024];
 
     (void)answer;
-    if (status != EST_OK && status != EST_UNAVAILABLE && status != EST_ABORTED && status != EST_CANCELLED) {
-        snprintf(text, sizeof text, "'%s': %s", p->name, error);
+    if (status != EST_OK) {
         pthread_mutex_lock(&c->lock);
-        est_coordinator_fail(c, status, text);
+        note_failure(p, status, error);
         pthread_mutex_unlock(&c->lock);
     }
     est_free(p);
@@ -201,6 +214,7 @@ static est_status send_object(est_call_worker *w, est_link *link, est_call_objec
     p = est_alloc(sizeof *p + strlen(object->name) + 1);
     if (p == NULL) return est_no_memory();
     p->worker = w;
+    p->link   = link;
     memcpy(p->name, object->name, strlen(object->name) + 1);
     est_packing_reset(&w->packing);
     method = pack_object(object, w, &w->packing);

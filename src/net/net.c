@@ -654,18 +654,22 @@ void est_net_cancel(est_net *net, const char *why)
     if (first && here) uv_async_send(&net->wake);
 }
 
-static est_status abort_call(est_net *net, void *arg)
+/* Links first: a thread whose request was cancelled must not be able to tell anybody. */
+static est_status abort_call(est_net *net, void *why)
 {
-    (void)arg;
     net->transport->unlisten(net->carrier);
-    while (net->links != NULL) est_link_lose(net->links, EST_CANCELLED, net->cancel_why);
+    while (net->links != NULL) est_link_lose(net->links, EST_UNAVAILABLE, why);
+    est_net_cancel(net, why);
+    while (net->links != NULL) est_link_lose(net->links, EST_CANCELLED, why);
     return EST_OK;
 }
 
 void est_net_abort(est_net *net, const char *why)
 {
-    est_net_cancel(net, why);
-    (void)call_thread(net, abort_call, NULL); /* it does not fail */
+    void *text;
+
+    memcpy(&text, &why, sizeof text);
+    (void)call_thread(net, abort_call, text); /* it does not fail */
 }
 
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS

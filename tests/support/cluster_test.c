@@ -386,8 +386,7 @@ void cluster_wait_step(cluster *c, long step, double secs)
 /* One line of a ledger: a run, by who asked for it, of whom, and its number there. */
 typedef struct ledger_run {
     char               asker[32], asked[32];
-    unsigned long long asker_start, asked_start, sequence;
-    int                part;
+    unsigned long long asker_start, asked_start, sequence, part;
 } ledger_run;
 
 typedef struct ledger_runs {
@@ -416,8 +415,7 @@ static void read_ledger(const char *path, const char *name, ledger_runs *done, l
 {
     FILE              *file = fopen(path, "r");
     char               line[256], self[32], other[32];
-    unsigned long long start, other_start, sequence;
-    int                part;
+    unsigned long long start, other_start, sequence, part;
 
     assert_non_null(file);
     assert_int_equal(sscanf(name, "%31[^-]-%llx.ledger", self, &start), 2);
@@ -426,7 +424,8 @@ static void read_ledger(const char *path, const char *name, ledger_runs *done, l
         ledger_run *run;
 
         if (strchr(line, '\n') == NULL) break;
-        assert_int_equal(sscanf(line + (asks ? 5 : 0), "%31s %llx %llu %d", other, &other_start, &sequence, &part), 4);
+        assert_int_equal(sscanf(line + (asks ? 5 : 0), "%31s %llx %llu %llu", other, &other_start, &sequence, &part),
+                         4);
         run = add_run(asks ? asked : done);
         memcpy(run->asker, asks ? self : other, strlen(asks ? self : other));
         memcpy(run->asked, asks ? other : self, strlen(asks ? other : self));

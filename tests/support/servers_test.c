@@ -8,7 +8,8 @@
 #include "support/nn_test.h"
 #include "support/port_test.h"
 
-servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs)
+static servers start_all(int n_ps, int n_workers, const char *transport, double silence_secs,
+                         est_worker_functions functions)
 {
     servers     s = { .n_ps = n_ps, .n_workers = n_workers };
     char        address[2 * SERVERS_MAX][32];
@@ -31,11 +32,22 @@ servers servers_start_with(int n_ps, int n_workers, const char *transport, doubl
                                     &s.ps[i]));
     }
     for (int i = 0; i < n_workers; i++) {
-        assert_ok(est_server_create(s.cluster, "worker", i,
-                                    EST_SERVER(.transport = transport, .threads = 1, .silence_secs = silence_secs),
-                                    &s.worker[i]));
+        assert_ok(est_server_create(
+            s.cluster, "worker", i,
+            EST_SERVER(.transport = transport, .threads = 1, .silence_secs = silence_secs, .functions = functions),
+            &s.worker[i]));
     }
     return s;
+}
+
+servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs)
+{
+    return start_all(n_ps, n_workers, transport, silence_secs, (est_worker_functions){ 0 });
+}
+
+servers servers_start_functions(int n_ps, int n_workers, est_worker_functions functions)
+{
+    return start_all(n_ps, n_workers, "tcp", 0, functions);
 }
 
 servers servers_start(int n_ps, int n_workers, const char *transport)

@@ -17,6 +17,7 @@ typedef struct servers {
 
 servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs); /* 0: the default */
 servers servers_start(int n_ps, int n_workers, const char *transport);
+servers servers_start_functions(int n_ps, int n_workers, est_worker_functions functions); /* of the workers, by tcp */
 void    servers_stop(servers *s);
 est_remote *servers_remote(servers *s, int worker, const est_remote_options *options);
 

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of a coordinator, and coordinators that replace others: variables, epoch and positions return together,
+ * workers and ps tasks keep running. */
+#include "base/clock.h"
+#include "coordinator/coordinator.h"
+#include "support/coordinator_test.h"
+#include "support/dir_test.h"
+
+#define OPTIONS(dir)                                                                                                   \
+    EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = COORDINATOR_SECS,                                \
+                    .lonely_secs = COORDINATOR_SECS, .model_dir = (dir))
+
+static void schedule(coordinated *t, int n)
+{
+    for (int i = 0; i < n; i++) assert_ok(coordinated_schedule(t, 1, NULL));
+}
+
+/* Ends the coordinator as kill -9 does: its links break, and it tells nobody. */
+static void kill_coordinator(coordinated *t)
+{
+    pthread_mutex_lock(&t->coordinator->lock);
+    t->coordinator->ended = true;
+    pthread_mutex_unlock(&t->coordinator->lock);
+    est_net_abort(est_server_net(t->coordinator->server), "the test kills it");
+    coordinated_stop(t);
+}
+
+/* A job that is started again continues from its checkpoint. */
+TEST(job_again)
+{
+    coordinated t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(dir));
+    assert_int_equal(est_coordinator_epoch(t.coordinator), 0);
+    schedule(&t, 30);
+    assert_ok(est_coordinator_save(t.coordinator, 3)); /* not all calls need to have completed */
+    assert_ok(est_coordinator_join(t.coordinator));
+    coordinated_end(&t);
+
+    t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    coordinated_start(&t, OPTIONS(dir));
+    assert_int_equal(est_coordinator_epoch(t.coordinator), 3);
+    assert_true(coordinated_calls(&t, 0) <= 30);
+    assert_true(coordinated_calls(&t, 0) == coordinated_calls(&t, 1)); /* each call completely, or not at all */
+    assert_true(coordinated_total(&t, 0) == coordinated_total(&t, 1));
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* All variables return to the checkpoint, though the ps tasks still have later values. */
+TEST(lost_coordinator)
+{
+    coordinated t = coordinated_begin(2, 2, (est_worker_functions){ 0 });
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(dir));
+    schedule(&t, 100);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_ok(est_coordinator_save(t.coordinator, 1));
+    for (int i = 0; i < 3; i++) {
+        schedule(&t, 2000);
+        coordinated_await_completed(&t, i == 0 ? 120 : 20);
+        kill_coordinator(&t);
+        coordinated_start(&t, OPTIONS(dir));
+        assert_int_equal(est_coordinator_epoch(t.coordinator), 1);
+        assert_true(coordinated_calls(&t, 0) == 100 && coordinated_calls(&t, 1) == 100);
+        assert_true(coordinated_total(&t, 0) == 100 && coordinated_total(&t, 1) == 100);
+    }
+    schedule(&t, 50);
+    assert_ok(est_coordinator_join(t.coordinator));
+    for (int ps = 0; ps < 2; ps++) assert_true(coordinated_calls(&t, ps) == 150);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* Without a checkpoint it begins again with initial values. */
+TEST(lost_coordinator_without_checkpoint)
+{
+    coordinated t = coordinated_open(1, 1);
+
+    schedule(&t, 100);
+    assert_ok(est_coordinator_join(t.coordinator));
+    kill_coordinator(&t);
+    coordinated_start(&t, OPTIONS(NULL));
+    assert_int_equal(est_coordinator_epoch(t.coordinator), 0);
+    assert_true(coordinated_calls(&t, 0) == 0);
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 0) == 10);
+    coordinated_end(&t);
+}
+
+/* The one that was started last wins; the other gets an error that says so, and does not end the job. */
+TEST(two_coordinators)
+{
+    coordinated      t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_coordinator *old;
+    est_function    *old_step;
+    est_status       status;
+
+    coordinated_start(&t, OPTIONS(NULL));
+    schedule(&t, 5);
+    assert_ok(est_coordinator_join(t.coordinator));
+    old      = t.coordinator;
+    old_step = t.step;
+    coordinated_start(&t, OPTIONS(NULL));
+    schedule(&t, 5);
+    assert_ok(est_coordinator_join(t.coordinator));
+    do {
+        est_tensor *x = coordinated_tensor(1);
+
+        status = est_coordinator_schedule(old, old_step, EST_ARGUMENTS({ .node = t.x, .value = x }), NULL);
+        est_tensor_free(x);
+        if (status == EST_OK) status = est_coordinator_join(old);
+    } while (status == EST_OK);
+    assert_int_equal(status, EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "newer coordinator"));
+    est_function_free(old_step);
+    est_coordinator_free(old);
+    schedule(&t, 5);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 0) == 10);
+    coordinated_end(&t);
+}
+
+/* --- positions ---------------------------------------------------------------------------------------------------- */
+
+static est_dataset *count_to(int n)
+{
+    float        values[64];
+    est_tensor  *tensor  = NULL;
+    est_dataset *dataset = NULL;
+
+    for (int i = 0; i < n; i++) values[i] = (float)i;
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(n, 1), values, &tensor));
+    assert_ok(est_dataset_finish(est_dataset_slices(EST_NAMED_TENSORS({ "x", tensor })), &dataset));
+    est_tensor_free(tensor);
+    return dataset;
+}
+
+static est_per_worker *make_iterator(coordinated *t)
+{
+    est_dataset    *dataset = count_to(20);
+    est_per_worker *rows = NULL, *iterator = NULL;
+
+    assert_ok(est_coordinator_dataset(t->coordinator, dataset, NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &iterator));
+    est_per_worker_free(rows);
+    est_dataset_free(dataset);
+    return iterator;
+}
+
+static void take(coordinated *t, const est_per_worker *iterator, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_ok(est_coordinator_schedule(t->coordinator, t->step, EST_ARGUMENTS({ t->x, iterator, "x" }), NULL));
+    assert_ok(est_coordinator_join(t->coordinator));
+}
+
+/* Iterators continue where they were at the save, by the order in which the program makes them. */
+TEST(positions)
+{
+    coordinated     t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_per_worker *freed, *first, *second;
+    char            dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(dir));
+    freed = make_iterator(&t);
+    take(&t, freed, 2);
+    est_per_worker_free(freed); /* not saved */
+    first  = make_iterator(&t);
+    second = make_iterator(&t);
+    take(&t, first, 5);  /* 0 to 4 */
+    take(&t, second, 3); /* 0 to 2 */
+    assert_ok(est_coordinator_save(t.coordinator, 1));
+    take(&t, first, 10); /* of no checkpoint */
+    est_per_worker_free(first);
+    est_per_worker_free(second);
+    kill_coordinator(&t);
+
+    coordinated_start(&t, OPTIONS(dir));
+    assert_true(coordinated_total(&t, 0) == 1 + 10 + 3);
+    first  = make_iterator(&t);
+    second = make_iterator(&t);
+    take(&t, first, 2);  /* 5, 6 */
+    take(&t, second, 1); /* 3 */
+    assert_true(coordinated_total(&t, 0) == 14 + 11 + 3);
+    est_per_worker_free(first);
+    est_per_worker_free(second);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* --- graphs that grow --------------------------------------------------------------------------------------------- */
+
+/* A variable that came after the checkpoint starts with its initial value again. */
+TEST(grown_graph)
+{
+    coordinated   t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_node      late;
+    est_function *more  = NULL;
+    est_tensor   *value = NULL;
+    char          dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(dir));
+    late = est_variable(t.graph, "late", EST_F32, EST_SHAPE_SCALAR);
+    est_variable_initializer(late, est_scalar(t.graph, EST_F32, 7));
+    assert_ok(est_coordinator_function(t.coordinator, "more", EST_NO_NODES, EST_NO_NODES,
+                                       EST_NODES(est_assign_add(late, est_scalar(t.graph, EST_F32, 1))), &more));
+    for (int i = 0; i < 5; i++) assert_ok(est_coordinator_schedule(t.coordinator, more, EST_NO_ARGUMENTS, NULL));
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_ok(est_session_read(est_coordinator_session(t.coordinator), "late", &value));
+    assert_true(nn_element(value, 0) == 12);
+    est_tensor_free(value);
+    est_function_free(more);
+    kill_coordinator(&t);
+    coordinated_start(&t, OPTIONS(dir));
+    assert_ok(est_session_read(est_coordinator_session(t.coordinator), "late", &value));
+    assert_true(nn_element(value, 0) == 7);
+    est_tensor_free(value);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
