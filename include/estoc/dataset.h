@@ -44,6 +44,7 @@
 
 #include "estoc/csv.h"
 #include "estoc/example.h"
+#include "estoc/graph.h"
 #include "estoc/status.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
@@ -293,6 +294,41 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_map(est_dataset *dataset, est_ma
 /* Drops the elements for which fn sets *keep to false. */
 typedef est_status (*est_filter_fn)(void *user, const est_field *element, bool *keep);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
+
+typedef struct est_map_graph_options {
+    size_t  struct_size;  /* filled by EST_MAP_GRAPH */
+    int     workers;      /* elements computed at a time, by a thread each; 0: by the caller; EST_AUTO: one per core */
+    bool    unordered;    /* with workers: in the order of completion, which differs between runs */
+    int64_t bad_rows_max; /* elements for which an operation failed with EST_INVALID_ARGUMENT or EST_DATA_LOSS */
+} est_map_graph_options;
+
+#define EST_MAP_GRAPH(...)                                                                                             \
+    (&(const est_map_graph_options){ .struct_size = EST_STRUCT_SIZE(est_map_graph_options), __VA_ARGS__ })
+
+/* A graph applied to every element (TensorFlow's Dataset.map): `inputs` are placeholders by the names of the components
+ * they are fed with, `outputs` the nodes that are the new components, and their names. Components that are no input are
+ * dropped; a placeholder may be an output.
+ *
+ *     age  = est_placeholder(graph, "age", EST_STRING, EST_SHAPE_SCALAR);
+ *     id   = est_lookup(est_vocabulary_file(graph, "ages.txt", EST_STRING, NULL), age);
+ *     rows = est_dataset_map_graph(rows, EST_NAMED_NODES({ "age", age }), EST_NAMED_NODES({ "age_id", id }), NULL);
+ *
+ * The part of the graph that the outputs need is copied; the graph may then grow or be freed. Unlike a function, it can
+ * be sent to another process with the dataset. Lookup tables are filled once a dataset, when its first iterator is
+ * created; a vocabulary file is read by the process that iterates. Random operations draw by the seed of the graph (0:
+ * one is drawn when the stage is made), the number of the pass and that of the element, so that they differ between
+ * elements and do not depend on workers or on a restored position.
+ *
+ * A variable in the graph is an error, and so is a ragged component as an input: map elements before they are batched,
+ * or use EST_ROWS_PADDED. */
+EST_API EST_MUST_CHECK est_dataset *est_dataset_map_graph(est_dataset *dataset, est_named_nodes inputs,
+                                                          est_named_nodes              outputs,
+                                                          const est_map_graph_options *options);
+
+/* Drops the elements for which `keep`, a boolean scalar, is false (TensorFlow's Dataset.filter). As
+ * est_dataset_map_graph in everything else; all components are kept. */
+EST_API EST_MUST_CHECK est_dataset *est_dataset_filter_graph(est_dataset *dataset, est_named_nodes inputs,
+                                                             est_node keep, const est_map_graph_options *options);
 
 /* Yields a random one of `buffer` buffered elements and replaces it by the next. Every pass has another order, derived
  * from the seed and the number of the pass; 0: a seed is drawn once. The second gives all passes the same order. */

@@ -41,6 +41,19 @@ typedef struct est_nodes {
 /* An empty list of nodes. */
 #define EST_NO_NODES ((est_nodes){ 0 })
 
+/* A node with a name of the caller's, and a list of them: EST_NAMED_NODES({ "loss", loss }, { "accuracy", a }). */
+typedef struct est_named_node {
+    const char *name;
+    est_node    node;
+} est_named_node;
+
+typedef struct est_named_nodes {
+    const est_named_node *data;
+    int                   n;
+} est_named_nodes;
+
+#define EST_NAMED_NODES(...) EST_SPAN(est_named_nodes, const est_named_node, __VA_ARGS__)
+
 /* A new empty graph. `seed` 0: random operations without a seed of their own get one drawn per session. */
 EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);
 

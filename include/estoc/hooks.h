@@ -147,18 +147,6 @@ typedef struct est_saving_listeners {
  * and est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list
  * is a good enough place to check. "every" options: exactly one is set. */
 
-typedef struct est_named_node {
-    const char *name;
-    est_node    node; /* EST_NO_NODE: found by `name` in the graph when the loop begins */
-} est_named_node;
-
-typedef struct est_named_nodes {
-    const est_named_node *data;
-    int                   n;
-} est_named_nodes;
-
-#define EST_NAMED_NODES(...) EST_SPAN(est_named_nodes, const est_named_node, __VA_ARGS__)
-
 #define EST_LOG_LINE_MAX 4096
 
 /* Writes what a logging hook is to log of these values, in the order of its nodes, as text that ends with 0 into
@@ -175,7 +163,8 @@ typedef struct est_logging_options {
 } est_logging_options;
 #define EST_LOGGING(...)                                                                                               \
     (&(const est_logging_options){ .struct_size = EST_STRUCT_SIZE(est_logging_options), __VA_ARGS__ })
-/* Logs these nodes at run 0, n, 2n ... of this loop. */
+/* Logs these nodes at run 0, n, 2n ... of this loop. EST_NO_NODE is found by its name in the graph when the loop
+ * begins. */
 EST_API EST_MUST_CHECK est_hook *est_logging_hook(est_named_nodes nodes, const est_logging_options *options);
 
 /* Stops at a global step: after num_steps more, or at last_step; exactly one is above 0. */

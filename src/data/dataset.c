@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/map.h"
 #include "data/stage.h"
 
 /* Returned by a constructor that is out of memory even for the error. Never freed. */
@@ -129,6 +130,21 @@ est_status est_dataset_finish(est_dataset *dataset, est_dataset **out)
 
 /* --- components --------------------------------------------------------------------------------------------------- */
 
+/* Each has a name of its own. */
+static est_status check_names(est_component *components, int n)
+{
+    est_map    seen   = { 0 };
+    est_status status = EST_OK;
+
+    for (int i = 0; n > 1 && i < n && status == EST_OK; i++) {
+        status = est_map_get(&seen, components[i].name) == NULL
+                     ? est_map_put(&seen, components[i].name, &components[i])
+                     : est_fail(EST_INVALID_ARGUMENT, "two components are called %s", components[i].name);
+    }
+    est_map_clear(&seen);
+    return status;
+}
+
 static est_status copy_components(est_dataset *dataset, const est_component *components, int n)
 {
     est_component *copy = est_arena_alloc(dataset->arena, (size_t)n * sizeof *copy);
@@ -142,14 +158,11 @@ static est_status copy_components(est_dataset *dataset, const est_component *com
         if (components[i].dtype == EST_RESOURCE || est_dtype_size(components[i].dtype) == 0) {
             return est_fail(EST_INVALID_ARGUMENT, "component %s has no dtype; set .dtype", components[i].name);
         }
-        for (int j = 0; j < i; j++) {
-            if (strcmp(components[i].name, components[j].name) != 0) continue;
-            return est_fail(EST_INVALID_ARGUMENT, "two components are called %s", components[i].name);
-        }
         copy[i]      = components[i];
         copy[i].name = est_arena_strdup(dataset->arena, components[i].name);
         if (copy[i].name == NULL) return est_no_memory();
     }
+    EST_TRY(check_names(copy, n));
     dataset->components   = copy;
     dataset->n_components = n;
     return EST_OK;

@@ -8,6 +8,7 @@
  * the last iterator's message, 3 the elements handed out, 4 bad rows. */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/argument.h"
 #include "base/clock.h"
@@ -95,6 +96,14 @@ uint64_t est_turn_mix(uint64_t turn, uint64_t i)
     mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
     return mixed ^ mixed >> 31;
+}
+
+uint64_t est_seed_draw(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)est_wall_ns();
+    return seed != 0 ? seed : 1;
 }
 
 /* --- opening and closing ------------------------------------------------------------------------------------------ */

@@ -5,9 +5,7 @@
  * Draw i of a pass is word pair i of the random stream (seed, turn), so that a position needs only the number of draws.
  * Two draws share a block of four words. */
 #include <inttypes.h>
-#include <sys/random.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "data/element_list.h"
 #include "data/encode.h"
@@ -165,14 +163,6 @@ const est_stage est_stage_shuffle = {
     .decode    = shuffle_decode,
 };
 
-static uint64_t random_seed(void)
-{
-    uint64_t seed;
-
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)est_wall_ns();
-    return seed != 0 ? seed : 1;
-}
-
 static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_t seed, bool once)
 {
     shuffle *own = est_dataset_new(&est_stage_shuffle, sizeof *own, dataset, NULL);
@@ -184,7 +174,7 @@ static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_
             est_fail(EST_INVALID_ARGUMENT, "a buffer of %" PRId64 " elements; it holds at least one", buffer));
     }
     own->buffer = buffer;
-    own->seed   = seed != 0 ? seed : random_seed();
+    own->seed   = seed != 0 ? seed : est_seed_draw();
     own->once   = once;
     own->drawn = own->base.varies = seed == 0;
     return est_dataset_like(&own->base, dataset);

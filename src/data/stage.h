@@ -244,4 +244,7 @@ EST_MUST_CHECK est_status est_iter_restore(est_iter *it, est_str bytes);
 /* The turn of pass `i` over an input of an iterator that is itself in turn `turn`. Turn 0, pass 0 is 0. */
 uint64_t est_turn_mix(uint64_t turn, uint64_t i);
 
+/* A seed in place of 0, which stands for none; never 0 itself. */
+uint64_t est_seed_draw(void);
+
 #endif

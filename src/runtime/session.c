@@ -244,10 +244,10 @@ static est_status fill_table(est_session *s, const est_lookup_table *table)
 
 /* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and
  * those of graphs that were read, need not know of them. */
-static est_status fill_tables(est_step *step)
+est_status est_session_fill_tables(est_session *session, const est_plan *plan)
 {
-    for (int i = 0; i < step->plan->n_tables; i++) {
-        if (!step->plan->tables[i]->filled) EST_TRY(fill_table(step->session, step->plan->tables[i]));
+    for (int i = 0; i < plan->n_tables; i++) {
+        if (!plan->tables[i]->filled) EST_TRY(fill_table(session, plan->tables[i]));
     }
     return EST_OK;
 }
@@ -296,7 +296,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     est_status status;
 
-    EST_TRY(fill_tables(step));
+    EST_TRY(est_session_fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
     status = est_plan_run(step->plan, feeds, run_seed);
     if (status == EST_OK) status = complete_step(step);

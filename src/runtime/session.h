@@ -35,6 +35,9 @@ EST_MUST_CHECK est_status est_session_look(est_session *session);
 /* Reads a shard of a variable (est_var.whole) from its task. */
 EST_MUST_CHECK est_status est_session_read_shard(const est_session *session, const est_var *shard, est_tensor **out);
 
+/* Fills the tables that a plan over the session's store looks into, unless they are filled. */
+EST_MUST_CHECK est_status est_session_fill_tables(est_session *session, const est_plan *plan);
+
 est_pool        *est_session_pool(const est_session *session);
 est_remote      *est_session_remote(const est_session *session); /* NULL: none */
 const est_graph *est_session_graph(const est_session *session);

@@ -8,7 +8,14 @@
 #include "data/encode.h"
 #include "estoc/log.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int         LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *__asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name is the sanitizer's */
+
+/* A graph may ask for any amount of memory, and then it gets none, as on a machine that has not so much. */
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1:max_allocation_size_mb=256";
+}
 
 static void require(bool holds)
 {
