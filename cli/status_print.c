@@ -180,6 +180,38 @@ static void append_wait(est_strbuf *out, const est_json *wait)
     est_strbuf_append(out, "\n");
 }
 
+/* "worker:0: 812 calls of client:1-a, 1 failed, 3 functions, 2 queued; call 814 of 'step' since 0.2 s" */
+static void append_calls(est_strbuf *out, const char *task, const est_json *calls)
+{
+    const est_json *call = json_object_get(calls, "under_way");
+
+    tool_append_printable(out, str_of(task), 0);
+    est_strbuf_printf(out, ": %.0f calls of ", number_at(calls, "completed"));
+    tool_append_printable(out, str_of(text_at(calls, "coordinator")), 0);
+    est_strbuf_printf(out, ", %.0f failed, %.0f functions, %.0f queued", number_at(calls, "failed"),
+                      number_at(calls, "functions"), number_at(calls, "queued"));
+    if (json_is_object(call)) {
+        est_strbuf_printf(out, "; call %.0f of '", number_at(call, "call"));
+        tool_append_printable(out, str_of(text_at(call, "function")), 0);
+        est_strbuf_printf(out, "' since %.1f s", number_at(call, "since_secs"));
+    }
+    est_strbuf_append(out, "\n");
+}
+
+static void append_all_calls(est_strbuf *out, const status_view *view)
+{
+    bool any = false;
+
+    for (int i = 0; i < view->n; i++) {
+        const est_json *calls = json_object_get(view->told[i], "calls");
+
+        if (!json_is_string(json_object_get(calls, "coordinator"))) continue;
+        if (!any) est_strbuf_append(out, "\nCalls\n");
+        any = true;
+        append_calls(out, view->names[i], calls);
+    }
+}
+
 est_status status_print_text(const status_view *view)
 {
     est_strbuf out = { 0 };
@@ -187,6 +219,7 @@ est_status status_print_text(const status_view *view)
     bool       any = false;
 
     EST_TRY(print_tasks(view));
+    append_all_calls(&out, view);
     for (int i = 0; i < view->n; i++) {
         est_json *wait;
         size_t    k;

@@ -11,6 +11,7 @@
 #include "estoc/checkpoint.h"
 #include "estoc/cluster.h"
 #include "estoc/communication.h"
+#include "estoc/coordinator.h"
 #include "estoc/csv.h"
 #include "estoc/dataset.h"
 #include "estoc/early_stopping.h"

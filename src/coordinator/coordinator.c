@@ -111,7 +111,7 @@ static est_status start_server(est_coordinator *c, const est_task *task)
                              EST_SERVER(.transport = o->transport, .certificates = o->certificates,
                                         .threads = o->threads, .silence_secs = o->silence_secs),
                              o->model_dir != NULL ? folder : NULL, &c->server));
-    c->origin = c->server->self.incarnation;
+    c->origin = (uint64_t)est_wall_ns();
     EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
                                 &c->remote));
     EST_TRY(check_remote(c->remote));
@@ -136,6 +136,7 @@ static est_status list_workers(est_coordinator *c)
         w->address = est_cluster_address(cluster, "worker", i);
         if (w->address == NULL) continue;
         snprintf(w->name, sizeof w->name, "worker:%d", i);
+        snprintf(w->why, sizeof w->why, "it was not reached yet");
         w->coordinator = c;
         w->rank        = c->n_workers++;
         w->sent        = est_zalloc(sizeof *w->sent);

@@ -199,7 +199,7 @@ typedef struct est_call_worker {
 
 struct est_coordinator {
     est_refcount            references; /* the program's, and one of each value, function and per-worker object */
-    est_coordinator_options options;    /* model_dir: a copy */
+    est_coordinator_options options;    /* its texts are borrowed until est_coordinator_create returns */
     const est_strategy     *strategy;
     est_graph              *graph;
     est_server             *server;

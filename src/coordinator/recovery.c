@@ -16,6 +16,7 @@
 #include "train/saver.h"
 
 #define EXTRA_EPOCH     "estoc/epoch"          /* int64 */
+#define EXTRA_CALLS     "estoc/calls"          /* int64: numbers of calls up to this one are used */
 #define EXTRA_POSITIONS "estoc/call_positions" /* int64 [iterators, workers] */
 #define EXTRA_STATE     "estoc/state/"         /* of variables at ps tasks that are not saved otherwise: metrics */
 
@@ -171,15 +172,28 @@ static est_status initialize_again(const est_coordinator *c, const est_checkpoin
 
 /* --- positions ---------------------------------------------------------------------------------------------------- */
 
-static est_status read_epoch(est_coordinator *c, const est_checkpoint *checkpoint)
+/* Checkpoints of est_saver_save, and TensorFlow's, have none: *out stays. */
+static est_status read_number(const est_checkpoint *checkpoint, const char *name, int64_t *out)
 {
-    est_tensor *epoch;
+    est_tensor *value;
 
-    if (est_checkpoint_find(checkpoint, EXTRA_EPOCH) == NULL) return EST_OK; /* of est_saver_save, or TensorFlow's */
-    EST_TRY(est_checkpoint_read(checkpoint, EXTRA_EPOCH, &epoch));
-    if (est_tensor_dtype(epoch) == EST_I64 && est_tensor_count(epoch) == 1)
-        c->epoch = *(const int64_t *)est_tensor_data(epoch);
-    est_tensor_free(epoch);
+    if (est_checkpoint_find(checkpoint, name) == NULL) return EST_OK;
+    EST_TRY(est_checkpoint_read(checkpoint, name, &value));
+    if (est_tensor_dtype(value) == EST_I64 && est_tensor_count(value) == 1)
+        *out = *(const int64_t *)est_tensor_data(value);
+    est_tensor_free(value);
+    return EST_OK;
+}
+
+/* Calls are numbered on, so that random operations, which go by the number, do not repeat themselves. */
+static est_status read_numbers(est_coordinator *c, const est_checkpoint *checkpoint)
+{
+    int64_t calls = 0;
+
+    EST_TRY(read_number(checkpoint, EXTRA_EPOCH, &c->epoch));
+    EST_TRY(read_number(checkpoint, EXTRA_CALLS, &calls));
+    c->queue.given  = calls > 0 ? (uint64_t)calls : 0;
+    c->queue.oldest = c->queue.given + 1;
     return EST_OK;
 }
 
@@ -287,7 +301,8 @@ static void extras_clear(extras *e)
 static est_status fill_extras(est_coordinator *c, int64_t epoch, est_var *const *states, int n, extras *e)
 {
     est_tensor *value;
-    size_t      room = (size_t)n + 2;
+    size_t      room  = (size_t)n + 3;
+    int64_t     calls = (int64_t)c->queue.oldest - 1; /* nothing is under way */
 
     e->data   = est_zalloc(sizeof *e->data * room);
     e->values = est_zalloc(sizeof(est_tensor *) * room);
@@ -295,6 +310,8 @@ static est_status fill_extras(est_coordinator *c, int64_t epoch, est_var *const 
     if (e->data == NULL || e->values == NULL || e->names == NULL) return est_no_memory();
     EST_TRY(est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &epoch, &value));
     EST_TRY(extras_add(e, EXTRA_EPOCH, "", value));
+    EST_TRY(est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &calls, &value));
+    EST_TRY(extras_add(e, EXTRA_CALLS, "", value));
     EST_TRY(make_positions(c, &value));
     EST_TRY(extras_add(e, EXTRA_POSITIONS, "", value));
     for (int i = 0; i < n; i++) {
@@ -347,7 +364,7 @@ static est_status restore_all(est_coordinator *c, const char *path)
     status = initialize_again(c, checkpoint);
     if (status == EST_OK) status = est_session_init(c->session);
     if (status == EST_OK) status = read_states(c, checkpoint, false);
-    if (status == EST_OK) status = read_epoch(c, checkpoint);
+    if (status == EST_OK) status = read_numbers(c, checkpoint);
     if (status == EST_OK) status = read_positions(c, checkpoint);
     est_checkpoint_close(checkpoint);
     return status;
@@ -407,14 +424,14 @@ est_status est_coordinator_recover(est_coordinator *c)
     est_status status;
     bool       all;
 
-    est_log_info("%s: calls wait until all ps tasks are there", c->server->task);
+    est_log_debug("%s: calls wait until all ps tasks are there", c->server->task);
     EST_TRY(est_coordinator_open_session(c));
     status = est_tasks_without_values(c->session, &tasks, &all);
     if (status == EST_OK) status = est_strbuf_status(&tasks);
     if (status == EST_OK && tasks.size > 0) status = restore_lost(c, est_strbuf_text(&tasks));
     if (status == EST_OK) status = est_session_init(c->session);
     if (status == EST_OK) status = est_remote_declare_ready(c->remote);
-    if (status == EST_OK) est_log_info("%s: all ps tasks are there, calls go on", c->server->task);
+    if (status == EST_OK) est_log_debug("%s: all ps tasks are there, calls go on", c->server->task);
     est_strbuf_clear(&tasks);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "cluster/task_status.h"
 #include "estoc/estoc.h"
 #include "net/certificates.h"
+#include "support/calls_test.h"
 #include "support/port_test.h"
 
 #define WAIT_NS (INT64_C(30) * 1000000000) /* for what should be at once, on a busy machine */
@@ -224,6 +225,23 @@ TEST(training_multi_worker)
     stop_task(master);
     stop_task(ps);
     est_cluster_free(j.cluster);
+}
+
+/* Servers of this process: a worker that executes calls. */
+TEST(calls)
+{
+    calls_job   j  = calls_start(servers_start(1, 1, "tcp"), NULL);
+    const char *at = est_cluster_address(j.s.cluster, "ps", 0);
+    tool_run    run;
+
+    assert_ok(calls_set_up(j.link[0], 1));
+    calls_send_functions(&j, j.link[0]);
+    for (uint64_t i = 1; i <= 3; i++) assert_ok(calls_call(j.link[0], i, i, CALLS_ADD, calls_ones, NULL));
+    run = tool_expect(0, TOOL_ARGV("status", "--transport", "tcp", at));
+    tool_expect_part(run.out, "\nCalls\nworker:0: 3 calls of client:", "standard output");
+    tool_expect_part(run.out, ", 0 failed, 4 functions, 0 queued\n", "standard output");
+    tool_run_free(&run);
+    calls_stop(&j);
 }
 
 TEST(json)

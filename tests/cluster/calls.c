@@ -9,6 +9,26 @@
 
 #define CALLS 200
 
+static uint64_t count_records(est_server *ps)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&ps->host_lock);
+    n = ps->calls.n;
+    pthread_mutex_unlock(&ps->host_lock);
+    return n;
+}
+
+static int used_segments(est_server *server)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&server->host_lock);
+    for (int i = 0; i < est_host_segments(server->host); i++) n += est_host_graph(server->host, i) != NULL;
+    pthread_mutex_unlock(&server->host_lock);
+    return n;
+}
+
 TEST(runs)
 {
     calls_job    j = calls_start(servers_start(2, 1, "tcp"), NULL);
@@ -53,19 +73,19 @@ static void check_once(const est_partitioner *partitioner)
     for (int i = 0; i < 2; i++) {
         assert_ok(calls_set_up(j.link[i], 1));
         calls_send_functions(&j, j.link[i]);
-        for (int k = 0; k < 2 && i == 0; k++) segments[k] = est_host_segments(j.s.ps[k]->host);
+        for (int k = 0; k < 2 && i == 0; k++) segments[k] = used_segments(j.s.ps[k]);
     }
-    for (int k = 0; k < 2; k++) assert_int_equal(est_host_segments(j.s.ps[k]->host), segments[k]);
+    for (int k = 0; k < 2; k++) assert_int_equal(used_segments(j.s.ps[k]), segments[k]);
     for (int i = 0; i < 2; i++) assert_ok(calls_call(j.link[i], 1, 1, CALLS_ADD, calls_ones, NULL));
     assert_true(calls_read(&j, "w") == 1 && calls_read(&j, "v") == 1);
-    for (int k = 0; k < 2; k++) assert_true(j.s.ps[k]->calls.n > 0);
+    for (int k = 0; k < 2; k++) assert_true(count_records(j.s.ps[k]) > 0);
     assert_ok(calls_call(j.link[0], 2, 2, CALLS_ADD, calls_ones, NULL)); /* the first is over */
     assert_int_equal(calls_call(j.link[1], 1, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
     assert_non_null(strstr(est_error_message(), "call 1 is over"));
     assert_true(calls_read(&j, "w") == 2);
     assert_ok(calls_call(j.link[1], 3, 3, CALLS_ADD, calls_ones, NULL)); /* the worker goes on */
     assert_true(calls_read(&j, "w") == 3 && calls_read(&j, "v") == 3);
-    for (int k = 0; k < 2; k++) assert_true(j.s.ps[k]->calls.n <= 2);
+    for (int k = 0; k < 2; k++) assert_true(count_records(j.s.ps[k]) <= 2);
     calls_stop(&j);
 }
 
@@ -104,9 +124,9 @@ TEST(race)
         est_message_free(answer);
     }
     assert_true(calls_read(&j, "w") == CALLS && calls_read(&j, "v") == CALLS);
-    assert_true(j.s.ps[0]->calls.n >= CALLS);
+    assert_true(count_records(j.s.ps[0]) >= CALLS);
     assert_ok(calls_call(j.link[0], CALLS + 1, CALLS + 1, CALLS_ADD, calls_ones, NULL));
-    assert_int_equal(j.s.ps[0]->calls.n, 1);
+    assert_int_equal(count_records(j.s.ps[0]), 1);
     calls_stop(&j);
 }
 
@@ -137,7 +157,7 @@ TEST(origins)
     assert_int_equal(calls_set_up(j.link[0], 4), EST_ABORTED);
     est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, 6);
     assert_ok(calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL));
-    assert_int_equal(j.s.ps[0]->calls.n, 0);
+    assert_int_equal(count_records(j.s.ps[0]), 0);
     est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, 5);
     assert_int_equal(calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL), EST_ABORTED);
     assert_int_equal(calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL), EST_INVALID_ARGUMENT);
@@ -183,16 +203,6 @@ static bool is_connected(est_server *server, const char *task)
     here   = client != NULL && client->link != NULL;
     pthread_mutex_unlock(&server->lock);
     return here;
-}
-
-static int used_segments(est_server *server)
-{
-    int n = 0;
-
-    pthread_mutex_lock(&server->host_lock);
-    for (int i = 0; i < est_host_segments(server->host); i++) n += est_host_graph(server->host, i) != NULL;
-    pthread_mutex_unlock(&server->host_lock);
-    return n;
 }
 
 #define await(condition)                                                                                               \

@@ -94,8 +94,8 @@ TEST(same_as_one_process)
 /* --- losses ------------------------------------------------------------------------------------------------------- */
 
 typedef struct losing {
-    coordinated *t;
-    bool         stop;
+    coordinated    *t;
+    bool            stop;
     pthread_mutex_t lock;
 } losing;
 

@@ -151,6 +151,29 @@ TEST(datasets_by_name)
     coordinated_end(&t);
 }
 
+/* A worker that lacks a function is not taken, and the error says so; without that dataset it suits again. */
+TEST(worker_without_function)
+{
+    coordinated     t    = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_per_worker *rows = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    coordinated_await_here(&t, 1);
+    assert_ok(est_coordinator_dataset_by_name(t.coordinator, "letters", NULL, &rows));
+    assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+    coordinated_await_losses(&t, 1);
+    assert_ok(coordinated_schedule(&t, 1, NULL));
+    assert_int_not_equal(est_coordinator_join(t.coordinator), EST_OK);
+    assert_non_null(strstr(est_error_message(), "worker:0"));
+    assert_non_null(strstr(est_error_message(), "letters"));
+    est_per_worker_free(rows);
+    coordinated_await_here(&t, 1);
+    assert_ok(coordinated_schedule(&t, 1, NULL));
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 0) == 1);
+    coordinated_end(&t);
+}
+
 static est_status pass_on(void *user, const est_field *in, est_field *out)
 {
     (void)user;

@@ -43,6 +43,7 @@ TEST(job_again)
     t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
     coordinated_start(&t, OPTIONS(dir));
     assert_int_equal(est_coordinator_epoch(t.coordinator), 3);
+    assert_true((double)t.coordinator->queue.given >= coordinated_calls(&t, 0)); /* calls are numbered on */
     assert_true(coordinated_calls(&t, 0) <= 30);
     assert_true(coordinated_calls(&t, 0) == coordinated_calls(&t, 1)); /* each call completely, or not at all */
     assert_true(coordinated_total(&t, 0) == coordinated_total(&t, 1));

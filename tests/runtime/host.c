@@ -37,6 +37,32 @@ static est_host *make_host(void)
     return host;
 }
 
+/* A slot is used again; a number is not. */
+TEST(numbers)
+{
+    est_host       *host    = make_host();
+    est_wire_writer bytes   = make_segment(3);
+    int             segment = -1, again = -1;
+    uint64_t        number, print;
+
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &segment));
+    number = est_host_number(host, segment);
+    print  = est_host_print(host, segment);
+    assert_int_equal(est_host_find(host, number), segment);
+    est_host_leave(host, segment);
+    assert_int_equal(est_host_find(host, number), -1);
+    assert_null(est_host_graph(host, segment));
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &again));
+    assert_int_equal(again, segment);
+    assert_int_equal(est_host_segments(host), 1);
+    assert_int_equal(est_host_find(host, number), -1);
+    assert_int_equal(est_host_find(host, est_host_number(host, again)), again);
+    assert_int_equal(est_host_find(host, UINT64_MAX), -1);
+    assert_true(est_host_number(host, again) != number && est_host_print(host, again) == print);
+    est_wire_writer_clear(&bytes);
+    est_host_free(host);
+}
+
 TEST(equal_segments)
 {
     est_host       *host  = make_host();

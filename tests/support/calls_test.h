@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A coordinator for tests, which sends its requests (cluster/calls.h) one by one, and the cluster that it drives, in this
- * process. */
+ * A coordinator for tests, which sends its requests (cluster/calls.h) one by one, and the cluster that it drives, in
+ * this process. */
 #ifndef EST_TESTS_CALLS_TEST_H
 #define EST_TESTS_CALLS_TEST_H
 

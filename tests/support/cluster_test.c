@@ -410,8 +410,25 @@ static ledger_run *add_run(ledger_runs *runs)
     return &runs->runs[runs->n++];
 }
 
-/* A task that was killed may have left half a line at the end. */
-static void read_ledger(const char *path, const char *name, ledger_runs *done, ledger_runs *asked)
+/* A run of a coordinator's call, which no other run of the same process may equal: origin, call and segment. */
+static void add_call(ledger_runs *calls, const char *line, const char *self, unsigned long long start)
+{
+    unsigned long long origin, call, print;
+    const char        *at = strstr(line, " call ");
+    ledger_run        *run;
+
+    if (at == NULL) return;
+    assert_int_equal(sscanf(at, " call %llx %llu %llx", &origin, &call, &print), 3);
+    run = add_run(calls);
+    memcpy(run->asked, self, strlen(self));
+    run->asked_start = start;
+    run->asker_start = origin;
+    run->sequence    = call;
+    run->part        = print;
+}
+
+/* A task that was killed may have left half a line at the end. lists: done, asked for, calls */
+static void read_ledger(const char *path, const char *name, ledger_runs lists[3])
 {
     FILE              *file = fopen(path, "r");
     char               line[256], self[32], other[32];
@@ -426,13 +443,14 @@ static void read_ledger(const char *path, const char *name, ledger_runs *done, l
         if (strchr(line, '\n') == NULL) break;
         assert_int_equal(sscanf(line + (asks ? 5 : 0), "%31s %llx %llu %llu", other, &other_start, &sequence, &part),
                          4);
-        run = add_run(asks ? asked : done);
+        run = add_run(asks ? &lists[1] : &lists[0]);
         memcpy(run->asker, asks ? self : other, strlen(asks ? self : other));
         memcpy(run->asked, asks ? other : self, strlen(asks ? other : self));
         run->asker_start = asks ? start : other_start;
         run->asked_start = asks ? other_start : start;
         run->sequence    = sequence;
         run->part        = part;
+        if (!asks) add_call(&lists[2], line, self, start);
     }
     fclose(file);
 }
@@ -454,30 +472,43 @@ static void each_file(const char *folder, void (*call)(const char *path, const c
 
 static void take_ledger(const char *path, const char *name, void *user)
 {
-    if (strstr(name, ".ledger") != NULL) read_ledger(path, name, user, (ledger_runs *)user + 1);
+    if (strstr(name, ".ledger") != NULL) read_ledger(path, name, user);
+}
+
+static void expect_once(ledger_runs *calls)
+{
+    if (calls->n > 0) qsort(calls->runs, calls->n, sizeof(ledger_run), compare_runs);
+    for (size_t i = 1; i < calls->n; i++) {
+        const ledger_run *run = &calls->runs[i];
+
+        if (compare_runs(run, run - 1) == 0)
+            fail_msg("%s applied call %llu of %016llx twice", run->asked, run->sequence, run->asker_start);
+    }
+    free(calls->runs);
 }
 
 long cluster_check_ledgers(const cluster *c)
 {
-    ledger_runs both[2] = { 0 }; /* done, asked for */
+    ledger_runs lists[3] = { 0 }; /* done, asked for, calls */
     long        n;
 
-    each_file(c->dir, take_ledger, both);
-    if (both[0].n > 0) qsort(both[0].runs, both[0].n, sizeof(ledger_run), compare_runs);
-    if (both[1].n > 0) qsort(both[1].runs, both[1].n, sizeof(ledger_run), compare_runs);
-    for (size_t i = 0; i < both[0].n; i++) {
-        const ledger_run *run = &both[0].runs[i];
+    each_file(c->dir, take_ledger, lists);
+    expect_once(&lists[2]);
+    if (lists[0].n > 0) qsort(lists[0].runs, lists[0].n, sizeof(ledger_run), compare_runs);
+    if (lists[1].n > 0) qsort(lists[1].runs, lists[1].n, sizeof(ledger_run), compare_runs);
+    for (size_t i = 0; i < lists[0].n; i++) {
+        const ledger_run *run = &lists[0].runs[i];
 
         if (i > 0 && compare_runs(run, run - 1) == 0) {
             fail_msg("%s did run %llu of %s twice", run->asked, run->sequence, run->asker);
         }
-        if (both[1].n == 0 || bsearch(run, both[1].runs, both[1].n, sizeof *run, compare_runs) == NULL) {
+        if (lists[1].n == 0 || bsearch(run, lists[1].runs, lists[1].n, sizeof *run, compare_runs) == NULL) {
             fail_msg("%s did run %llu of %s, which it had not asked for", run->asked, run->sequence, run->asker);
         }
     }
-    n = (long)both[0].n;
-    free(both[0].runs);
-    free(both[1].runs);
+    n = (long)lists[0].n;
+    free(lists[0].runs);
+    free(lists[1].runs);
     return n;
 }
 
