@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce bench-multi-worker install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-allreduce bench-multi-worker install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -109,6 +109,12 @@ bench-cluster: build/dist/build.ninja
 	@cmake --build build/dist
 	@scripts/bench-env
 	@bench/compare-cluster $(if $(BENCH),--only $(BENCH))
+
+bench-coordinator: ## compare calls of a coordinator with TensorFlow's; BENCH="calls" (or model, scaling) answers one question
+bench-coordinator: build/dist/build.ninja
+	@cmake --build build/dist --target bench/coordinator bench/cluster
+	@scripts/bench-env
+	@bench/compare-coordinator $(if $(BENCH),--only $(BENCH))
 
 bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed; NETWORKS=1: between network namespaces
 bench-allreduce: build/dist/build.ninja

@@ -111,6 +111,7 @@ extern "C" {
     X(est_exporter, EST_EXPORTER)                                                                                      \
     X(est_generator, EST_GENERATOR)                                                                                    \
     X(est_local_cluster_options, EST_LOCAL_CLUSTER)                                                                    \
+    X(est_string_lookup_options, EST_STRING_LOOKUP)                                                                    \
     X(est_coordinator_options, EST_COORDINATOR)                                                                        \
     X(est_per_worker_options, EST_PER_WORKER)                                                                          \
     X(est_exact_options, EST_EXACT)                                                                                    \

@@ -16,15 +16,15 @@
 enum { OWN_SEGMENT = EST_ENCODED_OWN, OWN_INPUT, OWN_OUTPUT };
 
 struct est_graph_function {
-    est_arena     *arena; /* names and lists */
-    est_str        bytes; /* the segment */
+    est_arena        *arena; /* names and lists */
+    est_str           bytes; /* the segment */
     est_segment_graph segment;
-    int           *component; /* [n feeds]: of the element, that is fed */
-    int           *fed;       /* [n fetches]: the feed that it is; -1: it is computed */
-    const char   **input;     /* [n feeds]: names of components */
-    est_component *outputs;   /* [n fetches] */
-    uint64_t       seed;
-    bool           random;
+    int              *component; /* [n feeds]: of the element, that is fed */
+    int              *fed;       /* [n fetches]: the feed that it is; -1: it is computed */
+    const char      **input;     /* [n feeds]: names of components */
+    est_component    *outputs;   /* [n fetches] */
+    uint64_t          seed;
+    bool              random;
 
     pthread_mutex_t   lock; /* guards all below */
     bool              has_lock;
@@ -132,7 +132,7 @@ static est_status copy_segment(est_graph *graph, est_named_nodes inputs, est_nam
     if (status == EST_OK) status = est_segment_encode(&segment, out);
     est_graph_free(part);
     est_graph_free(segment.graph);
-    est_free(segment.io.feeds);
+    est_free(segment.io.feeds); /* of all three lists */
     return status;
 }
 
@@ -180,7 +180,7 @@ static est_status function_load(est_graph_function *fn, const est_dataset *datas
 {
     const est_io *io = &fn->segment.io;
 
-    EST_TRY(est_segment_read(fn->bytes, 1, &fn->segment)); /* seeds are attributes by now */
+    EST_TRY(est_segment_read(fn->bytes, 1, &fn->segment));
     EST_TRY(check_variables(fn->segment.graph));
     if (io->n_feeds != n_inputs || io->n_fetches != n_outputs || n_outputs == 0) {
         return est_fail(EST_DATA_LOSS, "%d inputs and %d outputs of a graph with %d and %d", n_inputs, n_outputs,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph as the function of a dataset stage: a copy of the part that its outputs need, as a segment (runtime/host.h),
+ * A graph as the function of a dataset stage: a copy of the part that its outputs need, as a segment (runtime/segment.h),
  * which is also how it travels. A function that was made of nodes is read back from these bytes, so that the original
  * and a decoded one run the same.
  *

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/stage.h"
+#include "support/data_test.h"
 #include "support/fault_loop.h"
 #include "support/test.h"
 
@@ -101,6 +102,32 @@ TEST(slices)
     assert_int_equal(est_iterator_next(rows, element), EST_OUT_OF_RANGE);
     assert_int_equal(est_iterator_get_stats(rows).elements, 3);
     est_iterator_free(rows);
+}
+
+/* One element of all tensors, scalars and empty ones as well. */
+static est_dataset *make_tensors(void)
+{
+    est_tensor  *a = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 }), *b = i64s(EST_SHAPE_SCALAR, (int64_t[]){ 5 });
+    est_tensor  *c       = i64s(EST_SHAPE(0, 2), NULL);
+    est_dataset *dataset = est_dataset_tensors(EST_NAMED_TENSORS({ "a", a }, { "b", b }, { "c", c }));
+
+    est_tensor_free(a);
+    est_tensor_free(b);
+    est_tensor_free(c);
+    return dataset;
+}
+
+TEST(tensors)
+{
+    est_dataset *dataset = finish(make_tensors());
+
+    assert_true(est_shape_equal(&est_dataset_component(dataset, 0)->shape, &EST_SHAPE(3)));
+    assert_true(est_shape_equal(&est_dataset_component(dataset, 1)->shape, &EST_SHAPE_SCALAR));
+    est_dataset_free(dataset);
+    est_test_yields(make_tensors(), "[7 8 9] | 5 | empty[0,2]");
+    est_test_positions(make_tensors, 1);
+    fails_with(est_dataset_tensors(EST_NAMED_TENSORS({ "a", NULL })), "tensor 0 is NULL");
+    fails_with(est_dataset_tensors((est_named_tensors){ 0 }), "no tensors");
 }
 
 TEST(bad_slices)

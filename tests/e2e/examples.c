@@ -36,6 +36,45 @@ TEST(custom_loop, IN_DIR)
     program_free(&p);
 }
 
+/* What the coordinator prints at its end, in one process and in many: it has learnt the rule, and both parts of the
+ * table are where they belong. Evaluation over all rows is the same whoever evaluates. */
+static void check_coordinator(const char *out, int workers)
+{
+    char   calls[64];
+    double direct = program_number(out, "evaluation accuracy, directly: ");
+
+    snprintf(calls, sizeof calls, "31 calls by %d workers\n", workers);
+    program_has(out, calls);
+    program_has(out, "embedding/embeddings: rows from 0 on, [5,20] at /job:ps/replica:0/task:0/device:CPU:0\n");
+    program_has(out, "embedding/embeddings: rows from 5 on, [4,20] at /job:ps/replica:0/task:1/device:CPU:0\n");
+    assert_true(program_number(out, "finished epoch 3, accuracy ") > 0.9);
+    assert_true(program_number(out, "final loss ") < 0.5);
+    assert_true(direct > 0.9);
+    assert_true(program_number(out, "evaluation accuracy, by the workers: ") > 0.9);
+    assert_true(program_number(out, "evaluation accuracy, exactly: ") == direct);
+}
+
+TEST(coordinator, IN_DIR)
+{
+    program p = PROGRAM(0, "coordinator");
+
+    check_coordinator(p.out, 3);
+    program_free(&p);
+    p = PROGRAM(2, "coordinator", "--workers");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* Every task is a process; all end when the coordinator has. */
+TEST(coordinator_cluster, IN_DIR)
+{
+    program p = PROGRAM(0, "../estoc", "launch", "--ps", "2", "--workers", "2", "--",
+                        EST_BUILD_DIR "/examples/coordinator", "--cluster");
+
+    check_coordinator(p.out, 2);
+    program_free(&p);
+}
+
 TEST(fashion_mnist, IN_DIR)
 {
     const char *dir = program_path("model");
