@@ -110,7 +110,8 @@ extern "C" {
     X(est_saving_listener, EST_SAVING_LISTENER)                                                                        \
     X(est_exporter, EST_EXPORTER)                                                                                      \
     X(est_generator, EST_GENERATOR)                                                                                    \
-    X(est_local_cluster_options, EST_LOCAL_CLUSTER)
+    X(est_local_cluster_options, EST_LOCAL_CLUSTER)                                                                    \
+    X(est_device_setter_options, EST_DEVICE_SETTER)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */
