@@ -42,6 +42,7 @@
 #define ESTOC_SERVER_H
 
 #include "estoc/cluster.h"
+#include "estoc/graph.h"
 #include "estoc/input.h"
 
 #ifdef __cplusplus
@@ -129,6 +130,26 @@ EST_API EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
 /* The chief: ends the job. est_server_join of the other tasks returns as soon as all clients have left; this program
  * leaves with est_remote_free. Tasks that cannot be reached are logged as warnings. */
 EST_API EST_MUST_CHECK est_status est_remote_end_job(est_remote *remote);
+
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+typedef struct est_device_setter_options {
+    size_t             struct_size;   /* filled by EST_DEVICE_SETTER */
+    const est_cluster *cluster;       /* whose "ps" tasks have the variables; NULL: the next */
+    int                ps_tasks;      /* how many there are; 0: none, and nothing is pinned */
+    const char        *worker_device; /* NULL: "/job:worker"; of all else. Copied */
+    bool               by_bytes;      /* true: a variable goes to the ps task with the fewest bytes; false: in turn */
+} est_device_setter_options;
+
+#define EST_DEVICE_SETTER(...)                                                                                         \
+    (&(const est_device_setter_options){ .struct_size = EST_STRUCT_SIZE(est_device_setter_options), __VA_ARGS__ })
+
+/* Pins the operations made from now on: variables to the ps tasks, all else to the worker
+ * (tf.train.replica_device_setter). Programs that build the same graph agree where variables are: between-graph
+ * replication, examples/between_graph.c. Parts of a device that est_graph_device names win over those chosen here, and
+ * a variable that it pins to another job stays there. It replaces the graph's device function
+ * (est_graph_device_fn). A builder: a failure poisons the graph. */
+EST_API void est_replica_device_setter(est_graph *graph, const est_device_setter_options *options);
 
 #ifdef __cplusplus
 }
