@@ -132,6 +132,7 @@
 #define est_logical_or(...) EST_LOCATED(est_logical_or, __VA_ARGS__)
 #define est_lookup(...) EST_LOCATED(est_lookup, __VA_ARGS__)
 #define est_lookup_entry(...) EST_LOCATED(est_lookup_entry, __VA_ARGS__)
+#define est_loss_binary_xent(...) EST_LOCATED(est_loss_binary_xent, __VA_ARGS__)
 #define est_loss_cosine(...) EST_LOCATED(est_loss_cosine, __VA_ARGS__)
 #define est_loss_hinge(...) EST_LOCATED(est_loss_hinge, __VA_ARGS__)
 #define est_loss_huber(...) EST_LOCATED(est_loss_huber, __VA_ARGS__)

@@ -31,9 +31,9 @@ typedef struct est_loss_options {
     size_t        struct_size; /* filled by EST_LOSS */
     est_node      weights;     /* EST_NO_NODE: 1 */
     est_reduction reduction;
-    double        label_smoothing; /* softmax and sigmoid cross entropy; 0: none */
+    double        label_smoothing; /* softmax, sigmoid and binary cross entropy; 0: none */
     double        delta;           /* huber: where it turns from square to line; 0: 1 */
-    double        epsilon;         /* log_loss, poisson: added inside logarithms; 0: 1e-7 */
+    double        epsilon;         /* log_loss, poisson, binary_xent: added inside logarithms; 0: 1e-7 */
     int           axis;            /* cosine: 0: the last */
     bool          full;            /* log_poisson: true: with Stirling's term for labels above 1 */
 } est_loss_options;
@@ -46,6 +46,10 @@ EST_API est_node est_loss_softmax_xent(est_node labels, est_node logits, const e
 EST_API est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const est_loss_options *options);
 /* max(x, 0) - x z + log(1 + exp(-|x|)) of each element, smoothed towards 1/2. */
 EST_API est_node est_loss_sigmoid_xent(est_node labels, est_node logits, const est_loss_options *options);
+/* The mean over the last axis of -l log(p + epsilon) - (1 - l) log(1 - p + epsilon) for probabilities p, which are
+ * clipped to [epsilon, 1 - epsilon], smoothed towards 1/2: tf.keras.losses.BinaryCrossentropy. As in Keras, the result
+ * of est_sigmoid is not clipped: the loss is computed from its logits. Weights are one a row. */
+EST_API est_node est_loss_binary_xent(est_node labels, est_node probabilities, const est_loss_options *options);
 /* (p - l)^2, |p - l|. */
 EST_API est_node est_loss_mse(est_node labels, est_node predictions, const est_loss_options *options);
 EST_API est_node est_loss_mae(est_node labels, est_node predictions, const est_loss_options *options);

@@ -37,7 +37,7 @@ typedef struct est_distribute_config {
     size_t              struct_size;      /* filled by EST_DISTRIBUTE_CONFIG */
     const est_strategy *train_distribute; /* as those of est_run_config, and not in both */
     const est_strategy *eval_distribute;
-    const est_cluster  *remote_cluster; /* of servers that this program drives; NULL: TF_CONFIG's. Borrowed likewise */
+    const est_cluster  *remote_cluster; /* NULL; anything else is EST_UNIMPLEMENTED: use TF_CONFIG, or a session */
 } est_distribute_config;
 #define EST_DISTRIBUTE_CONFIG(...)                                                                                     \
     (&(const est_distribute_config){ .struct_size = EST_STRUCT_SIZE(est_distribute_config), __VA_ARGS__ })

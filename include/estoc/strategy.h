@@ -135,6 +135,10 @@ typedef struct est_multi_worker_mirrored_options {
 EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_options *options,
                                                                      est_strategy                           **out);
 
+/* tf.distribute.TPUStrategy: Estoc computes on CPUs only, so this always fails with EST_UNIMPLEMENTED. The error names
+ * the strategies that take its place; docs/strategies.md says what TPUs would need. */
+EST_API EST_MUST_CHECK est_status est_tpu_strategy(est_strategy **out);
+
 /* The number of replicas of all workers, whose gradients are reduced in one step. It is fixed when the strategy is
  * created, and still counts a worker that elastic training goes on without. So a loss that is divided by this number
  * and then summed, as by est_compute_average_loss and est_scale_regularization_loss, is too small by the missing part

@@ -156,19 +156,20 @@ static est_status take_strategy(const char *field, const est_strategy *within, c
     return EST_OK;
 }
 
-/* Takes experimental_distribute apart; *remote: it names a cluster. */
-static est_status take_distribute(est_run_config *c, bool *remote)
+/* Takes experimental_distribute apart. */
+static est_status take_distribute(est_run_config *c)
 {
     est_distribute_config d;
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_distribute_config), c->experimental_distribute, &d));
+    if (d.remote_cluster != NULL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "RunConfig: experimental_distribute.remote_cluster: an Estimator does not drive the servers of "
+                        "another cluster; start this program as a task of the cluster by TF_CONFIG, or drive servers "
+                        "with a session (estoc/server.h)");
+    }
     EST_TRY(take_strategy("train_distribute", d.train_distribute, &c->train_distribute));
     EST_TRY(take_strategy("eval_distribute", d.eval_distribute, &c->eval_distribute));
-    *remote = d.remote_cluster != NULL;
-    if (*remote && c->train_distribute == NULL) {
-        return est_fail(EST_INVALID_ARGUMENT, "RunConfig: experimental_distribute.remote_cluster is set and "
-                                              "train_distribute is not; set both, or leave it out");
-    }
     c->experimental_distribute = NULL;
     return EST_OK;
 }
@@ -190,7 +191,7 @@ static est_status check_cluster(const est_run_config *c, const char *field, cons
 }
 
 /* What a strategy adds to the rules. */
-static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
+static est_status check_strategies(const est_run_config *c, const est_task *task)
 {
     est_self self;
 
@@ -198,12 +199,6 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: the resolver is that of a client, which is no task of the cluster; give "
                         "est_resolve_simple the type and index of this task");
-    }
-    if (remote && est_cluster_jobs(task->cluster) > 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "RunConfig: experimental_distribute.remote_cluster is set, and %s also has a cluster; leave "
-                        "one out",
-                        source(c));
     }
     EST_TRY(est_strategy_check(c->eval_distribute, false, task, source(c)));
     EST_TRY(est_strategy_check(c->train_distribute, true, task, source(c)));
@@ -292,18 +287,17 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
 {
     est_run_config c;
     est_resolver  *found = NULL;
-    bool           remote;
     est_status     status;
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_run_config), given, &c));
     EST_TRY(fill_numbers(&c));
     EST_TRY(check_protocol(c.protocol));
-    EST_TRY(take_distribute(&c, &remote));
+    EST_TRY(take_distribute(&c));
     EST_TRY(keep(arena, &c.cluster_json));
     EST_TRY(keep(arena, &c.protocol));
     EST_TRY(find_task(&c, &found));
     if (given == NULL) est_log_info("Using default config.");
-    status = check_strategies(&c, remote, est_resolver_task(found));
+    status = check_strategies(&c, est_resolver_task(found));
     if (status == EST_OK) status = find_model_dir(&c, model_dir, est_resolver_task(found), arena);
     if (status != EST_OK) {
         est_resolver_free(found);

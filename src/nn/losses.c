@@ -92,6 +92,32 @@ est_node est_loss_sigmoid_xent(est_node labels, est_node logits, const est_loss_
     return elementwise_loss(labels, logits, options, sigmoid_xent);
 }
 
+/* -l log(p + e) - (1 - l) log(1 - p + e) of p in [e, 1 - e], mean of each row. Logits that a sigmoid made p of say more
+ * than p where it is 0 or 1: then they are used, as Keras does. */
+static est_node binary_xent(est_node labels, est_node p, const est_loss_options *o)
+{
+    const est_node_def *def     = est_def(p);
+    double              epsilon = est_or(o->epsilon, 1e-7);
+    est_node            l, kept, rest;
+
+    if (o->label_smoothing > 0) labels = est_shift(est_scale(labels, 1 - o->label_smoothing), 0.5 * o->label_smoothing);
+    if (def != NULL && def->op == &est_op_sigmoid) {
+        l = est_sigmoid_xent((est_node){ p.graph, def->in[0].node, def->in[0].output }, labels);
+    } else {
+        kept = est_minimum(est_maximum(p, est_scalar(p.graph, est_node_dtype(p), epsilon)),
+                           est_scalar(p.graph, est_node_dtype(p), 1 - epsilon));
+        rest = est_shift(est_neg(kept), 1); /* before epsilon is added: 1 + epsilon would round */
+        l    = est_neg(est_add(est_mul(labels, est_log(est_shift(kept, epsilon))),
+                               est_mul(est_shift(est_neg(labels), 1), est_log(est_shift(rest, epsilon)))));
+    }
+    return est_reduce_mean(l, EST_I64S(-1), false);
+}
+
+est_node est_loss_binary_xent(est_node labels, est_node probabilities, const est_loss_options *options)
+{
+    return elementwise_loss(labels, probabilities, options, binary_xent);
+}
+
 est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const est_loss_options *options)
 {
     est_loss_options o;

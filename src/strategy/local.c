@@ -183,3 +183,14 @@ est_status est_central_storage_strategy(const est_central_storage_options *optio
     say_if_one("central_storage", o.compute_devices.n, n);
     return EST_OK;
 }
+
+/* --- devices that there are none of ------------------------------------------------------------------------------- */
+
+est_status est_tpu_strategy(est_strategy **out)
+{
+    EST_REQUIRE(out);
+    return est_fail(EST_UNIMPLEMENTED,
+                    "est_tpu_strategy: Estoc has no device for TPUs and computes on CPUs; use "
+                    "est_multi_worker_mirrored_strategy on several machines, or no strategy on one, whose cores an "
+                    "operation uses anyway (docs/strategies.md)");
+}

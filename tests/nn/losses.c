@@ -193,3 +193,52 @@ TEST(signed_hinge)
     assert_near(nn_scalar(&t, y), (1.5 + 0.5) / 2, 1e-6);
     nn_end(&t);
 }
+
+/* Numbers of tf.keras.losses.BinaryCrossentropy: probabilities are clipped, the last axis is averaged. */
+TEST(binary)
+{
+    nn_test  t       = nn_begin(1);
+    est_node labels  = nn_const(t.graph, EST_SHAPE(3, 2), NN_VALUES(1, 0, 1, 1, 0, 0));
+    est_node p       = nn_const(t.graph, EST_SHAPE(3, 2), NN_VALUES(0.2, 0.9, 0, 1, 1, 0.35));
+    est_node weights = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 0.5, 2));
+    est_node rows    = est_loss_binary_xent(labels, p, EST_LOSS(.reduction = EST_LOSS_NONE));
+    est_node mean    = est_loss_binary_xent(labels, p, NULL);
+    est_node some    = est_loss_binary_xent(labels, p, EST_LOSS(.weights = weights));
+    est_node smooth  = est_loss_binary_xent(labels, p, EST_LOSS(.label_smoothing = 0.2));
+    est_node sum     = est_loss_binary_xent(labels, p, EST_LOSS(.reduction = EST_LOSS_SUM));
+    double   few[3];
+
+    nn_ready(&t);
+    assert_int_equal(nn_fetch(&t, rows, few, 3), 3);
+    assert_near(few[0], 1.95601058, 1e-6);
+    assert_near(few[1], 7.71247435, 1e-6);
+    assert_near(few[2], 7.88201046, 1e-6);
+    assert_near(nn_scalar(&t, mean), 5.850165, 1e-6);
+    assert_near(nn_scalar(&t, some), 7.1920896, 1e-6);
+    assert_near(nn_scalar(&t, smooth), 5.5436745, 1e-6);
+    assert_near(nn_scalar(&t, sum), 17.550495, 1e-6);
+    nn_end(&t);
+}
+
+/* In graphs Keras takes the logits of a sigmoid, whose probabilities of 0 and 1 would be clipped; so does the gradient
+ * reach them. */
+TEST(binary_of_sigmoid)
+{
+    nn_test      t      = nn_begin(1);
+    est_node     labels = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 1, 0));
+    est_node     logits = nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(0.2, -40, 30));
+    est_node     rows   = est_loss_binary_xent(labels, est_sigmoid(logits), EST_LOSS(.reduction = EST_LOSS_NONE));
+    est_gradient slope;
+    double       few[3];
+
+    est_gradients(est_sum(rows), EST_NODES(logits), &slope);
+    nn_ready(&t);
+    assert_int_equal(nn_fetch(&t, rows, few, 3), 3);
+    assert_near(few[0], 0.59813887, 1e-6);
+    assert_near(few[1], 40, 1e-6);
+    assert_near(few[2], 30, 1e-6);
+    assert_int_equal(nn_fetch(&t, slope.values, few, 3), 3);
+    assert_near(few[1], -1, 1e-6);
+    assert_near(few[2], 1, 1e-6);
+    nn_end(&t);
+}

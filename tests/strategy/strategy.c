@@ -151,6 +151,15 @@ static void expect_refused(est_status got, est_status code, const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("%s", est_error_message());
 }
 
+TEST(tpu)
+{
+    est_strategy *strategy = NULL;
+
+    assert_int_equal(est_tpu_strategy(&strategy), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "est_multi_worker_mirrored_strategy"));
+    assert_null(strategy);
+}
+
 TEST(refused)
 {
     est_strategy *s   = NULL;
