@@ -3,6 +3,7 @@
  * The examples as processes: what they print, how they end, and what they leave when they are stopped, started twice or
  * given a directory that is none. */
 #include "e2e/program.h"
+#include "support/port_test.h"
 
 /* --- undisturbed -------------------------------------------------------------------------------------------------- */
 
@@ -34,6 +35,20 @@ TEST(custom_loop, IN_DIR)
     assert_true(program_number(p.out, "epoch 5  loss ") < 0.5 * program_number(p.out, "epoch 1  loss "));
     assert_true(program_number(strstr(p.out, "epoch 5"), "accuracy ") > 0.9);
     program_free(&p);
+}
+
+/* Three servers and a client at a target. */
+TEST(in_graph, IN_DIR)
+{
+    char    address[3][32];
+    int     ports[3];
+    program p;
+
+    for (int i = 0; i < 3; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%d", port_take(&ports[i]));
+    p = PROGRAM(0, "in_graph", address[0], address[1], address[2]);
+    assert_string_equal(p.out, "loss 65.2500\nloss 304.7400\nloss 1424.2463\nw -11.6360 -15.9160\n");
+    program_free(&p);
+    for (int i = 0; i < 3; i++) close(ports[i]);
 }
 
 TEST(fashion_mnist, IN_DIR)
