@@ -248,7 +248,7 @@ typedef struct est_table_options {
 /* A vocabulary: the table from keys, strings or int64, to their numbers from 0. A file has one key per line, which ends
  * with LF or CRLF; empty lines, duplicate lines and an empty file are errors. Each session reads it once, before the
  * first step that uses the table, and reports errors then. Exports include it as an asset. A list is a vector of
- * distinct keys, shared. */
+ * distinct keys, shared. A table whose device names a task of the session's remote is filled and used there. */
 EST_API est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key,
                                      const est_table_options *options);
 EST_API est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options);

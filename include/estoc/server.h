@@ -24,7 +24,9 @@
  *
  * Variables of such a session live at the ps tasks, placed by size or by a device string ("/job:ps/task:1"). Each
  * segment of a step runs where its variables are, and operations that are pinned to a task of the remote run there. So
- * one program can drive a whole cluster in which every other process only serves: it uses all tasks with .type = "*"
+ * one program can drive a whole cluster in which every other process only serves: it uses all tasks with .type = "*".
+ * Tensors that one task makes for another travel directly between them. A server also drives steps for clients that
+ * know only its address: EST_SESSION(.target = est_server_target(server)), TensorFlow's Session(server.target)
  * (docs/cluster.md).
  *
  * Connections are encrypted, and both sides prove by certificates that they belong to the job (`estoc certificates`,
@@ -88,7 +90,8 @@ typedef struct est_server_options {
 EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, const char *type, int index,
                                                     const est_server_options *options, est_server **out);
 
-/* "tls://host:port", as a session's target and for logs; "" for a client. Borrowed. */
+/* "tls://host:port", the target of sessions that this server drives (est_session_options.target); "" for a client.
+ * Borrowed. */
 EST_API const char *est_server_target(const est_server *server);
 
 /* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes

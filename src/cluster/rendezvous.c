@@ -63,17 +63,30 @@ static void release(est_arrival *a)
     est_free(a);
 }
 
-/* Answers waiters that were taken off the list: EST_OK queues their runs. */
-static void end_waits(est_rendezvous *r, waiter *list, est_status status, const char *why)
+/* Fails the runs of waiters that were taken off the list. */
+static void end_waits(waiter *list, est_status status, const char *why)
 {
     while (list != NULL) {
         waiter *w = list;
 
         list = w->next;
-        if (status == EST_OK) {
-            est_service_enqueue(r->server, w->request);
+        est_request_fail(w->request, status, why);
+        est_free(w->missing);
+        est_free(w);
+    }
+}
+
+/* Resumes the runs of waiters that were taken off the list; in the network thread, or by the executor. */
+static void resume(est_rendezvous *r, waiter *list, bool in_network_thread)
+{
+    while (list != NULL) {
+        waiter *w = list;
+
+        list = w->next;
+        if (in_network_thread) {
+            est_service_resume(r->server, w->request);
         } else {
-            est_request_fail(w->request, status, why);
+            est_service_enqueue(r->server, w->request);
         }
         est_free(w->missing);
         est_free(w);
@@ -90,7 +103,7 @@ void est_rendezvous_stop(est_rendezvous *r)
     list        = r->waiting;
     r->waiting  = NULL;
     pthread_mutex_unlock(&r->lock);
-    end_waits(r, list, EST_UNAVAILABLE, "the server is shutting down");
+    end_waits(list, EST_UNAVAILABLE, "the server is shutting down");
 }
 
 void est_rendezvous_free(est_rendezvous *r)
@@ -158,7 +171,7 @@ static void drop_and_fail(est_rendezvous *r, const selection *s, est_status stat
     pthread_mutex_lock(&r->lock);
     list = drop(r, s);
     pthread_mutex_unlock(&r->lock);
-    end_waits(r, list, status, why);
+    end_waits(list, status, why);
 }
 
 void est_rendezvous_lose_link(est_rendezvous *r, const est_link *link, const char *why)
@@ -254,7 +267,7 @@ static waiter *take_complete(est_rendezvous *r, const est_arrival *a)
 }
 
 /* Takes the arrival over. */
-static void add_arrival(est_rendezvous *r, est_arrival *a)
+static void add_arrival(est_rendezvous *r, est_arrival *a, bool in_network_thread)
 {
     waiter *older, *complete = NULL;
 
@@ -268,8 +281,8 @@ static void add_arrival(est_rendezvous *r, est_arrival *a)
     }
     pthread_mutex_unlock(&r->lock);
     if (a != NULL) release(a); /* RV1 */
-    end_waits(r, older, EST_ABORTED, "a later step has begun");
-    end_waits(r, complete, EST_OK, NULL);
+    end_waits(older, EST_ABORTED, "a later step has begun");
+    resume(r, complete, in_network_thread);
 }
 
 est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_parcel *parcel)
@@ -279,16 +292,7 @@ est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_v
     EST_TRY(make_arrival(id, &a));
     a->view   = *view;
     a->parcel = est_parcel_ref(parcel);
-    add_arrival(r, a);
-    return EST_OK;
-}
-
-static est_status take(est_rendezvous *r, est_message *message)
-{
-    est_arrival *a;
-
-    EST_TRY(read_arrival(message, &a));
-    add_arrival(r, a);
+    add_arrival(r, a, false);
     return EST_OK;
 }
 
@@ -304,14 +308,17 @@ static void abort_step(est_rendezvous *r, const est_request *request)
 
 void est_rendezvous_serve(est_rendezvous *r, est_request *request)
 {
-    est_status status = EST_OK;
+    est_arrival *a;
+    est_status   status;
 
-    if (est_request_method(request) == EST_METHOD_SEND) {
-        status = take(r, est_request_message(request));
-    } else {
+    if (est_request_method(request) == EST_METHOD_ABORT_STEP) {
         abort_step(r, request);
+        est_service_finish(request, EST_OK, NULL);
+        return;
     }
-    est_service_finish(request, status, NULL);
+    status = read_arrival(est_request_message(request), &a);
+    est_service_finish(request, status, NULL); /* before the run, which the sender need not wait for */
+    if (status == EST_OK) add_arrival(r, a, true);
 }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
@@ -354,7 +361,7 @@ static bool wait_for(est_rendezvous *r, waiter *w)
         r->waiting = w;
     }
     pthread_mutex_unlock(&r->lock);
-    end_waits(r, older, EST_ABORTED, "a later step has begun");
+    end_waits(older, EST_ABORTED, "a later step has begun");
     return waits;
 }
 

@@ -116,14 +116,14 @@ static est_status copy_output(const est_host *host, int segment, uint64_t output
     return out->packing.failed ? est_no_memory() : EST_OK;
 }
 
-static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segment, const est_request *request)
+static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segment, const est_message *message,
+                              uint64_t driver)
 {
-    est_transfer_id id = { .driver = est_link_peer(est_request_link(request))->incarnation,
-                           .step   = est_head_u64(est_request_message(request), EST_FIELD_DRIVEN_STEP, 0) };
+    est_transfer_id id = { .driver = driver, .step = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0) };
     est_wire_reader r, inner;
     est_wire_field  field;
 
-    est_head_open(est_request_message(request), &r);
+    est_head_open(message, &r);
     while (est_wire_next(&r, &field)) {
         item    *it = &parcel->items[parcel->n];
         uint64_t output;
@@ -138,7 +138,8 @@ static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segm
     return est_wire_finish(&r);
 }
 
-est_status est_parcel_pack(const est_host *host, int segment, const est_request *request, est_parcel **out)
+est_status est_parcel_pack(const est_host *host, int segment, const est_message *message, uint64_t driver,
+                           est_parcel **out)
 {
     est_wire_reader r;
     est_wire_field  field;
@@ -147,14 +148,14 @@ est_status est_parcel_pack(const est_host *host, int segment, const est_request 
     est_status      status;
 
     *out = NULL;
-    est_head_open(est_request_message(request), &r);
+    est_head_open(message, &r);
     while (est_wire_next(&r, &field)) n += field.number == EST_FIELD_SEND;
     if (n == 0) return EST_OK;
     parcel = est_zalloc(sizeof *parcel);
     if (parcel == NULL) return est_no_memory();
     est_refcount_init(&parcel->refs);
     parcel->items = est_zalloc(sizeof *parcel->items * n);
-    status        = parcel->items != NULL ? fill_parcel(parcel, host, segment, request) : est_no_memory();
+    status        = parcel->items != NULL ? fill_parcel(parcel, host, segment, message, driver) : est_no_memory();
     if (status != EST_OK) {
         est_parcel_free(parcel);
         return status;

@@ -26,9 +26,10 @@ void est_sender_free(est_sender *s);
 /* Adds a SEND to the head of a RUN: `output` of the segment goes to a task of this incarnation. */
 void est_parcel_put_send(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation);
 
-/* Copies what a run that was just made has to send; *out is NULL when that is nothing. Under host_lock. */
-EST_MUST_CHECK est_status est_parcel_pack(const est_host *host, int segment, const est_request *request,
-                                          est_parcel **out);
+/* Copies what a run that was just made has to send, by its RUN from a driver of that incarnation; *out is NULL when
+ * that is nothing. Under host_lock. */
+EST_MUST_CHECK est_status est_parcel_pack(const est_host *host, int segment, const est_message *message,
+                                          uint64_t driver, est_parcel **out);
 est_parcel               *est_parcel_ref(est_parcel *parcel);
 void                      est_parcel_free(est_parcel *parcel); /* gives a reference back; NULL is fine */
 

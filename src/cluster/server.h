@@ -226,6 +226,9 @@ void est_service_serve(void *user, est_request *request);
 /* Queues a request for the executor. Not under `lock`. */
 void est_service_enqueue(est_server *server, est_request *request);
 
+/* Runs a segment whose inputs are all here: at once if it is short, else by the executor (network thread). */
+void est_service_resume(est_server *server, est_request *request);
+
 /* Executes a request to its end (network thread or executor, without host_lock). */
 void est_service_execute(est_server *server, est_request *request);
 

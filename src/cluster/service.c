@@ -230,7 +230,6 @@ static bool take_inline(est_server *s, est_request *request)
     size_t             bytes   = 0, size;
     bool               idle;
 
-    if (est_request_method(request) != EST_METHOD_RUN) return false;
     for (int i = 0; i < est_message_parts(message); i++) {
         (void)est_message_part(message, i, &size);
         bytes += size;
@@ -447,6 +446,16 @@ static bool is_welcome(est_server *s, est_request *request)
     return false;
 }
 
+void est_service_resume(est_server *s, est_request *request)
+{
+    if (take_inline(s, request)) {
+        est_service_run_segment(s, request);
+        pthread_mutex_unlock(&s->host_lock);
+    } else {
+        est_service_enqueue(s, request);
+    }
+}
+
 void est_service_serve(void *user, est_request *request)
 {
     est_server *s      = user;
@@ -454,14 +463,9 @@ void est_service_serve(void *user, est_request *request)
 
     if (est_clients_serve_extension(s, request) || !is_welcome(s, request)) return;
     if (method == EST_METHOD_RUN && !est_rendezvous_is_ready(s->rendezvous, request)) return;
-    if (take_inline(s, request)) {
-        est_service_run_segment(s, request);
-        pthread_mutex_unlock(&s->host_lock);
-        return;
-    }
     switch (method) {
+    case EST_METHOD_RUN: est_service_resume(s, request); break;
     case EST_METHOD_ENTER:
-    case EST_METHOD_RUN:
     case EST_METHOD_VARIABLES:
     case EST_METHOD_READ:
     case EST_METHOD_WRITE:

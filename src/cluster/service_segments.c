@@ -459,7 +459,8 @@ static void send_and_answer(est_server *s, est_request *request, int segment, es
 {
     est_parcel *parcel;
     est_payload payload;
-    est_status  status = est_parcel_pack(s->host, segment, request, &parcel);
+    est_status  status = est_parcel_pack(s->host, segment, est_request_message(request),
+                                         est_link_peer(est_request_link(request))->incarnation, &parcel);
 
     if (status == EST_OK && parcel == NULL) {
         est_service_answer(request, &s->outputs);

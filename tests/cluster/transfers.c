@@ -326,3 +326,65 @@ TEST(waiting)
     est_graph_free(m.graph);
     servers_stop(&s);
 }
+
+static est_status ask_run(est_link *link, const est_packing *packing)
+{
+    est_payload  payload;
+    est_message *answer = NULL;
+    est_ask     *ask;
+    est_status   status;
+
+    assert_ok(est_packing_payload(packing, &payload));
+    assert_ok(est_link_ask(link, EST_METHOD_RUN, "a run", payload, 60, NULL, NULL, &ask));
+    status = est_ask_wait(ask, &answer);
+    est_message_free(answer);
+    return status;
+}
+
+/* A run that changes variables and is asked for again is not made again, and sends again what it sent. */
+TEST(repeated)
+{
+    servers             s       = servers_start(0, 2, "tcp");
+    est_server         *client  = make_client(&s);
+    est_remote         *remote  = drive(client);
+    est_segment         cut     = { .phase = 1, .writes = true };
+    est_segment_send    send    = { .output = 0, .edge = 5 };
+    est_packing         packing = { 0 };
+    est_remote_segment *entered;
+    est_remote_task    *to;
+    est_link           *link;
+    est_tensor         *zero = NULL;
+    est_node            n, io[2];
+    char                name[] = "n";
+
+    assert_ok(remote->ops->connect(remote));
+    assert_ok(est_graph_create(1, &cut.graph));
+    n        = est_weight(cut.graph, "n", EST_SHAPE(), EST_WEIGHT(.initializer = est_init_zeros()));
+    io[0]    = est_scalar(cut.graph, EST_F32, 3);
+    io[1]    = est_assign_add(n, io[0]);
+    cut.task = remote->ops->find(remote, "worker", 0);
+    cut.io   = (est_io){ .fetches = &io[0], .n_fetches = 1, .targets = &io[1], .n_targets = 1 };
+    to       = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 1)];
+    link     = est_tasks_of(remote)->tasks[cut.task].link;
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &zero));
+    assert_ok(remote->ops->write(remote, &(est_var){ .name = name, .task = cut.task }, zero));
+    assert_ok(remote->ops->enter(remote, &cut, &entered));
+    est_wire_put_i64(&packing.head, EST_FIELD_SEGMENT, entered->number);
+    est_wire_put_u64(&packing.head, EST_FIELD_SEQUENCE, 1);
+    est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, 1);
+    est_wire_put_i64(&packing.head, EST_FIELD_RETURNED, 0);
+    est_parcel_put_send(&packing.head, &send, to->name, to->incarnation);
+    assert_ok(ask_run(link, &packing));
+    assert_int_equal(counts_of(&s).arrived, 1);
+    est_rendezvous_forget(s.worker[1]->rendezvous, client->self.incarnation);
+    assert_ok(ask_run(link, &packing));
+    assert_int_equal(counts_of(&s).arrived, 1);
+    assert_true(*(const float *)est_store_find(est_host_store(s.worker[0]->host), "n")->value.data == 3);
+    remote->ops->leave(entered);
+    est_tensor_free(zero);
+    est_packing_clear(&packing);
+    est_remote_free(remote);
+    est_server_free(client);
+    est_graph_free(cut.graph);
+    servers_stop(&s);
+}

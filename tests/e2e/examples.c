@@ -3,6 +3,7 @@
  * The examples as processes: what they print, how they end, and what they leave when they are stopped, started twice or
  * given a directory that is none. */
 #include "e2e/program.h"
+#include "support/port_test.h"
 
 /* --- undisturbed -------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ TEST(custom_loop, IN_DIR)
 }
 
 /* What the coordinator prints at its end, in one process and in many: it has learnt the rule, and both parts of the
- * table are where they belong. Evaluation over all rows is the same whoever evaluates. */
+ * table are where they belong. Evaluation over all rows gives one result, on one task or several. */
 static void check_coordinator(const char *out, int workers)
 {
     char   calls[64];
@@ -99,6 +100,20 @@ TEST(between_graph, IN_DIR)
     p = PROGRAM(1, "between_graph");
     program_has(p.err, "TF_CONFIG has no cluster");
     program_free(&p);
+}
+
+/* Three servers and a client at a target. */
+TEST(in_graph, IN_DIR)
+{
+    char    address[3][32];
+    int     ports[3];
+    program p;
+
+    for (int i = 0; i < 3; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%d", port_take(&ports[i]));
+    p = PROGRAM(0, "in_graph", address[0], address[1], address[2]);
+    assert_string_equal(p.out, "loss 65.2500\nloss 304.7400\nloss 1424.2463\nw -11.6360 -15.9160\n");
+    program_free(&p);
+    for (int i = 0; i < 3; i++) close(ports[i]);
 }
 
 TEST(fashion_mnist, IN_DIR)

@@ -7,6 +7,8 @@
 
 #include "../support/message_test.h"
 #include "cluster/checkpoint_entries.h"
+#include "cluster/sender.h"
+#include "estoc/ops.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -88,6 +90,37 @@ static void fuzz_entries(const est_message *message)
     est_arena_free(arena);
 }
 
+/* A host with one segment, which was run: its output is what a RUN has to send. */
+static est_host *make_host(int *segment)
+{
+    est_segment     cut   = { 0 };
+    est_wire_writer bytes = { 0 };
+    est_host       *host  = NULL;
+    est_node        out;
+
+    require(est_graph_create(1, &cut.graph) == EST_OK);
+    out    = est_scalar(cut.graph, EST_F32, 1);
+    cut.io = (est_io){ .fetches = &out, .n_fetches = 1 };
+    require(est_segment_encode(&cut, &bytes) == EST_OK);
+    require(est_host_create(1, &host) == EST_OK);
+    require(est_host_enter(host, bytes.data, bytes.size, segment) == EST_OK);
+    require(est_host_run(host, *segment, 0, NULL) == EST_OK);
+    est_wire_writer_clear(&bytes);
+    est_graph_free(cut.graph);
+    return host;
+}
+
+/* The tensors that a RUN has to send to other tasks. */
+static void fuzz_sends(const est_message *message)
+{
+    static est_host *host;
+    static int       segment;
+    est_parcel      *parcel;
+
+    if (host == NULL) host = make_host(&segment);
+    if (est_parcel_pack(host, segment, message, 7, &parcel) == EST_OK) est_parcel_free(parcel);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     est_part     parts[PARTS_MAX];
@@ -105,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(message_make(blocks, (est_payload){ data + at, size - at, parts, (int)n }, &message) == EST_OK);
     fuzz_tensors(message);
     fuzz_entries(message);
+    fuzz_sends(message);
     (void)est_head_u64(message, EST_FIELD_SEGMENT, 0);
     (void)est_head_bytes(message, EST_FIELD_NAME);
     est_message_free(message);
