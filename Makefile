@@ -64,9 +64,9 @@ interop: build
 	@scripts/tensorflow-env
 	@$(CTEST) --no-tests=error -L interop --test-dir build/release
 
-chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys, SEED=7: only these
+chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys|coordinator, SEED=7: only these; SEEDS=1000: as many
 chaos: build
-	@ESTOC_CHAOS_MODE=$(MODE) ESTOC_CHAOS_SEED=$(SEED) ESTOC_CHAOS_SEEDS=$(if $(SEED),1,20) \
+	@ESTOC_CHAOS_MODE=$(MODE) ESTOC_CHAOS_SEED=$(SEED) ESTOC_CHAOS_SEEDS=$(if $(SEEDS),$(SEEDS),$(if $(SEED),1,20)) \
 	    build/release/tests/test_cluster_chaos
 
 test-slurm: ## run deploy/slurm under a Slurm of its own on this machine (installs slurm-wlm, needs root)

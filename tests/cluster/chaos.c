@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "net/transport.h"
+#include "support/coordinator_job.h"
 #include "support/dynamic_test.h"
 #include "support/estimator_test.h"
 #include "support/flood_test.h"
@@ -356,6 +357,29 @@ static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
     return 0;
 }
 
+/* A coordinator and the calls that it hands out. Nothing but a checkpoint may take a call back. */
+static double run_coordinator(const mode *m, uint64_t seed, bool calm)
+{
+    cluster c = cluster_make(1, 2, COORDINATOR_PS, 0);
+    event   events[EVENTS_MAX];
+    int     lost;
+    long    runs;
+
+    c.transport = m->transport;
+    CLUSTER_SET(&c, m->word);
+    if (!calm) draw_events(&c, seed, events, m->events);
+    cluster_start_all(&c);
+    if (!calm) disturb(&c, events, m->events);
+    cluster_wait_all(&c, 120);
+    lost = coordinator_check_job(&c);
+    runs = cluster_check_ledgers(&c);
+    cluster_check_clean(&c);
+    printf("%s, seed %llu: %ld runs that wrote, %d lost with ps tasks\n", m->name, (unsigned long long)seed, runs,
+           lost);
+    cluster_free(&c);
+    return 0;
+}
+
 /* --- SIGTERM at the end ------------------------------------------------------------------------------------------- */
 
 /* A moment of the end, in which a task sends itself SIGTERM. */
@@ -520,6 +544,7 @@ static mode modes[] = {
     { "term", run_stopped, "tcp", NULL, 300, 0, 0.2, 0.08, false, 0 },
     { "multi_worker", run_multi_worker, "tcp", NULL, 3000, 12, 0, 0, false, 0 },
     { "multi_worker_keys", run_multi_worker, "tcp", "dynamic=1", 3000, 12, 0, 0, true, 0 },
+    { "coordinator", run_coordinator, "tcp", COORDINATOR_WORD, 0, 12, 0, 0, false, 0 },
 };
 
 #define N_MODES (sizeof modes / sizeof modes[0])
@@ -554,6 +579,7 @@ static int limited_task(int argc, char **argv)
     const struct rlimit limit = { .rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS };
 
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+    if (argc > 1 && strcmp(argv[1], COORDINATOR_WORD) == 0) return coordinator_job_task(argc, argv);
     return cluster_job_task(argc, argv);
 }
 

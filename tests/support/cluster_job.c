@@ -302,8 +302,8 @@ static est_status make_input(const est_input_context *context, void *user, est_d
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
 
-/* Breaks all connections, wherever they are in a message. Only calls that a signal handler may make. */
-static void cut_links(int number)
+/* Only calls that a signal handler may make. */
+void cluster_cut_links(int number)
 {
     int error = errno;
 
@@ -378,7 +378,7 @@ int cluster_job_task(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
-    (void)signal(SIGUSR1, cut_links);
+    (void)signal(SIGUSR1, cluster_cut_links);
     (void)signal(SIGTERM, come_late);
     status = make_strategy(&job, &strategy);
     if (status == EST_OK) status = make_estimator(argv[0], &job, &params, strategy, &estimator);

@@ -63,6 +63,9 @@ pid_t cluster_died(const cluster *c);
 /* Lets a job with `enough` end, and one with `hold_step` go on. */
 void cluster_enough(const cluster *c);
 
+/* Breaks all connections of this process, wherever they are in a message; a signal handler. */
+void cluster_cut_links(int number);
+
 /* A task, for cluster_task_main: argv is the model directory and the words. The exit code is that of
  * est_exit_code. SIGUSR1 breaks all its connections. */
 int cluster_job_task(int argc, char **argv);
