@@ -245,3 +245,8 @@ TEST(allocations)
     }
     end_trainer(&t);
 }
+
+int main(void)
+{
+    return est_test_run(est_test_root_make, est_test_root_remove);
+}
