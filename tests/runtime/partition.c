@@ -664,3 +664,52 @@ TEST(constant_after)
     memory_remote_free(remote);
     est_graph_free(graph);
 }
+
+/* What crosses two tasks is sent once to each task that needs it, and what is fetched is returned as well (C7). */
+TEST(direct)
+{
+    est_remote  *remote  = memory_remote_create(2);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     x, first, second, third;
+
+    assert_ok(est_graph_create(1, &graph));
+    x = est_placeholder(graph, "x", EST_F32, EST_SHAPE(4));
+    est_graph_device(graph, "/job:ps/task:0");
+    first = est_square(x);
+    est_graph_device(graph, "/job:ps/task:1");
+    second = est_add(first, est_square(first));
+    est_graph_device(graph, "/job:ps/task:0");
+    third = est_mul(second, first); /* made here in an earlier phase: sent by ps:0 to itself */
+    assert_ok(est_graph_status(graph));
+    remote->direct = true;
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        est_step  *step = NULL;
+        est_status status;
+
+        assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        fault_arm(&f);
+        status = est_session_prepare(session, EST_NODES(x), EST_NODES(first, third), EST_NO_NODES, &step);
+        fault_check(&f, status);
+        if (status == EST_OK) {
+            const est_plan    *plan = est_step_plan(step);
+            const est_segment *s    = plan->segments;
+
+            assert_int_equal(plan->n_segments, 3);
+            assert_int_equal(s[0].n_in, 1); /* x comes from here; the square is fetched, and needed by both tasks */
+            assert_int_equal(s[0].n_out, 1);
+            assert_int_equal(s[0].n_sends, 2);
+            assert_true(s[0].sends[0].task == 0 && s[0].sends[1].task == 1);
+            assert_true(s[0].sends[0].output == 0 && s[0].sends[1].output == 0);
+            assert_true(s[1].task == 1 && s[1].n_in == 0 && s[1].io.n_feeds == 1 && s[1].n_out == 0);
+            assert_int_equal(s[1].edges[0], s[0].sends[1].edge);
+            assert_int_equal(s[1].n_sends, 1);
+            assert_true(s[2].task == 0 && s[2].n_in == 0 && s[2].io.n_feeds == 2 && s[2].n_out == 1);
+            assert_int_equal(s[2].n_sends, 0);
+        }
+        est_session_free(session);
+        session = NULL;
+    }
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
