@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc certificates`: the certificates of the tasks of a job, for jobs that `estoc launch` does not start. */
+ * `estoc certificates`: the certificates of the tasks of a job, for jobs on several machines. */
 #include "net/certificates.h"
 
 #include <getopt.h>
@@ -94,8 +94,8 @@ const tool_command tool_certificates = {
         "the authority; cert.pem, which every task presents; and key.pem, its key. Every task of the job needs all\n"
         "three and finds them by ESTOC_CERTS=DIR. A process that has key.pem can join the job, so only you can read\n"
         "it; keep it in a secret of Kubernetes or on a file system that others cannot read. The authority's own key\n"
-        "is not kept, so no certificate can be added later: make new ones for a new job. `estoc launch` makes its\n"
-        "own.\n",
+        "is not kept, so no certificate can be added later: make new ones for a new job. A job whose tasks\n"
+        "are all on one machine needs none of these.\n",
     .options  = options,
     .examples = "  estoc certificates certs\n"
                 "  estoc certificates --job ads --days 30 certs\n"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,11 @@
 #include "net/certificates.h"
 #include "output.h"
 
-#define TASKS_MAX      512
-#define HOST           "127.0.0.1"
-#define PORT_MAX       65535
-#define DRY_RUN_FOLDER "certs" /* the directory of certificates that a dry run names */
-#define SECS_MAX       1000000000
-#define SIGNAL_EXIT    128 /* a shell's exit code for a signal, less its number */
+#define TASKS_MAX   512
+#define HOST        "127.0.0.1"
+#define PORT_MAX    65535
+#define SECS_MAX    1000000000
+#define SIGNAL_EXIT 128 /* a shell's exit code for a signal, less its number */
 
 enum {
     OPTION_PS = TOOL_OPTION_OWN,
@@ -57,8 +57,7 @@ static const tool_option options[] = {
     TOOL_COMMON_OPTIONS,
 };
 
-const char *const launch_variable_names[LAUNCH_VARIABLES] = { "TF_CONFIG", "ESTOC_JOB", "ESTOC_PROTOCOL",
-                                                              "ESTOC_CERTS" };
+const char *const launch_variable_names[LAUNCH_VARIABLES] = { "TF_CONFIG", "ESTOC_JOB", "ESTOC_PROTOCOL" };
 
 /* --- what was asked for ------------------------------------------------------------------------------------------- */
 
@@ -215,7 +214,6 @@ static void free_tasks(launch *l)
         launch_output_close(&l->tasks[i].output);
     }
     est_free(l->tasks);
-    est_free(l->certificates);
 }
 
 /* --- variables ---------------------------------------------------------------------------------------------------- */
@@ -268,8 +266,7 @@ void launch_append_variable(const launch_task *task, int variable, bool is_prett
     switch (variable) {
     case LAUNCH_TF_CONFIG: append_tf_config(task, is_pretty, out); break;
     case LAUNCH_JOB: est_strbuf_append(out, task->owner->job); break;
-    case LAUNCH_PROTOCOL: est_strbuf_append(out, task->owner->transport); break;
-    default: est_strbuf_append(out, task->owner->certificates); break;
+    default: est_strbuf_append(out, task->owner->transport); break;
     }
 }
 
@@ -303,7 +300,6 @@ static void append_command_line(const launch_task *task, est_strbuf *out)
     for (int i = LAUNCH_VARIABLES - 1; i >= 0; i--) {
         est_strbuf value = { 0 };
 
-        if (i == LAUNCH_CERTS && l->certificates == NULL) continue;
         launch_append_variable(task, i, true, &value);
         est_strbuf_printf(out, " %s=", launch_variable_names[i]);
         append_quoted(out, est_strbuf_text(&value));
@@ -325,7 +321,6 @@ static void append_command_json(const launch_task *task, est_strbuf *out)
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
         est_strbuf value = { 0 };
 
-        if (i == LAUNCH_CERTS && l->certificates == NULL) continue;
         launch_append_variable(task, i, false, &value);
         est_strbuf_printf(out, "%s\"%s\": ", i > 0 ? ", " : "", launch_variable_names[i]);
         tool_append_json_text(out, est_strbuf_text(&value));
@@ -345,11 +340,6 @@ static est_status show_tasks(launch *l)
     est_strbuf out = { 0 };
     est_status status;
 
-    if (strcmp(l->transport, "tls") == 0) {
-        l->certificates = est_strdup(DRY_RUN_FOLDER);
-        if (l->certificates == NULL) return est_no_memory();
-        if (!l->json) est_strbuf_printf(&out, "# once\nestoc certificates --job %s " DRY_RUN_FOLDER "\n", l->job);
-    }
     if (l->json) est_strbuf_append(&out, "{\"tasks\": [");
     for (int i = 0; i < l->n_tasks; i++) {
         if (!l->json) {
@@ -379,17 +369,21 @@ static est_status open_logs(launch *l)
     return EST_OK;
 }
 
-/* A folder for the certificates of this run, which the keeper removes. */
-static est_status make_folder(launch *l)
+/* The folder that tasks inherit; NULL: they use the user's own certificates. */
+static const char *named_certificates(void)
 {
-    const char *parent = getenv("TMPDIR");
-    est_strbuf  path   = { 0 };
+    const char *named = getenv("ESTOC_CERTS");
 
-    if (strcmp(l->transport, "tls") != 0) return EST_OK;
-    est_strbuf_printf(&path, "%s/estoc-launch-XXXXXX", parent != NULL && parent[0] != '\0' ? parent : "/tmp");
-    EST_TRY(est_strbuf_take(&path, &l->certificates));
-    if (mkdtemp(l->certificates) != NULL) return EST_OK;
-    return est_fail(est_status_from_errno(errno), "cannot make a folder %s: %s", l->certificates, strerror(errno));
+    return named != NULL && named[0] != '\0' ? named : NULL;
+}
+
+/* Makes the user's certificates before the tasks do, so that a failure is one error, and not one of every task. */
+static est_status make_certificates(const launch *l)
+{
+    char folder[PATH_MAX];
+
+    if (strcmp(l->transport, "tls") != 0 || named_certificates() != NULL) return EST_OK;
+    return est_certificates_of_user(folder, sizeof folder);
 }
 
 /* Says how `estoc status` finds this run: by the last task of the cluster, which is a ps where there are some, and
@@ -403,12 +397,12 @@ static void say_how_to_look(const launch *l)
         if (l->tasks[i].port != 0) task = &l->tasks[i];
     }
     if (task == NULL) return;
-    est_strbuf_printf(&text, "look at it: ESTOC_JOB=%s ", l->job);
-    if (l->certificates != NULL) {
-        est_strbuf_append(&text, "ESTOC_CERTS=");
-        append_quoted(&text, l->certificates);
-    } else {
-        est_strbuf_printf(&text, "ESTOC_PROTOCOL=%s", l->transport);
+    est_strbuf_printf(&text, "look at it: ESTOC_JOB=%s", l->job);
+    if (strcmp(l->transport, "tls") != 0) {
+        est_strbuf_printf(&text, " ESTOC_PROTOCOL=%s", l->transport);
+    } else if (named_certificates() != NULL) {
+        est_strbuf_append(&text, " ESTOC_CERTS=");
+        append_quoted(&text, named_certificates());
     }
     est_strbuf_printf(&text, " estoc status " HOST ":%d", task->port);
     tool_note(&tool_launch, "%s", est_strbuf_text(&text));
@@ -418,16 +412,13 @@ static void say_how_to_look(const launch *l)
 static est_status run_tasks(launch *l)
 {
     pid_t      keeper;
-    est_status status = EST_OK;
+    est_status status;
 
     EST_TRY(open_logs(l));
-    EST_TRY(make_folder(l));
-    EST_TRY(launch_keeper_start(l->certificates, &l->keeper_fd, &keeper));
-    if (l->certificates != NULL) status = est_certificates_make(l->certificates, l->job, 0);
-    if (status == EST_OK) {
-        say_how_to_look(l);
-        status = launch_run(l);
-    }
+    EST_TRY(make_certificates(l));
+    EST_TRY(launch_keeper_start(&l->keeper_fd, &keeper));
+    say_how_to_look(l);
+    status = launch_run(l);
     launch_keeper_end(l->keeper_fd, keeper);
     return status;
 }
@@ -534,8 +525,8 @@ const tool_command tool_launch = {
     .arguments = "[options] -- PROGRAM [ARGUMENT ...]",
     .description =
         "Starts PROGRAM once for every task of a cluster, each with its own TF_CONFIG, on free ports of the\n"
-        "loopback interface, with certificates made for this run. The output of the tasks appears line by line,\n"
-        "each with the name of its task.\n"
+        "loopback interface, which talk over TLS with the user's own certificates, unless ESTOC_CERTS names others.\n"
+        "The output of the tasks appears line by line, each with the name of its task.\n"
         "\n"
         "The command ends when all tasks have ended, with exit code 0 if all of them succeeded. When a task fails\n"
         "and is not restarted (--restart), the others get SIGTERM, and SIGKILL after --grace seconds; the exit code\n"

@@ -82,8 +82,7 @@ struct launch {
 
     /* what was made of it */
     char         job[32];
-    char        *certificates; /* NULL: none */
-    launch_task *tasks;        /* [n_tasks] */
+    launch_task *tasks; /* [n_tasks] */
     int          n_tasks;
 
     /* while it runs */
@@ -97,7 +96,7 @@ struct launch {
 };
 
 /* The variables that a task gets. What is inherited under these names is not passed on. */
-enum { LAUNCH_TF_CONFIG, LAUNCH_JOB, LAUNCH_PROTOCOL, LAUNCH_CERTS, LAUNCH_VARIABLES };
+enum { LAUNCH_TF_CONFIG, LAUNCH_JOB, LAUNCH_PROTOCOL, LAUNCH_VARIABLES };
 extern const char *const launch_variable_names[LAUNCH_VARIABLES];
 
 /* The value of a task's variable. `is_pretty` breaks TF_CONFIG into lines. */
@@ -111,10 +110,10 @@ EST_MUST_CHECK est_status launch_run(launch *l);
 
 /* --- the keeper --------------------------------------------------------------------------------------------------- */
 
-/* A process that outlives the launcher, however that ends: it kills what is left of the tasks and removes `folder`
- * (NULL: none). It learns of a process group from a line with its number in the file *fd, and that it is over from
- * one with a minus. All is done when the last copy of *fd is closed. */
-EST_MUST_CHECK est_status launch_keeper_start(const char *folder, int *fd, pid_t *keeper);
+/* A process that outlives the launcher, however that ends: it kills what is left of the tasks. It learns of a process
+ * group from a line with its number in the file *fd, and that it is over from one with a minus. All is done when the
+ * last copy of *fd is closed. */
+EST_MUST_CHECK est_status launch_keeper_start(int *fd, pid_t *keeper);
 void                      launch_keeper_forget(int fd, pid_t group);
 
 /* Closes fd and waits until the keeper is through. */

@@ -44,7 +44,7 @@ static void drop(groups *g, pid_t group)
 }
 
 /* Closes all files of the launcher: readers of its output, and users of its ports, must not wait for the keeper. */
-static _Noreturn void keep(const char *folder, int fd)
+static _Noreturn void keep(int fd)
 {
     groups g = { 0 };
     FILE  *in;
@@ -64,10 +64,10 @@ static _Noreturn void keep(const char *folder, int fd)
         if (group < 0) drop(&g, -group);
     }
     for (size_t i = 0; i < g.n; i++) kill(-g.data[i], SIGKILL);
-    _exit(folder != NULL && est_dir_remove(folder) != EST_OK);
+    _exit(0);
 }
 
-est_status launch_keeper_start(const char *folder, int *fd, pid_t *keeper)
+est_status launch_keeper_start(int *fd, pid_t *keeper)
 {
     int   ends[2];
     pid_t child;
@@ -79,7 +79,7 @@ est_status launch_keeper_start(const char *folder, int *fd, pid_t *keeper)
     child = fork();
     if (child == 0) {
         close(ends[1]);
-        keep(folder, ends[0]);
+        keep(ends[0]);
     }
     close(ends[0]);
     if (child < 0) {

@@ -188,7 +188,6 @@ static est_status make_environment(const launch_task *task, char ***out)
     for (int i = 0; i < LAUNCH_VARIABLES && status == EST_OK; i++) {
         est_strbuf text = { 0 };
 
-        if (i == LAUNCH_CERTS && task->owner->certificates == NULL) continue;
         est_strbuf_printf(&text, "%s=", launch_variable_names[i]);
         launch_append_variable(task, i, false, &text);
         status = est_strbuf_take(&text, &list[used++]);

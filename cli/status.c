@@ -37,12 +37,22 @@ typedef struct status_request {
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
 
+/* The address tells whether the user's own certificates will do; a wrong one fails when it is asked. */
 static est_status open_client(const status_request *request, est_server **out)
 {
-    return est_server_create(NULL, NULL, 0,
-                             EST_SERVER(.transport = request->transport, .certificates = request->certificates,
-                                        .job = request->job, .threads = 1),
-                             out);
+    est_cluster *cluster = NULL;
+    est_status   status;
+
+    if (est_cluster_create(EST_JOBS({ .name = "asked", .addresses = EST_STRINGS(request->address) }), &cluster) !=
+        EST_OK) {
+        est_error_clear();
+    }
+    status = est_server_create(cluster, NULL, 0,
+                               EST_SERVER(.transport = request->transport, .certificates = request->certificates,
+                                          .job = request->job, .threads = 1),
+                               out);
+    est_cluster_free(cluster);
+    return status;
 }
 
 /* The cluster, and which of its tasks was asked for it. */

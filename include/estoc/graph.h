@@ -80,6 +80,17 @@ EST_API est_node est_after(est_node node, est_node before);
  * NULL or "": any device. Copied. */
 EST_API void est_graph_device(est_graph *graph, const char *device);
 
+/* Returns the device of an operation, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is its
+ * output 0, `op` its TensorFlow op name ("VarHandleOp"), `device` that of est_graph_device. The result is copied. The
+ * function adds no operations to the graph. */
+typedef const char *(*est_device_fn)(est_node node, const char *op, const char *device, void *user);
+
+/* Asks `fn` for the device of every operation made from now on (tf.device with a function); NULL: no function, that of
+ * est_graph_device. It is asked when an operation is made, and again with its final name when est_named, or a builder
+ * of variables, placeholders or tables, names it right after. Slots of optimizers go with their variable, unasked.
+ * `user` is borrowed until the next call or the end of the graph. An invalid device poisons the graph. */
+EST_API void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user);
+
 /* Static properties of a node. Names are borrowed until the graph is freed. */
 EST_API const char      *est_node_name(est_node node);
 EST_API est_dtype        est_node_dtype(est_node node);

@@ -115,7 +115,8 @@ extern "C" {
     X(est_coordinator_options, EST_COORDINATOR)                                                                        \
     X(est_per_worker_options, EST_PER_WORKER)                                                                          \
     X(est_exact_options, EST_EXACT)                                                                                    \
-    X(est_map_graph_options, EST_MAP_GRAPH)
+    X(est_map_graph_options, EST_MAP_GRAPH)                                                                            \
+    X(est_device_setter_options, EST_DEVICE_SETTER)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -32,10 +32,6 @@
 extern "C" {
 #endif
 
-/* Returns the device of an operation, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is its
- * output 0, `op` its TensorFlow op name ("VarHandleOp"), `device` that of est_graph_device. The result is copied. */
-typedef const char *(*est_device_fn)(est_node node, const char *op, const char *device, void *user);
-
 /* Strategies in one place, as DistributeConfig. */
 typedef struct est_distribute_config {
     size_t              struct_size;      /* filled by EST_DISTRIBUTE_CONFIG */

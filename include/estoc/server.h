@@ -28,7 +28,9 @@
  * (docs/cluster.md).
  *
  * Connections are encrypted, and both sides prove by certificates that they belong to the job (`estoc certificates`,
- * ESTOC_CERTS), unless the transport is "tcp" or "ucx".
+ * ESTOC_CERTS), unless the transport is "tcp" or "ucx". When all addresses of the cluster are of the loopback interface
+ * and no certificates are named, those of the user are used, which are made once, in a directory that other users
+ * cannot read (docs/cluster.md).
  *
  * The first server of a process raises its soft limit of file descriptors (RLIMIT_NOFILE) to the hard one, at most to
  * 16384: a task needs one for each other task and some for files. Programs that call select(2) with descriptors above
@@ -40,6 +42,7 @@
 #define ESTOC_SERVER_H
 
 #include "estoc/cluster.h"
+#include "estoc/graph.h"
 #include "estoc/input.h"
 
 #ifdef __cplusplus
@@ -69,7 +72,7 @@ typedef struct est_worker_functions {
 typedef struct est_server_options {
     size_t               struct_size;  /* filled by EST_SERVER */
     const char          *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
-    const char          *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
+    const char          *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls (see above) */
     const char          *job;     /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
     int                  threads; /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
     double               silence_secs; /* 0: 10; a task that is silent for longer is lost */
@@ -127,6 +130,26 @@ EST_API EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
 /* The chief: ends the job. est_server_join of the other tasks returns as soon as all clients have left; this program
  * leaves with est_remote_free. Tasks that cannot be reached are logged as warnings. */
 EST_API EST_MUST_CHECK est_status est_remote_end_job(est_remote *remote);
+
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+typedef struct est_device_setter_options {
+    size_t             struct_size;   /* filled by EST_DEVICE_SETTER */
+    const est_cluster *cluster;       /* whose "ps" tasks have the variables; NULL: the next */
+    int                ps_tasks;      /* how many there are; 0: none, and nothing is pinned */
+    const char        *worker_device; /* NULL: "/job:worker"; of all else. Copied */
+    bool               by_bytes;      /* true: a variable goes to the ps task with the fewest bytes; false: in turn */
+} est_device_setter_options;
+
+#define EST_DEVICE_SETTER(...)                                                                                         \
+    (&(const est_device_setter_options){ .struct_size = EST_STRUCT_SIZE(est_device_setter_options), __VA_ARGS__ })
+
+/* Pins the operations made from now on: variables to the ps tasks, all else to the worker
+ * (tf.train.replica_device_setter). Programs that build the same graph agree where variables are: between-graph
+ * replication, examples/between_graph.c. Parts of a device that est_graph_device names win over those chosen here, and
+ * a variable that it pins to another job stays there. It replaces the graph's device function
+ * (est_graph_device_fn). A builder: a failure poisons the graph. */
+EST_API void est_replica_device_setter(est_graph *graph, const est_device_setter_options *options);
 
 #ifdef __cplusplus
 }

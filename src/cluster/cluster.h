@@ -42,6 +42,9 @@ bool est_cluster_differ(const est_cluster *first, const est_cluster *second, con
                         bool (*are_one)(void *user, const char *first, const char *second), void *user,
                         est_cluster_difference *out);
 
+/* Whether all tasks, of which there are some, listen at the loopback interface: they are on one machine. */
+bool est_cluster_is_local(const est_cluster *cluster);
+
 /* Appends the cluster as JSON that est_cluster_parse reads as the same. */
 void est_cluster_text(const est_cluster *cluster, est_strbuf *out);
 

@@ -87,6 +87,24 @@ static const char *address_advice(const char *address)
     return is_port(colon + 1) ? NULL : "write a port from 1 to 65535 after the colon, as \"10.0.0.1:2222\"";
 }
 
+/* Whether a checked address is of the loopback interface: localhost, 127.0.0.0/8 or ::1. */
+static bool is_loopback(const char *address)
+{
+    size_t          size = (size_t)(strrchr(address, ':') - address);
+    char            host[INET6_ADDRSTRLEN + 2];
+    struct in_addr  v4;
+    struct in6_addr v6;
+
+    if (size >= sizeof host) return false;
+    memcpy(host, address, size);
+    host[size] = '\0';
+    if (strcasecmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    if (host[0] != '[') return false;
+    host[size - 1] = '\0';
+    return inet_pton(AF_INET6, host + 1, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 static est_status check_address(est_cluster_source source, const est_job *job, int index)
 {
     const char *advice = address_advice(job->addresses.data[index]);
@@ -453,6 +471,21 @@ static void job_text(const est_job *job, est_strbuf *out)
         comma = ", ";
     }
     est_strbuf_append(out, sparse ? "}" : "]");
+}
+
+bool est_cluster_is_local(const est_cluster *cluster)
+{
+    int n = 0;
+
+    for (int j = 0; j < cluster->n_jobs; j++) {
+        est_strings all = cluster->jobs[j].addresses;
+
+        for (int i = 0; i < all.n; i++) {
+            if (all.data[i] != NULL && !is_loopback(all.data[i])) return false;
+            n += all.data[i] != NULL;
+        }
+    }
+    return n > 0;
 }
 
 void est_cluster_text(const est_cluster *cluster, est_strbuf *out)

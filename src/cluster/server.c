@@ -26,6 +26,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "cluster/wait_table.h"
+#include "net/certificates.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
@@ -295,20 +296,31 @@ static est_status open_ledger(est_server *s)
     return s->ledger != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "ESTOC_LEDGER: cannot write %s", path);
 }
 
+/* The folder of certificates: the one that is named, or that of the user for a cluster on this machine. */
+static est_status find_certificates(const est_server *s, const est_server_options *o, const char *transport,
+                                    char own[PATH_MAX], const char **out)
+{
+    *out = or_environment(o->certificates, "ESTOC_CERTS", NULL);
+    if (*out != NULL || strcmp(transport, "tls") != 0 || !est_cluster_is_local(s->cluster)) return EST_OK;
+    *out = own;
+    return est_certificates_of_user(own, PATH_MAX);
+}
+
 static est_status start_net(est_server *s, const est_server_options *o, const char *address)
 {
     const char     *transport = or_environment(o->transport, "ESTOC_PROTOCOL", "tls");
-    est_net_options options   = { .transport    = strcmp(transport, "grpc") == 0 ? "tls" : transport,
-                                  .certificates = or_environment(o->certificates, "ESTOC_CERTS", NULL),
-                                  .self         = s->self,
-                                  .silence_secs = s->silence_secs,
-                                  .serve        = est_service_serve,
-                                  .admit        = est_clients_admit,
-                                  .met          = est_clients_met,
-                                  .lost         = est_clients_lost,
-                                  .drained      = drained,
-                                  .user         = s };
+    char            own[PATH_MAX];
+    est_net_options options = { .transport    = strcmp(transport, "grpc") == 0 ? "tls" : transport,
+                                .self         = s->self,
+                                .silence_secs = s->silence_secs,
+                                .serve        = est_service_serve,
+                                .admit        = est_clients_admit,
+                                .met          = est_clients_met,
+                                .lost         = est_clients_lost,
+                                .drained      = drained,
+                                .user         = s };
 
+    EST_TRY(find_certificates(s, o, options.transport, own, &options.certificates));
     EST_TRY(est_net_create(&options, &s->net));
     if (address == NULL) return EST_OK;
     EST_TRY(est_net_listen(s->net, address));

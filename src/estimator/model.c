@@ -14,7 +14,6 @@
 #include "base/strbuf.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
-#include "graph/device_name.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "nn/metric.h"
@@ -682,24 +681,14 @@ est_status est_model_build(est_model *model, est_model_fn model_fn, const void *
     return EST_OK;
 }
 
-static est_status place_node(const est_model *model, est_node_def *def)
-{
-    const est_run_config *config = model->config;
-    const est_node        node   = { model->graph, def->id, 0 };
-    const char           *device = config->device_fn(node, def->op->name, def->device, config->device_user);
-
-    if (device == NULL) device = "";
-    EST_TRY(est_device_name_check(device));
-    def->device = est_arena_strdup(est_graph_arena(model->graph), device);
-    return def->device != NULL ? EST_OK : est_no_memory();
-}
-
 est_status est_model_place(est_model *model)
 {
-    if (model->config->device_fn == NULL) return EST_OK;
+    const est_run_config *config = model->config;
+
+    if (config->device_fn == NULL) return EST_OK;
     for (int32_t i = 0; i < est_graph_size(model->graph); i++) {
         est_node_def *def    = est_graph_node(model->graph, i);
-        est_status    status = place_node(model, def);
+        est_status    status = est_graph_place(model->graph, def, config->device_fn, config->device_user);
 
         if (status != EST_OK) return est_fail_context(status, "RunConfig: device_fn, operation %s", def->name);
     }

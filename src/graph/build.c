@@ -394,6 +394,8 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
         drop_tensors(b.def);
         return est_graph_poison(b.g, input_shapes_text(&b, status));
     }
+    status = est_graph_ask_device(b.g, b.def);
+    if (status != EST_OK) return est_graph_poison(b.g, status);
     return (est_node){ b.g, b.def->id, 0 };
 }
 

@@ -179,6 +179,11 @@ est_node est_named(est_node node, const char *name)
         return est_graph_poison(node.graph, est_no_memory());
     }
     def->name = full;
+    if (def->id == node.graph->n_nodes - 1) { /* it was just made */
+        est_status status = est_graph_ask_device(node.graph, def);
+
+        if (status != EST_OK) return est_graph_poison(node.graph, status);
+    }
     return node;
 }
 
@@ -206,6 +211,54 @@ void est_graph_device(est_graph *graph, const char *device)
         return;
     }
     graph->device = copy;
+}
+
+void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user)
+{
+    if (graph == NULL) return;
+    graph->device_fn   = fn;
+    graph->device_user = user;
+}
+
+est_status est_graph_place(est_graph *graph, est_node_def *def, est_device_fn fn, void *user)
+{
+    const char *device = fn((est_node){ graph, def->id, 0 }, def->op->name, def->device, user);
+    est_status  status = est_device_name_check(device != NULL ? device : "");
+
+    if (status == EST_OK) {
+        char *copy = est_arena_strdup(graph->arena, device != NULL ? device : "");
+
+        if (copy == NULL) return est_no_memory();
+        def->device = copy;
+    }
+    return status;
+}
+
+est_status est_graph_ask_device(est_graph *graph, est_node_def *def)
+{
+    est_status status;
+
+    if (graph->device_fn == NULL) return EST_OK;
+    def->device = graph->device;
+    status      = est_graph_place(graph, def, graph->device_fn, graph->device_user);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "device function, operation %s", def->name);
+}
+
+est_colocation est_graph_colocate(est_graph *graph, est_node with)
+{
+    est_colocation before = { graph->device, graph->device_fn };
+
+    if (est_def(with) != NULL) {
+        graph->device    = est_def(with)->device;
+        graph->device_fn = NULL;
+    }
+    return before;
+}
+
+void est_graph_colocate_end(est_graph *graph, est_colocation before)
+{
+    graph->device    = before.device;
+    graph->device_fn = before.device_fn;
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */

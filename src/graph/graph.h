@@ -125,6 +125,20 @@ typedef struct est_node_def {
     int           line;
 } est_node_def;
 
+/* Sets the device of a node to the one that `fn` returns for it. */
+EST_MUST_CHECK est_status est_graph_place(est_graph *graph, est_node_def *def, est_device_fn fn, void *user);
+
+/* Asks the device function of the graph, if there is one, about a node that was just made or named. */
+EST_MUST_CHECK est_status est_graph_ask_device(est_graph *graph, est_node_def *def);
+
+/* Operations made until est_graph_colocate_end are pinned to the device of `with` (tf.colocate_with). */
+typedef struct est_colocation {
+    const char   *device;
+    est_device_fn device_fn;
+} est_colocation;
+est_colocation est_graph_colocate(est_graph *graph, est_node with);
+void           est_graph_colocate_end(est_graph *graph, est_colocation before);
+
 /* Attributes of a node by name. The name must be in the op's signature (asserted). */
 const est_attr *est_node_attr(const est_node_def *node, const char *name);
 int64_t         est_node_int(const est_node_def *node, const char *name);

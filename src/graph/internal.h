@@ -34,8 +34,10 @@ struct est_graph {
     int32_t        n_nodes, nodes_max;
     est_map        names; /* every name in use -> the next suffix to try */
     scope_frame   *scopes;
-    const char    *scope;  /* "" or "a/b/" */
-    const char    *device; /* "": free */
+    const char    *scope;     /* "" or "a/b/" */
+    const char    *device;    /* "": free */
+    est_device_fn  device_fn; /* NULL: none */
+    void          *device_user;
     initializer   *initializers;
     int            n_initializers;
     est_i64_map    initializer_of; /* a variable's id -> its last initializer's position */

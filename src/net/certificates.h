@@ -5,10 +5,18 @@
 #ifndef EST_NET_CERTIFICATES_H
 #define EST_NET_CERTIFICATES_H
 
+#include <stddef.h>
+
 #include "estoc/status.h"
 
 /* Writes ca.pem, cert.pem and key.pem (readable by the owner alone) into a new or empty folder. The authority's key
  * is not kept. They are valid for `days` (0: 365), beginning a day ago because clocks differ. */
 EST_MUST_CHECK est_status est_certificates_make(const char *folder, const char *job, int days);
+
+/* The folder of the user's own certificates, for jobs whose tasks are all on this machine: processes of other users
+ * cannot read the key. Made once, and again when they have expired, in $XDG_STATE_HOME/estoc (~/.local/state/estoc),
+ * which must belong to the user with mode 0700; any number of processes may ask at the same time. Writes the path to
+ * `out`, of PATH_MAX bytes. */
+EST_MUST_CHECK est_status est_certificates_of_user(char *out, size_t size);
 
 #endif

@@ -182,8 +182,9 @@ est_status est_tls_context_create(const char *folder, est_tls_context **out)
     if (folder == NULL) {
         return est_fail(
             EST_INVALID_ARGUMENT,
-            "the transport tls needs a folder with ca.pem, cert.pem and key.pem: set ESTOC_CERTS to one that "
-            "`estoc certificates` made, or ESTOC_PROTOCOL=tcp to go without protection");
+            "the transport tls needs certificates, unless all tasks are on this machine. Run `estoc certificates "
+            "certs` once, copy the folder to every machine, and run `export ESTOC_CERTS=certs` before each task; or "
+            "set ESTOC_PROTOCOL=tcp to go without protection");
     }
     context = est_zalloc(sizeof *context);
     if (context == NULL) return est_no_memory();

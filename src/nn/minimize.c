@@ -25,11 +25,27 @@ static bool may_lack_slots(est_node var)
     return false;
 }
 
+static est_node make_slot(est_update *u, est_node var, const char *full, double value)
+{
+    est_node slot;
+
+    if (est_has_rows(var)) {
+        slot = est_row_slot(var, full, value);
+        if (est_def(slot) != NULL) est_graph_collect(u->graph, "global_variables", slot);
+        return slot;
+    }
+    slot = est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
+                                    est_init_constant(value), "global_variables");
+    if (may_lack_slots(var)) est_graph_collect(u->graph, EST_OPTIONAL_VARIABLES, slot);
+    return slot;
+}
+
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value)
 {
-    est_arena  *arena = est_graph_arena(u->graph);
-    const char *of    = est_node_name(var), *full;
-    est_node    slot;
+    est_arena     *arena = est_graph_arena(u->graph);
+    const char    *of    = est_node_name(var), *full;
+    est_colocation before;
+    est_node       slot;
 
     if (u->optimizer->keras) {
         full = est_arena_printf(arena, "%s/%s/%s", u->prefix, of, keras_name);
@@ -39,14 +55,9 @@ est_node est_update_slot(est_update *u, est_node var, const char *name, const ch
         full = est_arena_printf(arena, "%s/%s", of, name);
     }
     if (full == NULL) return unnamed(u->graph);
-    if (est_has_rows(var)) {
-        slot = est_row_slot(var, full, value);
-        if (est_def(slot) != NULL) est_graph_collect(u->graph, "global_variables", slot);
-        return slot;
-    }
-    slot = est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
-                                    est_init_constant(value), "global_variables");
-    if (may_lack_slots(var)) est_graph_collect(u->graph, EST_OPTIONAL_VARIABLES, slot);
+    before = est_graph_colocate(u->graph, var);
+    slot   = make_slot(u, var, full, value);
+    est_graph_colocate_end(u->graph, before);
     return slot;
 }
 

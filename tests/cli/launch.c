@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -180,7 +179,6 @@ TEST(variables)
     static const char show[] = "echo \"$ESTOC_PROTOCOL,$ESTOC_JOB,$ESTOC_CERTS,$ESTOC_NUM_THREADS,$MINE\"";
     tool_run          run;
 
-    setenv("ESTOC_CERTS", "/nowhere", 1);
     setenv("ESTOC_JOB", "another", 1);
     setenv("ESTOC_NUM_THREADS", "3", 1);
     setenv("MINE", "kept", 1);
@@ -189,9 +187,10 @@ TEST(variables)
     tool_expect_part(run.out, ",,3,kept\n", "standard output");
     assert_null(strstr(run.out, "another"));
     tool_run_free(&run);
+    setenv("ESTOC_CERTS", "/nowhere", 1);
     run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c", show);
     tool_expect_part(run.out, "chief:0 | tls,launch-", "standard output");
-    tool_expect_part(run.out, "/estoc-launch-", "standard output");
+    tool_expect_part(run.out, ",/nowhere,3,kept\n", "standard output");
     tool_run_free(&run);
     unsetenv("ESTOC_CERTS");
     unsetenv("ESTOC_JOB");
@@ -199,19 +198,23 @@ TEST(variables)
     unsetenv("MINE");
 }
 
-/* Tasks have the certificates, which nobody else can read, and they are gone afterwards. */
+/* The user's certificates are made before the tasks start, and nobody else can read them. */
 TEST(certificates_of_a_run)
 {
-    tool_run run;
+    const char *was = getenv("XDG_STATE_HOME");
+    tool_run    run;
 
-    setenv("TMPDIR", est_test_root, 1);
+    setenv("XDG_STATE_HOME", tool_path("state"), 1);
     run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c",
-               "cat $ESTOC_CERTS/ca.pem $ESTOC_CERTS/cert.pem $ESTOC_CERTS/key.pem; stat -c %a $ESTOC_CERTS");
+               "cd $XDG_STATE_HOME/estoc; stat -c %a .; cat certificates/*.pem");
     assert_int_equal(count_parts(run.out, "-----BEGIN "), 3);
     tool_expect_part(run.out, "chief:0 | 700\n", "standard output");
     tool_run_free(&run);
-    assert_int_equal(tool_count_files("estoc-launch-"), 0);
-    unsetenv("TMPDIR");
+    assert_int_equal(chmod(tool_path("state/estoc"), 0755), 0);
+    run = TOOL(1, "launch", "--workers", "0", "--", "true");
+    tool_expect_part(run.err, "has mode 0755, but keys need a directory of user", "standard error");
+    tool_run_free(&run);
+    setenv("XDG_STATE_HOME", was, 1);
 }
 
 /* While a task does not listen, nobody else gets its port: not another launcher, and no connection. */
@@ -277,17 +280,15 @@ TEST(dry_run)
     tool_run_free(&real);
 }
 
-/* For tls it says how to make certificates, and makes none. */
-TEST(dry_run_with_certificates)
+/* Tasks on one machine need no certificates of their own. */
+TEST(dry_run_with_tls)
 {
     tool_run    run = TOOL(0, "launch", "--dry-run", "--", "./train");
     est_json   *root;
     const char *text;
 
-    tool_expect_part(run.out, "# once\nestoc certificates --job launch-", "standard output");
-    tool_expect_part(run.out, "env ESTOC_CERTS=certs ESTOC_PROTOCOL=tls ESTOC_JOB=launch-", "standard output");
+    tool_expect_part(run.out, "env ESTOC_PROTOCOL=tls ESTOC_JOB=launch-", "standard output");
     tool_run_free(&run);
-    assert_false(est_file_exists("certs"));
     run  = TOOL(0, "launch", "--dry-run", "--json", "--", "./train", "-x");
     root = tool_json(run.out);
     tool_check(est_json_string(root, &text, "tasks[1].task"));
@@ -321,8 +322,7 @@ TEST(output)
  * tasks. */
 TEST(how_to_look)
 {
-    tool_run run  = TOOL(0, "launch", "--ps", "1", "--", "sh", "-c",
-                         "echo \"ESTOC_JOB=$ESTOC_JOB ESTOC_CERTS=$ESTOC_CERTS $TF_CONFIG\"");
+    tool_run run  = TOOL(0, "launch", "--ps", "1", "--", "sh", "-c", "echo \"ESTOC_JOB=$ESTOC_JOB $TF_CONFIG\"");
     char    *line = strstr(run.out, "ESTOC_JOB="), *ps = strstr(run.out, "\"ps\": [\""), port[32], want[512];
 
     assert_true(line != NULL && ps != NULL);
@@ -592,26 +592,17 @@ TEST(one_that_left)
     kill((pid_t)pid, SIGKILL);
 }
 
-/* A launcher that is killed leaves no process, and no folder. */
+/* A launcher that is killed leaves no process. */
 TEST(killed_launcher)
 {
-    running r;
+    running r = start(TOOL_ARGV("launch", "--", "sh", "-c", "trap '' TERM INT HUP; " WITH_CHILD "wait"));
     int     pids[4];
-    int64_t deadline = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
 
-    setenv("TMPDIR", est_test_root, 1);
-    r = start(TOOL_ARGV("launch", "--", "sh", "-c", "trap '' TERM INT HUP; " WITH_CHILD "wait"));
-    unsetenv("TMPDIR");
     watch_pids(&r, &pids[0], &pids[1]);
     watch_pids(&r, &pids[2], &pids[3]);
-    assert_int_equal(tool_count_files("estoc-launch-"), 1);
     kill(r.pid, SIGKILL);
     assert_int_equal(wait_end(&r, NULL), 1000 + SIGKILL);
     for (int i = 0; i < 4; i++) wait_gone(pids[i]);
-    while (tool_count_files("estoc-launch-") > 0) {
-        assert_true(est_now_ns() < deadline);
-        sched_yield();
-    }
 }
 
 /* --- usage -------------------------------------------------------------------------------------------------------- */

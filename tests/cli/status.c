@@ -323,7 +323,8 @@ TEST(certificates)
     tool_run_free(&run);
     assert_int_equal(unsetenv("ESTOC_CERTS"), 0);
     TOOL_OUT(1, "", "All tasks need the same folder", "status", "--certs", others, j.ps);
-    TOOL_OUT(1, "", "estoc status: the transport tls needs a folder with ca.pem, cert.pem and key.pem", "status", j.ps);
+    TOOL_OUT(1, "", "All tasks need the same folder", "status", j.ps); /* on this machine: the user's own ones */
+    TOOL_OUT(1, "", "Run `estoc certificates certs` once, copy the folder", "status", "elsewhere.invalid:2222");
     stop_task(worker);
     stop_task(ps);
     free_job(&j);

@@ -330,3 +330,32 @@ TEST(differences)
         est_cluster_free(second);
     }
 }
+
+/* Only the addresses of this machine that no other can have. */
+TEST(is_local)
+{
+    static const struct {
+        const char *json;
+        bool        local;
+    } cases[] = {
+        { "{\"ps\": [\"localhost:1\", \"LocalHost:2\"], \"worker\": [\"127.0.0.1:3\", \"[::1]:4\"]}", true },
+        { "{\"ps\": {\"3\": \"127.255.0.9:1\"}}", true },
+        { "{}", false },
+        { "{\"ps\": [\"localhost:1\"], \"worker\": [\"a:1\"]}", false },
+        { "{\"ps\": [\"128.0.0.1:1\"]}", false },
+        { "{\"ps\": [\"127.0.0.1.example:1\"]}", false },
+        { "{\"ps\": [\"localhost.example:1\"]}", false },
+        { "{\"ps\": [\"0.0.0.0:1\"]}", false },
+        { "{\"ps\": [\"[::]:1\"]}", false },
+        { "{\"ps\": [\"[fe80::1%lo]:1\"]}", false },
+        { "{\"ps\": [\"a-name-of-a-host-that-is-longer-than-any-address-of-the-sixth-version:1\"]}", false },
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        est_cluster *cluster = NULL;
+
+        assert_int_equal(est_cluster_parse(cases[i].json, "cluster", &cluster), EST_OK);
+        if (est_cluster_is_local(cluster) != cases[i].local) fail_msg("%s", cases[i].json);
+        est_cluster_free(cluster);
+    }
+}

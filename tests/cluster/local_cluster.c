@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cluster/clients.h"
 #include "estoc/strategy.h"
+#include "runtime/remote.h"
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
 
@@ -145,6 +146,29 @@ TEST(lose_and_restart)
     assert_int_equal(est_local_cluster_restart(c.cluster, "master", 0), EST_NOT_FOUND);
     assert_string_equal(est_error_message(), "the local cluster has no task master:0");
     end_client(&c);
+}
+
+/* Without any configuration all of it goes over TLS, with the certificates of the user. */
+TEST(tls)
+{
+    est_local_cluster *c        = NULL;
+    est_strategy      *strategy = NULL;
+    est_server        *server   = NULL;
+    est_remote        *remote   = NULL;
+    const est_task    *task;
+
+    assert_ok(est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 1), &c));
+    assert_int_equal(strncmp(est_server_target(est_local_cluster_server(c, "ps", 0)), "tls://", 6), 0);
+    assert_ok(
+        est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = est_local_cluster_resolver(c)), &strategy));
+    task = est_strategy_task(strategy);
+    assert_ok(est_server_create(task->cluster, task->type, task->index, NULL, &server));
+    assert_ok(est_strategy_remote(strategy, server, EST_REMOTE(.is_chief = true, .connect_secs = 20), &remote));
+    assert_ok(remote->ops->connect(remote));
+    est_remote_free(remote);
+    est_server_free(server);
+    est_strategy_free(strategy);
+    est_local_cluster_free(c);
 }
 
 TEST(refused)

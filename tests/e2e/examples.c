@@ -75,6 +75,32 @@ TEST(coordinator_cluster, IN_DIR)
     program_free(&p);
 }
 
+/* The steps of all workers together are as many as the limit says, and each has learned from the others. */
+TEST(between_graph, IN_DIR)
+{
+    program p = PROGRAM(0, "between_graph", "--local");
+    char    path[512];
+    double  steps = 0;
+
+    program_has(p.out, "chief 0: 400 of 400 steps, the last one was 400, loss ");
+    assert_true(program_number(p.out, "loss ") < 0.1);
+    program_free(&p);
+
+    snprintf(path, sizeof path, "%s/examples/between_graph", EST_BUILD_DIR);
+    p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--ps", "2", "--workers", "2", "--", path);
+    for (int i = 0; i < 2; i++) {
+        char begin[32];
+
+        snprintf(begin, sizeof begin, "worker %d: ", i);
+        steps += program_number(p.out, begin);
+    }
+    assert_true(steps == 400);
+    program_free(&p);
+    p = PROGRAM(1, "between_graph");
+    program_has(p.err, "TF_CONFIG has no cluster");
+    program_free(&p);
+}
+
 TEST(fashion_mnist, IN_DIR)
 {
     const char *dir = program_path("model");

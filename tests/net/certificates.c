@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Certificates of a job: which files there are, who may read the key, what they say. */
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -126,4 +130,165 @@ TEST(limits)
         assert_int_equal(est_file_exists(folder), status == EST_OK); /* it was not there before */
     }
     assert_int_equal(est_dir_remove(folder), EST_OK);
+}
+
+/* --- of a user ---------------------------------------------------------------------------------------------------- */
+
+/* The certificate in a folder, for comparisons. */
+static void read_text(const char *folder, char out[4096])
+{
+    char   path[PATH_MAX + 16];
+    FILE  *file;
+    size_t n;
+
+    snprintf(path, sizeof path, "%s/cert.pem", folder);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    n = fread(out, 1, 4095, file);
+    fclose(file);
+    out[n] = '\0';
+    assert_true(n > 0);
+}
+
+/* Runs in a process of its own: waits for the end of `go`, and writes the certificate that it finds to `out`. */
+static void find_in_child(int go, int out)
+{
+    char folder[PATH_MAX], text[4096], byte;
+
+    while (read(go, &byte, 1) > 0) continue;
+    if (est_certificates_of_user(folder, sizeof folder) != EST_OK) _exit(1);
+    read_text(folder, text);
+    _exit(write(out, text, sizeof text) == (ssize_t)sizeof text ? 0 : 1);
+}
+
+/* Many processes that start at the same time use the same certificates. */
+TEST(made_once)
+{
+    enum { N = 8 };
+    char  top[64], texts[N][4096];
+    int   go[2], out[N][2];
+    pid_t pids[N];
+
+    est_test_dir(top);
+    assert_int_equal(setenv("XDG_STATE_HOME", top, 1), 0);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(pipe2(out[i], O_CLOEXEC), 0);
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            close(go[1]);
+            find_in_child(go[0], out[i][1]);
+        }
+    }
+    close(go[0]);
+    close(go[1]);
+    for (int i = 0; i < N; i++) {
+        int status;
+
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+        memset(texts[i], 0, sizeof texts[i]);
+        assert_true(read(out[i][0], texts[i], sizeof texts[i]) > 0);
+        assert_string_equal(texts[i], texts[0]);
+        close(out[i][0]);
+        close(out[i][1]);
+    }
+    est_test_dir_remove(top);
+}
+
+TEST(user_directory)
+{
+    char        top[64], root[128], folder[PATH_MAX], text[PATH_MAX + 16], before[4096];
+    struct stat info;
+
+    est_test_dir(top);
+    assert_int_equal(setenv("XDG_STATE_HOME", top, 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    snprintf(root, sizeof root, "%s/estoc", top);
+    assert_int_equal(stat(root, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0700);
+    read_text(folder, before);
+
+    /* Nobody else may have access, or have had it. */
+    assert_int_equal(chmod(root, 0710), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_PERMISSION_DENIED);
+    assert_non_null(strstr(est_error_message(), "has mode 0710, but keys need a directory of user"));
+    assert_int_equal(chmod(root, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(root, 65534, 65534), 0);
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_PERMISSION_DENIED);
+        assert_non_null(strstr(est_error_message(), "belongs to user 65534"));
+        assert_int_equal(chown(root, 0, 0), 0);
+    }
+
+    /* Expired and incomplete ones are made again; what a killed process left is in nobody's way. */
+    assert_int_equal(est_dir_remove(folder), EST_OK);
+    assert_int_equal(est_certificates_make(folder, "localhost", -1), EST_OK);
+    snprintf(text, sizeof text, "%s/new", root);
+    assert_int_equal(est_certificates_make(text, "localhost", 1), EST_OK);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    read_text(folder, text);
+    assert_string_not_equal(text, before);
+    memcpy(before, text, sizeof before);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    read_text(folder, text);
+    assert_string_equal(text, before);
+    snprintf(text, sizeof text, "%s/key.pem", folder);
+    assert_int_equal(unlink(text), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    assert_true(est_file_exists(text));
+    est_test_dir_remove(top);
+}
+
+/* A link could lead to a directory of anybody. */
+TEST(user_directory_is_a_link)
+{
+    char top[64], link[128], folder[PATH_MAX];
+
+    est_test_dir(top);
+    assert_int_equal(setenv("XDG_STATE_HOME", top, 1), 0);
+    snprintf(link, sizeof link, "%s/estoc", top);
+    assert_int_equal(symlink("/tmp", link), 0);
+    assert_int_not_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    assert_non_null(strstr(est_error_message(), "cannot open the directory"));
+    est_test_dir_remove(top);
+}
+
+TEST(user_without_home)
+{
+    char top[64], folder[PATH_MAX], home[PATH_MAX], want[PATH_MAX];
+
+    snprintf(home, sizeof home, "%s", getenv("HOME") != NULL ? getenv("HOME") : "");
+    est_test_dir(top);
+    unsetenv("XDG_STATE_HOME");
+    assert_int_equal(setenv("HOME", top, 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    snprintf(want, sizeof want, "%s/.local/state/estoc/certificates", top);
+    assert_string_equal(folder, want);
+    unsetenv("HOME");
+    assert_int_equal(setenv("TMPDIR", top, 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    snprintf(want, sizeof want, "%s/estoc-%ld/certificates", top, (long)geteuid());
+    assert_string_equal(folder, want);
+    unsetenv("TMPDIR");
+    if (home[0] != '\0') setenv("HOME", home, 1);
+    est_test_dir_remove(top);
+}
+
+/* A failure leaves no half of it: the next call makes all. */
+TEST(user_failures)
+{
+    FAULT_LOOP(f, FAULT_POINTS) {
+        char       top[64], folder[PATH_MAX];
+        est_status status;
+
+        est_test_dir(top);
+        assert_int_equal(setenv("XDG_STATE_HOME", top, 1), 0);
+        fault_arm(&f);
+        status = est_certificates_of_user(folder, sizeof folder);
+        assert_int_equal(status != EST_OK, fault_end(&f));
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+        est_test_dir_remove(top);
+    }
 }

@@ -752,7 +752,8 @@ TEST(options)
         net_expect(est_net_create(&(est_net_options){ .transport = "ucx" }, &net), EST_UNIMPLEMENTED, "install libucx");
     }
     net_expect(est_net_create(&(est_net_options){ .transport = "tls" }, &net), EST_INVALID_ARGUMENT,
-               "set ESTOC_CERTS to one that `estoc certificates` made, or ESTOC_PROTOCOL=tcp");
+               "Run `estoc certificates certs` once, copy the folder to every machine, and run `export "
+               "ESTOC_CERTS=certs` before each task; or set ESTOC_PROTOCOL=tcp");
     net_expect(est_net_create(&(est_net_options){ .transport = "tls", .certificates = "/nowhere" }, &net),
                EST_FAILED_PRECONDITION, "cannot use the authority /nowhere/ca.pem: No such file or directory");
     est_net_free(NULL);

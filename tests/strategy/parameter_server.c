@@ -652,7 +652,7 @@ TEST(holder_dies)
     servers_stop(&s);
 }
 
-/* --- synchronous steps of loops of one's own ------------------------------------------------------------------------ */
+/* --- synchronous steps of loops of one's own ---------------------------------------------------------------------- */
 
 typedef struct pusher {
     servers  *servers;

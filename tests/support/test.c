@@ -34,11 +34,18 @@ void est_test_row(const char *name, CMUnitTestFunction test, const void *row)
     est_test_add(one);
 }
 
+/* Certificates that tests make are not those of the user. */
+static void keep_state(void)
+{
+    if (setenv("XDG_STATE_HOME", EST_BUILD_DIR "/state", 1) != 0) abort();
+}
+
 int est_test_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
     struct CMUnitTest units[TESTS_MAX];
     size_t            n = 0;
 
+    keep_state();
     for (const est_test *test = first; test != NULL && n < TESTS_MAX; test = test->next) units[n++] = test->unit;
     if (n == 0 || n == TESTS_MAX) return 1;
     return _cmocka_run_group_tests("tests", units, n, setup, teardown);
@@ -82,6 +89,7 @@ int est_test_run_apart(CMFixtureFunction setup, CMFixtureFunction teardown)
     int             n = 0, n_failed = 0, status;
 
     if (first == NULL) return 1;
+    keep_state();
     while (n > 0 || next != NULL) {
         pid_t ended;
 
