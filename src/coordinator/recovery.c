@@ -5,7 +5,6 @@
 #include "coordinator/recovery.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
