@@ -333,6 +333,41 @@ static est_local_cluster *some_est_local_cluster(void)
          est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 1, .server = EST_SERVER(.transport = "tcp")), &made));
 }
 
+static est_coordinator *some_est_coordinator(void)
+{
+    est_local_cluster *cluster  = NULL;
+    est_strategy      *strategy = NULL;
+    est_graph         *graph    = NULL;
+
+    need(est_local_cluster_create(
+             EST_LOCAL_CLUSTER(.ps = 1, .workers = 1, .server = EST_SERVER(.transport = "tcp")), &cluster),
+         "est_local_cluster");
+    need(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = est_local_cluster_resolver(cluster)),
+                                       &strategy),
+         "est_strategy");
+    need(est_graph_create(1, &graph), "est_graph");
+    MADE(est_coordinator,
+         est_coordinator_create(strategy, graph, EST_COORDINATOR(.transport = "tcp", .threads = 1), &made));
+}
+
+static est_function *some_est_function(void)
+{
+    MADE(est_function,
+         est_coordinator_function(some_est_coordinator(), "none", (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ 0 },
+                                  &made));
+}
+
+static est_remote_value *some_est_remote_value(void)
+{
+    MADE(est_remote_value,
+         est_coordinator_schedule(some_est_coordinator(), some_est_function(), EST_NO_ARGUMENTS, &made));
+}
+
+static est_per_worker *some_est_per_worker(void)
+{
+    MADE(est_per_worker, est_coordinator_dataset(some_est_coordinator(), some_est_dataset(), NULL, &made));
+}
+
 static est_remote *some_est_remote(void)
 {
     MADE(est_remote, est_remote_create(some_est_server(), EST_REMOTE(.connect_secs = 0.01), &made));
