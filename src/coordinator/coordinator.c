@@ -48,10 +48,8 @@ void est_coordinator_unref(est_coordinator *c)
 
 /* --- creating ----------------------------------------------------------------------------------------------------- */
 
-static est_status take_options(est_coordinator *c, const est_coordinator_options *options)
+static est_status take_options(const est_coordinator_options *options, est_coordinator_options *o)
 {
-    est_coordinator_options *o = &c->options;
-
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_coordinator_options), options, o));
     if (o->queue_max < 0 || o->fail_after < 0 || (o->ahead < 0 && o->ahead != EST_OFF)) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -177,13 +175,15 @@ static est_status start(est_coordinator *c, const est_task *task)
 est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                   const est_coordinator_options *options, est_coordinator **out)
 {
-    const est_task  *task = NULL;
-    est_coordinator *c;
-    est_status       status;
+    est_coordinator_options own;
+    const est_task         *task = NULL;
+    est_coordinator        *c;
+    est_status              status;
 
     EST_REQUIRE(strategy);
     EST_REQUIRE(graph);
     EST_REQUIRE(out);
+    EST_TRY(take_options(options, &own));
     EST_TRY(check_task(strategy, &task));
     EST_TRY(est_graph_status(graph));
     c = est_zalloc(sizeof *c);
@@ -200,8 +200,8 @@ est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph
     est_refcount_init(&c->references);
     c->strategy = strategy;
     c->graph    = graph;
-    status      = take_options(c, options);
-    if (status == EST_OK) status = est_call_queue_init(&c->queue);
+    c->options  = own;
+    status      = est_call_queue_init(&c->queue);
     if (status == EST_OK) status = start(c, task);
     if (status != EST_OK) {
         est_error error;

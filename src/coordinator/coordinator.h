@@ -90,6 +90,7 @@ struct est_per_worker {
     void           *params;
     size_t          params_size;
     bool            shard;
+    bool            same_order; /* at all workers, also where the order was drawn */
     int64_t        *consumed;   /* of an iterator, per worker: elements of completed calls; under `lock` */
     est_tensor    **values;     /* of a value, per worker; references */
     char          **components; /* names that arguments have used; under `lock` */

@@ -271,8 +271,9 @@ static est_status evaluate(evaluation *e, const est_dataset *dataset, est_argume
     EST_TRY(list_states(e));
     EST_TRY(make_function(e, arguments));
     EST_TRY(est_per_worker_dataset_make(e->c, dataset, "dataset of an evaluation", false, &e->dataset));
-    e->values = est_zalloc(sizeof(est_remote_value *) * (size_t)e->n_shards);
-    e->sums   = est_zalloc(sizeof(est_tensor *) * ((size_t)e->states.n + 1));
+    e->dataset->same_order = true; /* so that shards are parts of one sequence */
+    e->values              = est_zalloc(sizeof(est_remote_value *) * (size_t)e->n_shards);
+    e->sums                = est_zalloc(sizeof(est_tensor *) * ((size_t)e->states.n + 1));
     if (e->values == NULL || e->sums == NULL) return est_no_memory();
     EST_TRY(run_shards(e, arguments));
     EST_TRY(add_states(e));

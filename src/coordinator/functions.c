@@ -24,49 +24,6 @@ static est_status check_nodes(const est_coordinator *c, const char *name, const 
     return EST_OK;
 }
 
-/* The operation that fills the table of a handle; EST_NO_NODE: none. */
-static est_node find_filler(const est_graph *graph, const est_node_def *handle)
-{
-    for (int32_t id = 0; id < est_graph_size(graph); id++) {
-        const est_node_def *def   = est_graph_node(graph, id);
-        const est_node_def *table = def->op->fills_var && def->n_in > 0 ? est_graph_node(graph, def->in[0].node) : NULL;
-        est_node            found = { NULL, id, 0 };
-
-        if (table == NULL || table->op->source != EST_SOURCE_TABLE) continue;
-        if (strcmp(est_lookup_table_name(table), est_lookup_table_name(handle)) != 0) continue;
-        memcpy(&found.graph, &graph, sizeof graph);
-        return found;
-    }
-    return EST_NO_NODE;
-}
-
-/* Feeds, fetches and targets in one array, with room for `more` targets. */
-static est_status copy_io(const est_function_spec *spec, int more, est_io *out)
-{
-    int       n   = spec->feeds.n + spec->fetches.n + spec->targets.n;
-    est_node *all = est_zalloc(sizeof *all * ((size_t)n + (size_t)more + 1));
-
-    if (all == NULL) return est_no_memory();
-    *out = (est_io){ all,           all + spec->feeds.n, all + spec->feeds.n + spec->fetches.n,
-                     spec->feeds.n, spec->fetches.n,     spec->targets.n };
-    if (spec->feeds.n > 0) memcpy(out->feeds, spec->feeds.data, sizeof *all * (size_t)spec->feeds.n);
-    if (spec->fetches.n > 0) memcpy(out->fetches, spec->fetches.data, sizeof *all * (size_t)spec->fetches.n);
-    if (spec->targets.n > 0) memcpy(out->targets, spec->targets.data, sizeof *all * (size_t)spec->targets.n);
-    return EST_OK;
-}
-
-/* Nothing that is run needs the operations that fill tables, but a session looks for them in its graph. */
-static est_status add_fillers(const est_graph *graph, const est_graph *part, est_io *io)
-{
-    for (int32_t id = 0; id < est_graph_size(part); id++) {
-        const est_node_def *def    = est_graph_node(part, id);
-        est_node            filler = def->op->source == EST_SOURCE_TABLE ? find_filler(graph, def) : EST_NO_NODE;
-
-        if (filler.graph != NULL) io->targets[io->n_targets++] = filler;
-    }
-    return EST_OK;
-}
-
 static bool is_in(est_nodes nodes, const char *variable)
 {
     for (int i = 0; i < nodes.n; i++) {
@@ -94,32 +51,31 @@ static est_status list_locals(est_function *f, const est_graph *graph, const est
     return EST_OK;
 }
 
+/* The nodes of est_io are not const. */
+static est_node *nodes_of(est_nodes nodes)
+{
+    est_node *out;
+
+    memcpy(&out, &nodes.data, sizeof out);
+    return out;
+}
+
 static est_status encode(est_function *f, const est_coordinator *c, const est_function_spec *spec)
 {
-    est_segment segment = { .writes = true };
-    est_graph  *part    = NULL;
-    est_io      io      = { 0 };
-    est_status  status  = copy_io(spec, 0, &io);
-    int         n_tables;
+    est_io      io = { .feeds     = nodes_of(spec->feeds),
+                       .fetches   = nodes_of(spec->fetches),
+                       .targets   = nodes_of(spec->targets),
+                       .n_feeds   = spec->feeds.n,
+                       .n_fetches = spec->fetches.n,
+                       .n_targets = spec->targets.n };
+    est_segment segment;
+    est_status  status;
 
-    if (status == EST_OK) status = est_pass_extract(c->graph, &io, &part);
-    n_tables = part != NULL ? est_graph_size(part) : 0;
-    est_free(io.feeds);
-    io = (est_io){ 0 };
-    if (status == EST_OK) status = copy_io(spec, n_tables, &io);
-    if (status == EST_OK) status = add_fillers(c->graph, part, &io);
-    est_graph_free(part);
-    part = NULL;
-    if (status == EST_OK) status = est_pass_extract(c->graph, &io, &part);
-    if (status == EST_OK) status = list_locals(f, c->graph, part, spec->states);
-    if (status == EST_OK) {
-        io.n_targets  = spec->targets.n; /* fillers are in the graph, and run when a table is needed */
-        segment.graph = part;
-        segment.io    = io;
-        status        = est_segment_encode(&segment, &f->bytes);
-    }
-    est_graph_free(part);
-    est_free(io.feeds);
+    EST_TRY(est_segment_extract(c->graph, &io, &segment));
+    segment.writes = true;
+    status         = list_locals(f, c->graph, segment.graph, spec->states);
+    if (status == EST_OK) status = est_segment_encode(&segment, &f->bytes);
+    est_segment_clear(&segment);
     return status;
 }
 
@@ -156,6 +112,9 @@ est_status est_function_make(est_coordinator *c, const est_function_spec *spec, 
     est_function *f;
     est_status    status;
 
+    EST_REQUIRE_LIST("feeds", spec->feeds);
+    EST_REQUIRE_LIST("fetches", spec->fetches);
+    EST_REQUIRE_LIST("targets", spec->targets);
     EST_TRY(est_graph_status(c->graph));
     EST_TRY(check_nodes(c, spec->name, "feed", spec->feeds));
     EST_TRY(check_nodes(c, spec->name, "fetch", spec->fetches));

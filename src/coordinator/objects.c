@@ -179,6 +179,8 @@ static void pack_dataset(const est_per_worker *p, const est_call_worker *w, est_
     if (p->shard) {
         request.pipeline    = w->rank;
         request.n_pipelines = w->coordinator->n_workers;
+    } else if (!p->same_order) {
+        request.reader = (uint64_t)w->rank + 1;
     }
     est_dataset_request_put(&request, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graphs as functions of stages. The bytes: 16 the segment, 17 (repeated, in the order of its feeds) the name of a
- * component, 18 (repeated, in the order of its fetches) the name of an output. Its targets fill tables. */
+ * component, 18 (repeated, in the order of its fetches) the name of an output. */
 #include "data/graph_function.h"
 
 #include <string.h>
@@ -41,17 +41,13 @@ struct est_graph_runner {
 
 /* --- a copy of the user's graph ----------------------------------------------------------------------------------- */
 
-/* The nodes of a segment that is being copied; the lists are one array. */
-static est_status list_nodes(est_named_nodes inputs, est_named_nodes outputs, int n_targets, est_io *out)
+/* The nodes of a segment; the lists are one array. */
+static est_status list_nodes(est_named_nodes inputs, est_named_nodes outputs, est_io *out)
 {
-    est_node *nodes = est_zalloc(sizeof *nodes * ((size_t)inputs.n + (size_t)outputs.n + (size_t)n_targets + 1));
+    est_node *nodes = est_zalloc(sizeof *nodes * ((size_t)inputs.n + (size_t)outputs.n + 1));
 
     if (nodes == NULL) return est_no_memory();
-    *out = (est_io){ .feeds     = nodes,
-                     .fetches   = nodes + inputs.n,
-                     .targets   = nodes + inputs.n + outputs.n,
-                     .n_feeds   = inputs.n,
-                     .n_fetches = outputs.n };
+    *out = (est_io){ .feeds = nodes, .fetches = nodes + inputs.n, .n_feeds = inputs.n, .n_fetches = outputs.n };
     for (int i = 0; i < inputs.n; i++) out->feeds[i] = inputs.data[i].node;
     for (int i = 0; i < outputs.n; i++) out->fetches[i] = outputs.data[i].node;
     return EST_OK;
@@ -94,45 +90,20 @@ static est_status check_variables(const est_graph *graph)
     return EST_OK;
 }
 
-static bool has_table(const est_graph *graph, const char *name)
-{
-    for (int32_t id = 0; id < est_graph_size(graph); id++) {
-        const est_node_def *def = est_graph_node(graph, id);
-
-        if (def->op->source == EST_SOURCE_TABLE && strcmp(est_lookup_table_name(def), name) == 0) return true;
-    }
-    return false;
-}
-
-/* The operation fills a table that is in `part`. */
-static bool fills_table_of(const est_graph *graph, const est_node_def *def, const est_graph *part)
-{
-    const est_node_def *handle = def->op->fills_var && def->n_in > 0 ? est_graph_node(graph, def->in[0].node) : NULL;
-
-    return handle != NULL && handle->op->source == EST_SOURCE_TABLE && has_table(part, est_lookup_table_name(handle));
-}
-
-/* What the outputs need, and of that the bytes of a segment. Two copies: the first says which tables must be filled. */
-static est_status copy_segment(est_graph *graph, est_named_nodes inputs, est_named_nodes outputs, est_wire_writer *out)
+/* The part of the graph that the outputs need, as bytes. */
+static est_status copy_segment(const est_graph *graph, est_named_nodes inputs, est_named_nodes outputs,
+                               est_wire_writer *out)
 {
     est_segment segment = { 0 };
-    est_graph  *part    = NULL;
-    est_io      io      = { 0 };
-    est_status  status  = list_nodes(inputs, outputs, 0, &io);
+    est_io      io;
+    est_status  status;
 
-    if (status == EST_OK) status = est_pass_extract(graph, &io, &part);
-    est_free(io.feeds);
-    if (status == EST_OK) status = check_variables(part);
-    if (status == EST_OK) status = list_nodes(inputs, outputs, est_graph_size(graph), &segment.io);
-    for (int32_t id = 0; status == EST_OK && id < est_graph_size(graph); id++) {
-        if (!fills_table_of(graph, est_graph_node(graph, id), part)) continue;
-        segment.io.targets[segment.io.n_targets++] = (est_node){ graph, id, 0 };
-    }
-    if (status == EST_OK) status = est_pass_extract(graph, &segment.io, &segment.graph);
+    EST_TRY(list_nodes(inputs, outputs, &io));
+    status = est_segment_extract(graph, &io, &segment);
+    if (status == EST_OK) status = check_variables(segment.graph);
     if (status == EST_OK) status = est_segment_encode(&segment, out);
-    est_graph_free(part);
-    est_graph_free(segment.graph);
-    est_free(segment.io.feeds); /* of all three lists */
+    est_segment_clear(&segment);
+    est_free(io.feeds);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph as the function of a dataset stage: a copy of the part that its outputs need, as a segment (runtime/segment.h),
- * which is also how it travels. A function that was made of nodes is read back from these bytes, so that the original
- * and a decoded one run the same.
+ * A graph as the function of a dataset stage: a copy of the part that its outputs need, as a segment
+ * (runtime/segment.h), which is also how it travels. A function that was made of nodes is read back from these bytes,
+ * so that the original and a decoded one run the same.
  *
  * Each thread runs a plan of its own (est_graph_runner); all plans look into the same tables, which are filled once.
  * Runners that are given back are used again by the next pass.

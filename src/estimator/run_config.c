@@ -166,7 +166,7 @@ static est_status take_distribute(est_run_config *c)
         return est_fail(EST_UNIMPLEMENTED,
                         "RunConfig: experimental_distribute.remote_cluster: an Estimator does not drive the servers of "
                         "another cluster; start this program as a task of the cluster by TF_CONFIG, or drive servers "
-                        "with a session (estoc/server.h)");
+                        "with a coordinator (estoc/coordinator.h)");
     }
     EST_TRY(take_strategy("train_distribute", d.train_distribute, &c->train_distribute));
     EST_TRY(take_strategy("eval_distribute", d.eval_distribute, &c->eval_distribute));

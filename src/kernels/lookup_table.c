@@ -22,6 +22,19 @@ const char *est_lookup_table_name(const est_node_def *handle)
     return shared[0] != '\0' ? shared : handle->name;
 }
 
+int32_t est_lookup_table_filler(const est_graph *graph, const char *table)
+{
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *def    = est_graph_node(graph, id);
+        const est_node_def *handle = def->op->fills_var && def->n_in > 0 ? est_graph_node(graph, def->in[0].node)
+                                                                         : NULL;
+
+        if (handle == NULL || handle->op->source != EST_SOURCE_TABLE) continue;
+        if (strcmp(est_lookup_table_name(handle), table) == 0) return id;
+    }
+    return -1;
+}
+
 void est_lookup_column_clear(est_lookup_column *column)
 {
     est_free(column->strings);

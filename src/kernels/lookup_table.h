@@ -41,6 +41,9 @@ typedef struct est_lookup_table {
 /* The name of the table of a handle. Borrowed from the node. */
 const char *est_lookup_table_name(const est_node_def *handle);
 
+/* The operation of the graph that fills the table of this name; -1: none. */
+int32_t est_lookup_table_filler(const est_graph *graph, const char *table);
+
 /* The table of a resource input. */
 static inline est_lookup_table *est_call_table(const est_call *c, int input)
 {

@@ -13,9 +13,75 @@
 #include "format/graph_def.h"
 #include "graph/graph_export.h"
 #include "graph/import.h"
+#include "kernels/lookup_table.h"
 #include "ops/ops.h"
 
 enum { GRAPH = 1, FED, FETCHED, RUN, WRITES };
+
+/* --- extracting --------------------------------------------------------------------------------------------------- */
+
+/* A copy of `io` in one array, with room for `more` targets. */
+static est_status copy_io(const est_io *io, int more, est_io *out)
+{
+    size_t    n   = (size_t)io->n_feeds + (size_t)io->n_fetches + (size_t)io->n_targets;
+    est_node *all = est_zalloc(sizeof *all * (n + (size_t)more + 1));
+
+    if (all == NULL) return est_no_memory();
+    *out         = *io;
+    out->feeds   = all;
+    out->fetches = all + io->n_feeds;
+    out->targets = all + io->n_feeds + io->n_fetches;
+    if (io->n_feeds > 0) memcpy(out->feeds, io->feeds, sizeof *all * (size_t)io->n_feeds);
+    if (io->n_fetches > 0) memcpy(out->fetches, io->fetches, sizeof *all * (size_t)io->n_fetches);
+    if (io->n_targets > 0) memcpy(out->targets, io->targets, sizeof *all * (size_t)io->n_targets);
+    return EST_OK;
+}
+
+/* Adds the operations that fill the tables of `part` to the targets. */
+static void add_fillers(const est_graph *graph, const est_graph *part, est_io *io)
+{
+    for (int32_t id = 0; id < est_graph_size(part); id++) {
+        const est_node_def *def    = est_graph_node(part, id);
+        est_node            filler = { NULL, -1, 0 };
+
+        if (def->op->source == EST_SOURCE_TABLE) filler.id = est_lookup_table_filler(graph, est_lookup_table_name(def));
+        if (filler.id < 0) continue;
+        memcpy(&filler.graph, &graph, sizeof graph); /* nodes have graphs that are not const */
+        io->targets[io->n_targets++] = filler;
+    }
+}
+
+/* Nothing that is run needs the fillers, but a session looks for them in its graph. Two copies: the first shows which
+ * tables there are. */
+est_status est_segment_extract(const est_graph *graph, const est_io *io, est_segment *out)
+{
+    est_segment made = { 0 };
+    est_graph  *part = NULL;
+    est_io      first;
+    est_status  status;
+
+    EST_TRY(copy_io(io, 0, &first));
+    status = est_pass_extract(graph, &first, &part);
+    est_free(first.feeds);
+    if (status == EST_OK) status = copy_io(io, est_graph_size(part), &made.io);
+    if (status == EST_OK) add_fillers(graph, part, &made.io);
+    est_graph_free(part);
+    if (status == EST_OK) status = est_pass_extract(graph, &made.io, &made.graph);
+    if (status != EST_OK) {
+        est_segment_clear(&made);
+        return status;
+    }
+    made.io.n_targets = io->n_targets;
+    *out              = made;
+    return EST_OK;
+}
+
+void est_segment_clear(est_segment *segment)
+{
+    est_graph_free(segment->graph);
+    est_free(segment->io.feeds); /* all three lists */
+    *segment = (est_segment){ 0 };
+}
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 

@@ -11,6 +11,11 @@
 /* Appends a segment as bytes. */
 EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
 
+/* The part of a graph that `io` needs, with the operations that fill its tables: what a segment needs in order to run
+ * elsewhere. Sets out->graph and out->io, to be freed with est_segment_clear. The original must outlive the part. */
+EST_MUST_CHECK est_status est_segment_extract(const est_graph *graph, const est_io *io, est_segment *out);
+void                      est_segment_clear(est_segment *segment); /* a zeroed struct is fine */
+
 /* What the bytes contain. */
 typedef struct est_segment_graph {
     est_graph *graph;

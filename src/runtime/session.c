@@ -224,33 +224,18 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
-/* The operation of the graph that fills the table; EST_NO_NODE when there is none. */
-static est_node find_filler(const est_session *s, const char *table)
-{
-    for (int32_t id = 0; id < est_graph_size(s->graph); id++) {
-        const est_node_def *def    = est_graph_node(s->graph, id);
-        const est_node_def *handle = def->op->fills_var && def->n_in > 0 ? est_graph_node(s->graph, def->in[0].node)
-                                                                         : NULL;
-
-        if (handle != NULL && handle->op->source == EST_SOURCE_TABLE &&
-            strcmp(est_lookup_table_name(handle), table) == 0) {
-            return (est_node){ s->graph, id, 0 };
-        }
-    }
-    return EST_NO_NODE;
-}
-
 /* Not a run that counts: what random ops give must not depend on when a table was filled. The filler runs where the
  * table is. */
 static est_status fill_table(est_session *s, const char *table)
 {
-    est_node         filler  = find_filler(s, table);
+    int32_t          id      = est_lookup_table_filler(s->graph, table);
+    est_node         filler  = { s->graph, id, 0 };
     est_io           io      = { .targets = &filler, .n_targets = 1 };
     est_plan_options options = plan_options(s);
     est_plan        *plan;
     est_status       status;
 
-    if (filler.graph == NULL) {
+    if (id < 0) {
         return est_fail(EST_FAILED_PRECONDITION, "table '%s' has no entries, and nothing in the graph fills it", table);
     }
     EST_TRY(est_plan_create(s->graph, &io, s->store, &options, &plan));

@@ -91,6 +91,45 @@ TEST(elements_in_order)
     coordinated_end(&t);
 }
 
+/* A worker shuffles in an order of its own unless the program gave a seed. */
+TEST(own_order)
+{
+    coordinated     t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset    *dataset = NULL;
+    est_per_worker *rows = NULL, *batches = NULL;
+    int             n_same[2] = { 0 };
+
+    coordinated_start(&t, OPTIONS);
+    for (int seeded = 0; seeded < 2; seeded++) {
+        est_iterator *here = NULL;
+
+        assert_ok(est_dataset_finish(est_dataset_shuffle(numbers(200, 1), 200, seeded ? 7 : 0), &dataset));
+        assert_ok(est_iterator_create(dataset, &here));
+        assert_ok(est_coordinator_dataset(t.coordinator, dataset, NULL, &rows));
+        assert_ok(est_per_worker_iterator(rows, &batches));
+        for (int i = 0; i < 50; i++) {
+            est_remote_value *value = NULL;
+            est_tensor       *got   = NULL;
+            est_field         mine  = { 0 };
+
+            assert_ok(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches, "x" }), &value));
+            assert_ok(est_remote_value_fetch(value, 0, &got));
+            assert_ok(est_iterator_next(here, &mine));
+            n_same[seeded] += nn_element(got, 0) == 2 * nn_element(mine.values, 0);
+            est_element_clear(&mine, 1);
+            est_tensor_free(got);
+            est_remote_value_free(value);
+        }
+        est_iterator_free(here);
+        est_per_worker_free(batches);
+        est_per_worker_free(rows);
+        est_dataset_free(dataset);
+    }
+    assert_true(n_same[0] < 50); /* by chance: 1 of 200^50 */
+    assert_int_equal(n_same[1], 50);
+    coordinated_end(&t);
+}
+
 /* A worker that was lost reads over what its completed calls have used. */
 TEST(lost_worker_reads_over)
 {

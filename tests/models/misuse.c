@@ -339,12 +339,12 @@ static est_coordinator *some_est_coordinator(void)
     est_strategy      *strategy = NULL;
     est_graph         *graph    = NULL;
 
-    need(est_local_cluster_create(
-             EST_LOCAL_CLUSTER(.ps = 1, .workers = 1, .server = EST_SERVER(.transport = "tcp")), &cluster),
+    need(est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 1, .workers = 1, .server = EST_SERVER(.transport = "tcp")),
+                                  &cluster),
          "est_local_cluster");
-    need(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = est_local_cluster_resolver(cluster)),
-                                       &strategy),
-         "est_strategy");
+    need(
+        est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = est_local_cluster_resolver(cluster)), &strategy),
+        "est_strategy");
     need(est_graph_create(1, &graph), "est_graph");
     MADE(est_coordinator,
          est_coordinator_create(strategy, graph, EST_COORDINATOR(.transport = "tcp", .threads = 1), &made));
@@ -352,9 +352,8 @@ static est_coordinator *some_est_coordinator(void)
 
 static est_function *some_est_function(void)
 {
-    MADE(est_function,
-         est_coordinator_function(some_est_coordinator(), "none", (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ 0 },
-                                  &made));
+    MADE(est_function, est_coordinator_function(some_est_coordinator(), "none", (est_nodes){ 0 }, (est_nodes){ 0 },
+                                                (est_nodes){ 0 }, &made));
 }
 
 static est_remote_value *some_est_remote_value(void)
@@ -503,6 +502,8 @@ static bool node_neutral(est_node node)
     X(est_tfrecord_position)                                                                                           \
     X(est_initializer)                                                                                                 \
     X(est_partitioner)                                                                                                 \
+    X(est_coordinator_stats)                                                                                           \
+    X(est_value_state)                                                                                                 \
     X(est_str)
 VALUES(VALUE_NEUTRAL)
 
