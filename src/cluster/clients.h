@@ -29,6 +29,11 @@ typedef struct est_answered {
 
 void est_answered_free(est_answered *run);
 
+/* A segment that a client uses. */
+typedef struct est_entry {
+    uint64_t number, by; /* of the segment; the incarnation that entered it */
+} est_entry;
+
 typedef struct est_client {
     est_task_id       who;
     est_link         *link;     /* one link of its process, until that is lost; a reference; NULL: gone */
@@ -47,16 +52,16 @@ typedef struct est_client {
     uint64_t          first;                     /* runs before this one have been answered */
     uint64_t          asked_by;                  /* the incarnation of these runs, */
     uint64_t          asked_before;              /* and the one before it, which may come back to repeat a run */
-    uint64_t         *entered;                   /* numbers of segments, one for each entry; guarded by host_lock */
+    est_entry        *entered;                   /* one for each time that it entered a segment; under host_lock */
     int               n_entered, max_entered;
-    uint64_t          entered_by;    /* the incarnation that entered them */
-    uint64_t          runs, repeats; /* served; answered from memory */
-    est_link_counters gone;          /* of lost links */
-    uint64_t          looks;         /* status requests: a client that made no others is forgotten when it goes */
-    uint64_t          steps;         /* that it counted */
-    int64_t           step;          /* the global step after the last of them */
-    est_sample        samples[2];    /* the older one first */
-    const est_link   *holder;        /* the link over which it holds the gate, until that is lost; NULL: it does not */
+    uint64_t          entered_by, entered_before; /* incarnations, as asked_by and asked_before */
+    uint64_t          runs, repeats;              /* served; answered from memory */
+    est_link_counters gone;                       /* of lost links */
+    uint64_t          looks;      /* status requests: a client that made no others is forgotten when it goes */
+    uint64_t          steps;      /* that it counted */
+    int64_t           step;       /* the global step after the last of them */
+    est_sample        samples[2]; /* the older one first */
+    const est_link   *holder;     /* the link over which it holds the gate, until that is lost; NULL: it does not */
 } est_client;
 
 /* Whether the name is that of a process outside the cluster. */

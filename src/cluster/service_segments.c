@@ -58,7 +58,7 @@ static void free_unused(est_server *s)
 
 static void give_back(est_server *s, est_client *client, int i)
 {
-    int segment = est_host_find(s->host, client->entered[i]);
+    int segment = est_host_find(s->host, client->entered[i].number);
 
     client->entered[i] = client->entered[--client->n_entered];
     if (segment >= 0) s->segments[segment].users--;
@@ -71,7 +71,19 @@ void est_service_give_back_all(est_server *s, est_client *client)
     free_unused(s);
 }
 
-/* Room for another segment of the client. Segments of an earlier process of its task are given back. */
+/* The segments of the process before the last are given back; the last one may come back to repeat a run. */
+static void take_incarnation(est_server *s, est_client *client, uint64_t by)
+{
+    if (by == client->entered_by || by == client->entered_before) return;
+    for (int i = client->n_entered - 1; i >= 0; i--) {
+        if (client->entered[i].by != client->entered_by) give_back(s, client, i);
+    }
+    free_unused(s);
+    client->entered_before = client->entered_by;
+    client->entered_by     = by;
+}
+
+/* Room for another segment of the client. */
 static est_status reserve_entered(est_server *s, est_request *request, est_client **out)
 {
     uint64_t    by = est_link_peer(est_request_link(request))->incarnation;
@@ -81,12 +93,11 @@ static est_status reserve_entered(est_server *s, est_request *request, est_clien
     client = est_clients_get(s, est_request_link(request));
     pthread_mutex_unlock(&s->lock);
     if (client == NULL) return est_no_memory();
-    if (client->entered_by != by) est_service_give_back_all(s, client);
-    client->entered_by = by;
-    *out               = client;
+    take_incarnation(s, client, by);
+    *out = client;
     if (client->n_entered == client->max_entered) {
-        int       max  = client->max_entered == 0 ? 16 : 2 * client->max_entered;
-        uint64_t *more = est_realloc(client->entered, sizeof *more * (size_t)max);
+        int        max  = client->max_entered == 0 ? 16 : 2 * client->max_entered;
+        est_entry *more = est_realloc(client->entered, sizeof *more * (size_t)max);
 
         if (more == NULL) return est_no_memory();
         client->entered     = more;
@@ -98,6 +109,7 @@ static est_status reserve_entered(est_server *s, est_request *request, est_clien
 est_status est_service_leave_segment(est_server *s, est_request *request)
 {
     uint64_t    number = est_head_u64(est_request_message(request), EST_FIELD_SEGMENT, UINT64_MAX);
+    uint64_t    by     = est_link_peer(est_request_link(request))->incarnation;
     est_client *client;
 
     pthread_mutex_lock(&s->lock);
@@ -105,7 +117,7 @@ est_status est_service_leave_segment(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->lock);
     if (client == NULL) return est_no_memory();
     for (int i = 0; i < client->n_entered; i++) {
-        if (client->entered[i] != number) continue;
+        if (client->entered[i].number != number || client->entered[i].by != by) continue;
         give_back(s, client, i);
         free_unused(s);
         break;
@@ -138,7 +150,8 @@ est_status est_service_enter(est_server *s, est_request *request, est_packing *o
                                                                                 EST_FIELD_PHASE, 0) };
     }
     s->segments[segment].users++;
-    client->entered[client->n_entered++] = est_host_number(s->host, segment);
+    client->entered[client->n_entered++] = (est_entry){ .number = est_host_number(s->host, segment),
+                                                        .by = est_link_peer(est_request_link(request))->incarnation };
     est_wire_put_u64(&out->head, EST_FIELD_SEGMENT, est_host_number(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, segment));
     est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, segment));

@@ -558,34 +558,36 @@ static void mw_text(const est_strategy *s, est_strbuf *out)
 #define ABOUT "every worker has the variables, gradients all-reduced in every step"
 
 const est_strategy_ops est_multi_worker_ops = {
-    .name          = NAME,
-    .about         = ABOUT,
-    .no_chief_ok   = true,
-    .state_size    = sizeof(est_multi_worker),
-    .text          = mw_text,
-    .open          = mw_open,
-    .start         = mw_start,
-    .prepare       = mw_prepare,
-    .join          = mw_join,
-    .rejoin        = mw_rejoin,
-    .after_step    = mw_after_step,
-    .input_extra   = EST_EXTRA_POSITIONS,
-    .save_input    = mw_save_input,
-    .restore_input = mw_restore_input,
-    .settle        = mw_settle,
-    .end           = mw_end,
-    .close         = mw_close,
-    .agree         = est_multi_worker_agree,
-    .reduce        = est_multi_worker_reduce,
-    .share         = mw_share,
+    .name             = NAME,
+    .about            = ABOUT,
+    .no_chief_ok      = true,
+    .evaluates_across = true,
+    .state_size       = sizeof(est_multi_worker),
+    .text             = mw_text,
+    .open             = mw_open,
+    .start            = mw_start,
+    .prepare          = mw_prepare,
+    .join             = mw_join,
+    .rejoin           = mw_rejoin,
+    .after_step       = mw_after_step,
+    .input_extra      = EST_EXTRA_POSITIONS,
+    .save_input       = mw_save_input,
+    .restore_input    = mw_restore_input,
+    .settle           = mw_settle,
+    .end              = mw_end,
+    .close            = mw_close,
+    .agree            = est_multi_worker_agree,
+    .reduce           = est_multi_worker_reduce,
+    .share            = mw_share,
 };
 
 /* Without a cluster, and in an evaluator, the one worker has nobody to wait for. */
-static const est_strategy_ops single_worker_ops = { .name        = NAME,
-                                                    .about       = ABOUT,
-                                                    .no_chief_ok = true,
-                                                    .check       = est_local_check,
-                                                    .text        = mw_text };
+static const est_strategy_ops single_worker_ops = { .name             = NAME,
+                                                    .about            = ABOUT,
+                                                    .no_chief_ok      = true,
+                                                    .evaluates_across = true,
+                                                    .check            = est_local_check,
+                                                    .text             = mw_text };
 
 /* Not a number of seconds, and not what stands for none. */
 static bool bad_secs(double secs)

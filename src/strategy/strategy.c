@@ -143,7 +143,7 @@ bool est_strategy_shares_dir(const est_strategy *strategy, const est_task *task)
 
 bool est_strategy_evaluates_across(const est_strategy *strategy)
 {
-    return strategy != NULL && strategy->ops->agree != NULL;
+    return strategy != NULL && strategy->ops->evaluates_across;
 }
 
 int est_strategy_evaluators(const est_strategy *strategy)

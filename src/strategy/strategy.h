@@ -54,10 +54,11 @@ struct est_strategy {
 };
 
 struct est_strategy_ops {
-    const char *name, *about; /* "parameter_server"; one line that describes it */
-    bool        uses_ps;      /* ps tasks keep its variables: its cluster must have some; false: must have none */
-    bool        no_chief_ok;  /* a cluster needs no chief: worker 0 is one */
-    size_t      state_size;   /* of run->state */
+    const char *name, *about;     /* "parameter_server"; one line that describes it */
+    bool        uses_ps;          /* ps tasks keep its variables: its cluster must have some; false: must have none */
+    bool        no_chief_ok;      /* a cluster needs no chief: worker 0 is one */
+    bool        evaluates_across; /* its workers, if there are several, evaluate one model together */
+    size_t      state_size;       /* of run->state */
 
     /* Appends its options as `, "name": value` for logs. NULL: the number of replicas. */
     void (*text)(const est_strategy *strategy, est_strbuf *out);
