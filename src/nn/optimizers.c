@@ -132,34 +132,16 @@ static const est_optimizer_rule adam_rule = { .name             = "Adam",
 
 /* --- RMSProp ------------------------------------------------------------------------------------------------------ */
 
-/* Keras without momentum: epsilon outside the root, and ms decays on every row while only rows of the gradient move. */
 static est_node keras_rms_prop_apply(est_update *u, est_node var, est_node ms, est_gradient g, est_node mg)
 {
-    double   epsilon = u->optimizer->hyper[2];
-    est_node rate = est_update_rate(u, var), rho = est_update_hyper(u, var, 0), left = est_shift(est_neg(rho), 1);
-    est_node kept, decayed, rows, step, center;
+    est_node rate = est_update_rate(u, var), rho = est_update_hyper(u, var, 0), epsilon = est_update_hyper(u, var, 2);
 
-    if (g.indices.graph == NULL) {
-        kept = est_add(est_mul(est_read_variable(ms), rho), est_mul(est_square(g.values), left));
-        rows = kept;
-        if (mg.graph != NULL) {
-            center = est_add(est_mul(est_read_variable(mg), rho), est_mul(g.values, left));
-            rows   = est_sub(kept, est_square(center));
-        }
-        step = est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), epsilon));
-        step = est_assign_sub(var, step);
-        if (mg.graph != NULL) return est_group(u->graph, EST_NODES(est_assign(ms, kept), est_assign(mg, center), step));
-        return est_group(u->graph, EST_NODES(est_assign(ms, kept), step));
-    }
-    decayed = est_assign(ms, est_mul(est_read_variable(ms), rho));
-    kept    = est_after(est_scatter_add(ms, g.indices, est_mul(est_square(g.values), left)), decayed);
-    rows    = est_after(est_resource_gather(ms, g.indices), kept);
     if (mg.graph != NULL) {
-        decayed = est_assign(mg, est_mul(est_read_variable(mg), rho));
-        center  = est_after(est_scatter_add(mg, g.indices, est_mul(g.values, left)), decayed);
-        rows    = est_sub(rows, est_square(est_after(est_resource_gather(mg, g.indices), center)));
+        return est_build_apply(&est_op_apply_centered_keras_rms_prop, &est_op_sparse_apply_centered_keras_rms_prop,
+                               EST_NODES(var, mg, ms, rate, rho, epsilon), g, EST_NO_ATTRS);
     }
-    return est_scatter_sub(var, g.indices, est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), epsilon)));
+    return est_build_apply(&est_op_apply_keras_rms_prop, &est_op_sparse_apply_keras_rms_prop,
+                           EST_NODES(var, ms, rate, rho, epsilon), g, EST_NO_ATTRS);
 }
 
 /* hyper: decay, momentum, epsilon */
