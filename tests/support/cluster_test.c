@@ -211,6 +211,7 @@ void cluster_start(cluster *c, cluster_task *task)
     argv[n]     = NULL;
     task->ended = false;
     task->starts++;
+    (void)signal(SIGUSR1, SIG_IGN); /* inherited: a new process ignores it until it has something to do with it */
     task->pid = fork();
     assert_true(task->pid >= 0);
     if (task->pid > 0) {
@@ -221,7 +222,6 @@ void cluster_start(cluster *c, cluster_task *task)
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
-        (void)signal(SIGUSR1, SIG_IGN);   /* until the task has something to do with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody */
         if (task->network[0] != '\0') {
             int network = open(task->network, O_RDONLY | O_CLOEXEC);
