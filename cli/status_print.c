@@ -198,9 +198,43 @@ static void append_calls(est_strbuf *out, const char *task, const est_json *call
     est_strbuf_append(out, "\n");
 }
 
+/* "chief:0: 812 calls completed, 30 queued, 4 under way (worker:0 2, worker:1 not here), 2 retried, 1 worker lost" */
+static void append_coordinator(est_strbuf *out, const char *task, const est_json *own)
+{
+    const char *before = " (";
+    est_json   *worker;
+    size_t      i;
+
+    tool_append_printable(out, str_of(task), 0);
+    est_strbuf_printf(out, ": %.0f calls completed, %.0f queued, %.0f under way", number_at(own, "completed"),
+                      number_at(own, "queued"), number_at(own, "under_way"));
+    json_array_foreach(json_object_get(own, "workers"), i, worker) {
+        est_strbuf_append(out, before);
+        before = ", ";
+        tool_append_printable(out, str_of(text_at(worker, "task")), 0);
+        if (json_is_true(json_object_get(worker, "here"))) {
+            est_strbuf_printf(out, " %.0f", number_at(worker, "under_way"));
+        } else {
+            est_strbuf_append(out, " not here");
+        }
+    }
+    est_strbuf_printf(out, "%s, %.0f retried, %.0f workers lost%s\n", i > 0 ? ")" : "", number_at(own, "retried"),
+                      number_at(own, "workers_lost"),
+                      json_is_true(json_object_get(own, "ps_lost")) ? "; waits for ps tasks" : "");
+}
+
 static void append_all_calls(est_strbuf *out, const status_view *view)
 {
     bool any = false;
+
+    for (int i = 0; i < view->n; i++) {
+        const est_json *own = json_object_get(view->told[i], "coordinator");
+
+        if (!json_is_object(own)) continue;
+        if (!any) est_strbuf_append(out, "\nCalls\n");
+        any = true;
+        append_coordinator(out, view->names[i], own);
+    }
 
     for (int i = 0; i < view->n; i++) {
         const est_json *calls = json_object_get(view->told[i], "calls");

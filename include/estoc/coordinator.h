@@ -85,11 +85,11 @@ typedef struct est_coordinator_options {
     (&(const est_coordinator_options){ .struct_size = EST_STRUCT_SIZE(est_coordinator_options), __VA_ARGS__ })
 
 /* Creates the coordinator of the strategy's cluster: its chief, or a client outside of it when the strategy's task is
- * no task of the cluster. Waits for the ps tasks, not for workers. All variables get the values of the newest checkpoint
- * of model_dir; those that it lacks, or all if there is none, their initial ones. The first checkpoint is written at
- * once, so that a lost ps task can be restored from then on. The strategy and the graph are borrowed until
- * est_coordinator_free; the graph may grow. EST_INVALID_ARGUMENT: the strategy is not a parameter_server strategy with a
- * cluster, or has sync_replicas or max_staleness: calls are asynchronous. */
+ * no task of the cluster. Waits for the ps tasks, not for workers. All variables get the values of the newest
+ * checkpoint of model_dir; those that it lacks, or all if there is none, their initial ones. The first checkpoint is
+ * written at once, so that a lost ps task can be restored from then on. The strategy and the graph are borrowed until
+ * est_coordinator_free; the graph may grow. EST_INVALID_ARGUMENT: the strategy is not a parameter_server strategy with
+ * a cluster, or has sync_replicas or max_staleness: calls are asynchronous. */
 EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                                          const est_coordinator_options *options, est_coordinator **out);
 
@@ -98,17 +98,18 @@ EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *str
  * may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 
-/* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under way
- * change what it reads. Borrowed until the next est_coordinator_join or _save: a lost ps task makes a new one. */
+/* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under
+ * way change what it reads. Borrowed until the next est_coordinator_join or _save: a lost ps task makes a new one. */
 EST_API est_session *est_coordinator_session(est_coordinator *coordinator);
 
 /* The epoch of the checkpoint that est_coordinator_create has restored; 0: there was none. */
 EST_API int64_t est_coordinator_epoch(const est_coordinator *coordinator);
 
 /* Writes a checkpoint of the variables, the epoch and the positions of all iterators that are not freed. Handing out
- * stops until calls under way have ended and the checkpoint is written, so that it contains every call completely or not
- * at all. A checkpoint of est_saver_save does not promise that, and has neither epoch nor positions. Its number is the
- * value of global_step, if there is such a variable, else the epoch. EST_FAILED_PRECONDITION: there is no model_dir. */
+ * stops until calls under way have ended and the checkpoint is written, so that it contains every call completely or
+ * not at all. A checkpoint of est_saver_save does not promise that, and has neither epoch nor positions. Its number is
+ * the value of global_step, if there is such a variable, else the epoch. EST_FAILED_PRECONDITION: there is no
+ * model_dir. */
 EST_API EST_MUST_CHECK est_status est_coordinator_save(est_coordinator *coordinator, int64_t epoch);
 
 /* --- functions ---------------------------------------------------------------------------------------------------- */
@@ -161,8 +162,8 @@ typedef enum est_value_state {
     EST_VALUE_CANCELLED /* an earlier call failed, or the coordinator was freed */
 } est_value_state;
 
-/* Fetch i of the function in this call; waits until it is there. The tensor is the caller's. Fails with the error of the
- * function; EST_CANCELLED: the call was cancelled, and the error has the reason. May be called again. */
+/* Fetch i of the function in this call; waits until it is there. The tensor is the caller's. Fails with the error of
+ * the function; EST_CANCELLED: the call was cancelled, and the error has the reason. May be called again. */
 EST_API EST_MUST_CHECK est_status est_remote_value_fetch(est_remote_value *value, int i, est_tensor **out);
 EST_API est_value_state           est_remote_value_status(const est_remote_value *value);
 EST_API void                      est_remote_value_free(est_remote_value *value); /* before or after it is ready */

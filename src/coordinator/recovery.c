@@ -5,7 +5,6 @@
 #include "coordinator/recovery.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,7 +17,6 @@
 #define EXTRA_EPOCH     "estoc/epoch"          /* int64 */
 #define EXTRA_CALLS     "estoc/calls"          /* int64: numbers of calls up to this one are used */
 #define EXTRA_POSITIONS "estoc/call_positions" /* int64 [iterators, workers] */
-#define EXTRA_STATE     "estoc/state/"         /* of variables at ps tasks that are not saved otherwise: metrics */
 
 /* --- the session -------------------------------------------------------------------------------------------------- */
 
@@ -44,60 +42,6 @@ est_status est_coordinator_open_session(est_coordinator *c)
     c->replaced = c->session;
     c->session  = session;
     return tell_origin(c);
-}
-
-/* --- variables that checkpoints keep as extras -------------------------------------------------------------------- */
-
-static est_status list_states(const est_coordinator *c, est_var ***out, int *n)
-{
-    est_var  **saved, **states;
-    est_store *store;
-    int        n_saved, n_states = 0;
-
-    EST_TRY(est_session_store(c->session, &store));
-    EST_TRY(est_saved_variables(c->session, &saved, &n_saved));
-    states = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
-    for (int i = 0; states != NULL && i < est_store_size(store); i++) {
-        est_var *var   = est_store_at(store, i);
-        bool     found = !var->elsewhere && var->n_shards == 0;
-
-        for (int k = 0; k < n_saved && !found; k++) found = saved[k] == var;
-        if (!found) states[n_states++] = var;
-    }
-    est_free(saved);
-    if (states == NULL) return est_no_memory();
-    *out = states;
-    *n   = n_states;
-    return EST_OK;
-}
-
-static est_status read_state(const est_coordinator *c, const est_checkpoint *checkpoint, const est_var *var)
-{
-    char        name[EST_CHECKPOINT_PATH_MAX];
-    est_tensor *value;
-    est_status  status;
-
-    snprintf(name, sizeof name, EXTRA_STATE "%s", var->name);
-    if (est_checkpoint_find(checkpoint, name) == NULL) return EST_OK;
-    EST_TRY(est_checkpoint_read(checkpoint, name, &value));
-    status = est_session_write(c->session, var->name, value);
-    est_tensor_free(value);
-    return status;
-}
-
-static est_status read_states(const est_coordinator *c, const est_checkpoint *checkpoint, bool missing_only)
-{
-    est_var  **states;
-    int        n;
-    est_status status;
-
-    EST_TRY(list_states(c, &states, &n));
-    status = est_session_look(c->session);
-    for (int i = 0; i < n && status == EST_OK; i++) {
-        if (!missing_only || !states[i]->initialized) status = read_state(c, checkpoint, states[i]);
-    }
-    est_free(states);
-    return status;
 }
 
 /* --- initial values of variables that have others ----------------------------------------------------------------- */
@@ -266,59 +210,9 @@ static est_status make_positions(est_coordinator *c, est_tensor **out)
 
 /* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
-/* Extras under construction. */
-typedef struct extras {
-    est_extra   *data;
-    est_tensor **values;
-    char       **names;
-    int          n;
-} extras;
-
-static est_status extras_add(extras *e, const char *before, const char *name, est_tensor *value)
+static est_status make_number(int64_t value, est_tensor **out)
 {
-    est_strbuf text = { 0 };
-
-    est_strbuf_printf(&text, "%s%s", before, name);
-    e->values[e->n] = value;
-    e->data[e->n]   = (est_extra){ NULL, value };
-    e->n++;
-    EST_TRY(est_strbuf_take(&text, &e->names[e->n - 1]));
-    e->data[e->n - 1].name = e->names[e->n - 1];
-    return EST_OK;
-}
-
-static void extras_clear(extras *e)
-{
-    for (int i = 0; i < e->n; i++) {
-        est_tensor_free(e->values[i]);
-        est_free(e->names[i]);
-    }
-    est_free(e->data);
-    est_free(e->values);
-    est_free(e->names);
-}
-
-static est_status fill_extras(est_coordinator *c, int64_t epoch, est_var *const *states, int n, extras *e)
-{
-    est_tensor *value;
-    size_t      room  = (size_t)n + 3;
-    int64_t     calls = (int64_t)c->queue.oldest - 1; /* nothing is under way */
-
-    e->data   = est_zalloc(sizeof *e->data * room);
-    e->values = est_zalloc(sizeof(est_tensor *) * room);
-    e->names  = est_zalloc(sizeof(char *) * room);
-    if (e->data == NULL || e->values == NULL || e->names == NULL) return est_no_memory();
-    EST_TRY(est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &epoch, &value));
-    EST_TRY(extras_add(e, EXTRA_EPOCH, "", value));
-    EST_TRY(est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &calls, &value));
-    EST_TRY(extras_add(e, EXTRA_CALLS, "", value));
-    EST_TRY(make_positions(c, &value));
-    EST_TRY(extras_add(e, EXTRA_POSITIONS, "", value));
-    for (int i = 0; i < n; i++) {
-        EST_TRY(est_session_read(c->session, states[i]->name, &value));
-        EST_TRY(extras_add(e, EXTRA_STATE, states[i]->name, value));
-    }
-    return EST_OK;
+    return est_tensor_create_from(EST_I64, EST_SHAPE_SCALAR, &value, out);
 }
 
 static est_status choose_step(const est_coordinator *c, int64_t epoch, int64_t *out)
@@ -336,20 +230,25 @@ static est_status choose_step(const est_coordinator *c, int64_t epoch, int64_t *
     return EST_OK;
 }
 
+/* Nothing is under way, so all calls below the oldest one have completed. */
 est_status est_coordinator_write_checkpoint(est_coordinator *c, int64_t epoch)
 {
-    extras     e      = { 0 };
-    est_var  **states = NULL;
-    int64_t    step   = 0;
-    int        n      = 0;
-    est_status status = list_states(c, &states, &n);
+    est_tensor *numbers[2] = { NULL }, *positions = NULL;
+    int64_t     step   = 0;
+    est_status  status = choose_step(c, epoch, &step);
 
-    if (status == EST_OK) status = choose_step(c, epoch, &step);
-    if (status == EST_OK) status = fill_extras(c, epoch, states, n, &e);
-    if (status == EST_OK)
-        status = est_saver_save(c->saver, c->session, step, EST_SAVE(.extras = { e.data, e.n }), NULL);
-    extras_clear(&e);
-    est_free(states);
+    if (status == EST_OK) status = make_number(epoch, &numbers[0]);
+    if (status == EST_OK) status = make_number((int64_t)c->queue.oldest - 1, &numbers[1]);
+    if (status == EST_OK) status = make_positions(c, &positions);
+    if (status == EST_OK) {
+        status = est_saver_save(c->saver, c->session, step,
+                                EST_SAVE(.extras = EST_EXTRAS({ EXTRA_EPOCH, numbers[0] }, { EXTRA_CALLS, numbers[1] },
+                                                              { EXTRA_POSITIONS, positions })),
+                                NULL);
+    }
+    est_tensor_free(numbers[0]);
+    est_tensor_free(numbers[1]);
+    est_tensor_free(positions);
     return status;
 }
 
@@ -363,7 +262,6 @@ static est_status restore_all(est_coordinator *c, const char *path)
     EST_TRY(est_checkpoint_open(path, &checkpoint));
     status = initialize_again(c, checkpoint);
     if (status == EST_OK) status = est_session_init(c->session);
-    if (status == EST_OK) status = read_states(c, checkpoint, false);
     if (status == EST_OK) status = read_numbers(c, checkpoint);
     if (status == EST_OK) status = read_positions(c, checkpoint);
     est_checkpoint_close(checkpoint);
@@ -395,9 +293,7 @@ est_status est_coordinator_start_variables(est_coordinator *c)
 
 static est_status restore_lost(est_coordinator *c, const char *tasks)
 {
-    est_restored    restored;
-    est_checkpoint *checkpoint;
-    est_status      status;
+    est_restored restored;
 
     if (c->saver == NULL) {
         return est_fail(EST_FAILED_PRECONDITION,
@@ -407,10 +303,6 @@ static est_status restore_lost(est_coordinator *c, const char *tasks)
     }
     EST_TRY(est_saver_restore(c->saver, c->session, EST_RESTORE(.partial = true, .missing_only = true), &restored));
     if (restored.path[0] != '\0') {
-        EST_TRY(est_checkpoint_open(restored.path, &checkpoint));
-        status = read_states(c, checkpoint, true);
-        est_checkpoint_close(checkpoint);
-        EST_TRY(status);
         est_log_warn("%s: %s lost its variables: %d of them returned to %s", c->server->task, tasks,
                      restored.n_restored, restored.path);
     }

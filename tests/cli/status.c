@@ -244,6 +244,38 @@ TEST(calls)
     calls_stop(&j);
 }
 
+/* A coordinator, the chief of a cluster in this process. */
+TEST(coordinator)
+{
+    est_local_cluster *cluster  = NULL;
+    est_strategy      *strategy = NULL;
+    est_graph         *graph    = NULL;
+    est_coordinator   *c        = NULL;
+    est_function      *nothing  = NULL;
+    tool_run           run;
+
+    assert_ok(est_local_cluster_create(
+        EST_LOCAL_CLUSTER(.ps = 1, .workers = 1, .chief = true, .server = EST_SERVER(.transport = "tcp")), &cluster));
+    assert_ok(est_parameter_server_strategy(EST_PARAMETER_SERVER(.resolver = est_local_cluster_resolver(cluster)),
+                                            &strategy));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_coordinator_create(strategy, graph, EST_COORDINATOR(.transport = "tcp", .threads = 1), &c));
+    assert_ok(est_coordinator_function(c, "nothing", EST_NO_NODES, EST_NO_NODES,
+                                       EST_NODES(est_group(graph, EST_NO_NODES)), &nothing));
+    for (int i = 0; i < 3; i++) assert_ok(est_coordinator_schedule(c, nothing, EST_NO_ARGUMENTS, NULL));
+    assert_ok(est_coordinator_join(c));
+    run = tool_expect(0, TOOL_ARGV("status", "--transport", "tcp",
+                                   est_cluster_address(est_strategy_task(strategy)->cluster, "ps", 0)));
+    tool_expect_part(run.out, "\nCalls\nchief:0: 3 calls completed, 0 queued, 0 under way (worker:0 0), 0 retried, ",
+                     "standard output");
+    tool_run_free(&run);
+    est_function_free(nothing);
+    est_coordinator_free(c);
+    est_strategy_free(strategy);
+    est_graph_free(graph);
+    est_local_cluster_free(cluster);
+}
+
 TEST(json)
 {
     job         j  = make_job("tcp", NULL);

@@ -246,3 +246,17 @@ TEST(kept_element)
     assert_true(sum_next(link, 2, 1) == 5);
     calls_stop(&j);
 }
+
+TEST(bad_functions)
+{
+    servers     s      = servers_start(1, 0, "tcp");
+    est_server *server = NULL;
+
+    expect(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .functions = { NULL, 1 }), &server),
+           EST_INVALID_ARGUMENT, "the pointer is NULL");
+    expect(est_server_create(s.cluster, NULL, 0,
+                             EST_SERVER(.transport = "tcp", .functions = EST_WORKER_FUNCTIONS({ "count" })), &server),
+           EST_INVALID_ARGUMENT, "function 0 of the server has no input_fn");
+    assert_null(server);
+    servers_stop(&s);
+}
