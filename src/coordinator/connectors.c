@@ -156,7 +156,7 @@ static void *connect_workers(void *arg)
         if (w != NULL) {
             try_to_reach(c, w);
         } else {
-            est_cond_wait_ns(&c->changed, &c->lock, (int64_t)(PAUSE_SECS * (double)EST_NS_PER_SEC));
+            est_cond_wait_ns(&c->missing, &c->lock, (int64_t)(PAUSE_SECS * (double)EST_NS_PER_SEC));
         }
     }
     pthread_mutex_unlock(&c->lock);

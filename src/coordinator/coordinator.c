@@ -43,6 +43,7 @@ void est_coordinator_unref(est_coordinator *c)
     est_free(c->positions);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
+    pthread_cond_destroy(&c->missing);
     est_free(c);
 }
 
@@ -172,6 +173,24 @@ static est_status start(est_coordinator *c, const est_task *task)
     return est_connectors_start(c);
 }
 
+static est_status make_locks(est_coordinator *c)
+{
+    est_status status;
+
+    EST_TRY(est_lock_init(&c->lock));
+    status = est_cond_init(&c->changed);
+    if (status != EST_OK) goto destroy_lock;
+    status = est_cond_init(&c->missing);
+    if (status != EST_OK) goto destroy_changed;
+    return EST_OK;
+
+destroy_changed:
+    pthread_cond_destroy(&c->changed);
+destroy_lock:
+    pthread_mutex_destroy(&c->lock);
+    return status;
+}
+
 est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                   const est_coordinator_options *options, est_coordinator **out)
 {
@@ -188,11 +207,7 @@ est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph
     EST_TRY(est_graph_status(graph));
     c = est_zalloc(sizeof *c);
     if (c == NULL) return est_no_memory();
-    status = est_lock_init(&c->lock);
-    if (status == EST_OK) {
-        status = est_cond_init(&c->changed);
-        if (status != EST_OK) pthread_mutex_destroy(&c->lock);
-    }
+    status = make_locks(c);
     if (status != EST_OK) {
         est_free(c);
         return status;
@@ -283,7 +298,8 @@ void est_coordinator_free(est_coordinator *coordinator)
     pthread_mutex_lock(&c->lock);
     c->closing = true;
     est_calls_cancel_queued(c, EST_CANCELLED, "the coordinator was freed");
-    pthread_cond_broadcast(&c->changed);
+    pthread_cond_broadcast(&c->missing);
+    est_coordinator_wake(c);
     pthread_mutex_unlock(&c->lock);
     if (!c->ended && est_stop_signal() == 0) end_job(c);
     est_session_free(c->replaced);

@@ -219,9 +219,10 @@ struct est_coordinator {
     int64_t     *positions; /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
     int          n_positions, n_iterators;
 
-    pthread_mutex_t  lock; /* guards what follows */
-    pthread_cond_t   changed;
-    int              n_waiting; /* threads of the program */
+    pthread_mutex_t  lock;      /* guards what follows */
+    pthread_cond_t   changed;   /* for threads of the program */
+    int              n_waiting; /* of these */
+    pthread_cond_t   missing;   /* for connectors: a worker is lost, or `closing` */
     bool             full;      /* one of them waits for room in the queue */
     est_call_queue   queue;
     int64_t          under_way, completed, retried, workers_lost;

@@ -132,7 +132,8 @@ static void lose_worker(est_call_worker *w, const est_link *link, const char *wh
         c->workers_lost++;
         est_log_info("%s: %s is lost with %d calls under way: %s", c->server->task, w->name, w->under_way, why);
     }
-    pthread_cond_broadcast(&c->changed); /* connectors wait for it as well */
+    pthread_cond_signal(&c->missing);
+    est_coordinator_wake(c);
 }
 
 void est_worker_abandon(est_call_worker *w, const char *why)
