@@ -235,7 +235,8 @@ typedef struct est_coordinator_stats {
     int64_t  retried;               /* attempts after the first */
     int      workers, workers_here; /* of the cluster; connected */
     int64_t  workers_lost;          /* losses, of all workers together */
-    uint64_t reserved[4];
+    int64_t  ps_lost;               /* losses of the variables of a ps task, which returned to the last checkpoint */
+    uint64_t reserved[3];
 } est_coordinator_stats;
 
 /* The numbers at this moment. Any thread. */

@@ -225,7 +225,7 @@ struct est_coordinator {
     pthread_cond_t   missing;   /* for connectors: a worker is lost, or `closing` */
     bool             full;      /* one of them waits for room in the queue */
     est_call_queue   queue;
-    int64_t          under_way, completed, retried, workers_lost;
+    int64_t          under_way, completed, retried, workers_lost, ps_losses;
     int              n_here, next_worker;
     int              stops;      /* Q3 */
     bool             closing;    /* est_coordinator_free */

@@ -20,6 +20,7 @@ est_coordinator_stats est_coordinator_get_stats(const est_coordinator *coordinat
     out.workers      = coordinator->n_workers;
     out.workers_here = coordinator->n_here;
     out.workers_lost = coordinator->workers_lost;
+    out.ps_lost      = coordinator->ps_losses;
     pthread_mutex_unlock(lock);
     return out;
 }

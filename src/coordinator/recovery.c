@@ -309,6 +309,15 @@ static est_status restore_lost(est_coordinator *c, const char *tasks)
     return EST_OK;
 }
 
+/* tasks: "ps:0, ps:2". */
+static void count_losses(est_coordinator *c, const char *tasks)
+{
+    pthread_mutex_lock(&c->lock);
+    c->ps_losses++;
+    for (const char *at = tasks; (at = strchr(at, ',')) != NULL; at++) c->ps_losses++;
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* est_session_create waits for the tasks, and logs that. */
 est_status est_coordinator_recover(est_coordinator *c)
 {
@@ -320,7 +329,10 @@ est_status est_coordinator_recover(est_coordinator *c)
     EST_TRY(est_coordinator_open_session(c));
     status = est_tasks_without_values(c->session, &tasks, &all);
     if (status == EST_OK) status = est_strbuf_status(&tasks);
-    if (status == EST_OK && tasks.size > 0) status = restore_lost(c, est_strbuf_text(&tasks));
+    if (status == EST_OK && tasks.size > 0) {
+        status = restore_lost(c, est_strbuf_text(&tasks));
+        if (status == EST_OK || c->saver == NULL) count_losses(c, est_strbuf_text(&tasks));
+    }
     if (status == EST_OK) status = est_session_init(c->session);
     if (status == EST_OK) status = est_remote_declare_ready(c->remote);
     if (status == EST_OK) est_log_debug("%s: all ps tasks are there, calls go on", c->server->task);

@@ -39,10 +39,30 @@ static est_node make_state(est_graph *graph, const char *name, est_dtype dtype, 
     return state;
 }
 
+/* A lost ps task must cost a metric all of its states or none, or its value would be wrong without notice. */
+static void keep_together(est_node first, est_node state)
+{
+    if (est_def(first) == NULL || est_def(state) == NULL || est_in_later_replica(first.graph)) return;
+    est_graph_collect(first.graph, EST_TOGETHER, first);
+    est_graph_collect(first.graph, EST_TOGETHER, state);
+}
+
+/* A shared state at the device of the first one. */
+static est_node make_next_state(const est_metric_build *m, const char *name, est_shape shape)
+{
+    est_colocation before = est_graph_colocate(m->graph, m->state[0]);
+    est_node       state  = make_state(m->graph, name, EST_F32, shape, true);
+
+    est_graph_colocate_end(m->graph, before);
+    keep_together(m->state[0], state);
+    return state;
+}
+
 est_node est_metric_sum(est_metric_build *m, const char *name, est_node value)
 {
     est_shape shape = *est_node_shape(value);
-    est_node  state = make_state(m->graph, name, EST_F32, shape, m->o.shared);
+    est_node  state = m->o.shared && m->n > 0 ? make_next_state(m, name, shape)
+                                              : make_state(m->graph, name, EST_F32, shape, m->o.shared);
     int       i     = m->n++;
 
     m->state[i]  = state;
@@ -456,6 +476,17 @@ static bool check_parts(est_graph *graph, est_nodes states, est_nodes updates, e
     return ok;
 }
 
+static void keep_states_together(est_nodes states)
+{
+    int first = -1;
+
+    for (int i = 0; i < states.n; i++) {
+        if (!is_in(EST_SHARED_STATES, states.data[i])) continue;
+        if (first < 0) first = i;
+        if (i > first) keep_together(states.data[first], states.data[i]);
+    }
+}
+
 /* Records the states that cannot be summed. */
 static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
 {
@@ -509,6 +540,7 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
         resets[i] = est_assign(
             state, est_initial_value(est_init_zeros(), graph, est_variable_dtype(state), *est_node_shape(state)));
     }
+    keep_states_together(states);
     metric.value  = est_identity(value);
     metric.update = est_group(graph, updates);
     metric.reset  = est_group(graph, (est_nodes){ resets, states.n });

@@ -213,6 +213,28 @@ static est_status settle_known(const placing *p)
     return EST_OK;
 }
 
+/* --- what is wanted together -------------------------------------------------------------------------------------- */
+
+static bool is_open(const place *at)
+{
+    return at->task == OPEN && at->n_shards == 0;
+}
+
+/* A wish, unlike what one operation touches: two sets that have their places keep them. */
+static void unite_wanted(const placing *p)
+{
+    est_nodes pairs = est_graph_collection(p->graph, EST_TOGETHER);
+
+    for (int i = 0; i + 1 < pairs.n; i += 2) {
+        int32_t a = pairs.data[i].id, b = pairs.data[i + 1].id;
+        place   known = is_open(place_of(p, a)) ? *place_of(p, b) : *place_of(p, a);
+
+        if (known.n_shards > 0 || (!is_open(place_of(p, a)) && !is_open(place_of(p, b)))) continue;
+        unite(p, a, b);
+        *place_of(p, a) = known;
+    }
+}
+
 /* --- what is spread ----------------------------------------------------------------------------------------------- */
 
 static bool has_same_rows(const est_node_def *a, const est_node_def *b)
@@ -414,8 +436,9 @@ static est_status place_all(placing *p)
     for (int32_t id = 0; id < p->n; id++) p->place[id].task = OPEN;
     EST_TRY(unite_names(p));
     unite_touched(p);
-    link_sets(p, last);
     EST_TRY(settle_known(p));
+    unite_wanted(p);
+    link_sets(p, last);
     EST_TRY(settle_by_size(p));
     return add_to_store(p);
 }

@@ -169,6 +169,97 @@ TEST(parts_of_a_table)
     servers_stop(&s);
 }
 
+static void expect_device(est_session *session, const char *name, const char *device)
+{
+    est_variable_part part;
+
+    assert_ok(est_session_variable_part(session, name, 0, &part));
+    assert_string_equal(part.device, device);
+}
+
+static est_metric make_two_states(est_graph *graph, est_node *hits, est_node *rows)
+{
+    *hits = est_metric_shared_state(graph, "hits", EST_I64, EST_SHAPE_SCALAR);
+    *rows = est_metric_shared_state(graph, "rows", EST_I64, EST_SHAPE_SCALAR);
+    return est_metric_custom(
+        EST_NODES(*hits, *rows),
+        EST_NODES(est_assign_add(*hits, est_scalar(graph, EST_I64, 1)),
+                  est_assign_add(*rows, est_scalar(graph, EST_I64, 2))),
+        est_div_no_nan(est_cast(est_read_variable(*hits), EST_F32), est_cast(est_read_variable(*rows), EST_F32)));
+}
+
+/* The states of a metric are at one task, so that a lost task costs all of them or none. In turn it counts once. */
+TEST(states_of_a_metric_live_together)
+{
+    static const char ps0[] = "/job:ps/replica:0/task:0/device:CPU:0";
+    static const char ps1[] = "/job:ps/replica:0/task:1/device:CPU:0";
+
+    for (int in_turn = 0; in_turn < 2; in_turn++) {
+        servers      s = servers_start(2, 1, "tcp");
+        est_remote  *remote;
+        est_graph   *graph;
+        est_session *session;
+        est_node     hits, rows;
+
+        remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .round_robin = in_turn != 0));
+        assert_ok(est_graph_create(1, &graph));
+        (void)est_weight(graph, "a", EST_SHAPE(64), NULL);
+        (void)est_metric_mean(est_placeholder(graph, "x", EST_F32, EST_SHAPE(-1)),
+                              EST_METRIC(.name = "mean", .shared = true));
+        (void)make_two_states(graph, &hits, &rows);
+        (void)est_weight(graph, "b", EST_SHAPE(64), NULL);
+        assert_ok(est_graph_status(graph));
+        session = nn_session(graph, remote);
+        expect_device(session, "a", ps0);
+        expect_device(session, "b", ps1);
+        expect_device(session, "mean/total", ps1);
+        expect_device(session, "mean/count", ps1);
+        expect_device(session, "hits", ps0);
+        expect_device(session, "rows", ps0);
+        est_session_free(session);
+        est_remote_free(remote);
+        est_graph_free(graph);
+        servers_stop(&s);
+    }
+}
+
+/* A device setter counts the metric once, and states that the program has pinned stay where they are pinned. */
+TEST(pinned_states)
+{
+    servers      s = servers_start(2, 1, "tcp");
+    est_remote  *remote;
+    est_graph   *graph;
+    est_session *session;
+    est_node     states[2];
+
+    remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20));
+    assert_ok(est_graph_create(1, &graph));
+    for (int i = 0; i < 2; i++) {
+        est_graph_device(graph, i == 0 ? "/job:ps/task:0" : "/job:ps/task:1");
+        states[i] = est_metric_shared_state(graph, i == 0 ? "s0" : "s1", EST_I64, EST_SHAPE_SCALAR);
+    }
+    est_graph_device(graph, NULL);
+    (void)est_metric_custom(EST_NODES(states[0], states[1]),
+                            EST_NODES(est_assign_add(states[0], est_scalar(graph, EST_I64, 1)),
+                                      est_assign_add(states[1], est_scalar(graph, EST_I64, 2))),
+                            est_add(est_read_variable(states[0]), est_read_variable(states[1])));
+    est_replica_device_setter(graph, EST_DEVICE_SETTER(.ps_tasks = 2, .worker_device = "/job:worker/task:0"));
+    (void)est_metric_mean(est_placeholder(graph, "x", EST_F32, EST_SHAPE(-1)),
+                          EST_METRIC(.name = "mean", .shared = true));
+    (void)est_weight(graph, "b", EST_SHAPE(2), NULL);
+    assert_ok(est_graph_status(graph));
+    session = nn_session(graph, remote);
+    expect_device(session, "s0", "/job:ps/replica:0/task:0/device:CPU:0");
+    expect_device(session, "s1", "/job:ps/replica:0/task:1/device:CPU:0");
+    expect_device(session, "mean/total", "/job:ps/replica:0/task:0/device:CPU:0");
+    expect_device(session, "mean/count", "/job:ps/replica:0/task:0/device:CPU:0");
+    expect_device(session, "b", "/job:ps/replica:0/task:1/device:CPU:0");
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(graph);
+    servers_stop(&s);
+}
+
 TEST(parts_without_a_cluster)
 {
     nn_test           t     = nn_begin(1);

@@ -136,6 +136,49 @@ TEST(ps_lost_and_back)
     est_test_dir_remove(dir);
 }
 
+static double read_metric(coordinated *t, est_metric metric)
+{
+    est_tensor *value = NULL;
+    double      number;
+
+    assert_ok(est_session_run(est_coordinator_session(t->coordinator), EST_NO_FEEDS, EST_NODES(metric.value),
+                              EST_NO_NODES, &value));
+    number = nn_element(value, 0);
+    est_tensor_free(value);
+    return number;
+}
+
+/* All states of a shared metric return to the checkpoint, or none: a mean of ones stays 1. The program can see that a
+ * ps task was lost. */
+TEST(shared_metric_after_lost_ps)
+{
+    coordinated   t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    est_tensor   *one;
+    est_metric    mean;
+    est_function *add;
+    char          dir[64];
+
+    est_test_dir(dir);
+    mean = est_metric_mean(t.x, EST_METRIC(.name = "ones", .shared = true));
+    coordinated_start(&t, OPTIONS(.model_dir = dir));
+    assert_ok(
+        est_coordinator_function(t.coordinator, "add", EST_NODES(t.x), EST_NO_NODES, EST_NODES(mean.update), &add));
+    one = coordinated_tensor(1);
+    assert_int_equal(est_coordinator_get_stats(t.coordinator).ps_lost, 0);
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 10; k++)
+            assert_ok(est_coordinator_schedule(t.coordinator, add, EST_ARGUMENTS({ .node = t.x, .value = one }), NULL));
+        assert_ok(est_coordinator_join(t.coordinator));
+        assert_int_equal(est_coordinator_get_stats(t.coordinator).ps_lost, i);
+        assert_near(read_metric(&t, mean), 1, 0);
+        assert_ok(est_local_cluster_restart(t.cluster, "ps", i % 2));
+    }
+    est_tensor_free(one);
+    est_function_free(add);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
 /* Without a checkpoint a lost ps task is the end, with advice; a broken link is not. */
 TEST(ps_lost_without_checkpoint)
 {
