@@ -44,7 +44,13 @@
  * under way end, then the next schedule, join or done returns the error, once. After that scheduling may go on. A
  * dataset that ends is such an error (EST_OUT_OF_RANGE): repeat it, and let the number of calls end an epoch.
  *
- * Waits are logged with their reason. SIGTERM and SIGINT, if caught, end them with EST_CANCELLED.
+ * Waits are logged with their reason.
+ *
+ * Signals. From est_coordinator_create to est_coordinator_free SIGTERM and SIGINT are caught, as est_train does:
+ * waits, and calls of schedule and done, then return EST_CANCELLED. est_coordinator_save still works, so the program
+ * may save and leave: queued calls are not made. After est_coordinator_free, which leaves the other tasks running,
+ * est_exit_code gives 75: a restarted program goes on from the checkpoint. A second signal ends the process. A signal
+ * that the program ignores stays ignored, and with .no_signals the program handles both itself.
  *
  * Threading: est_coordinator_schedule, est_coordinator_done and the functions of est_remote_value from any thread. All
  * others, and uses of the session, from one thread at a time, during which no other thread makes calls that wait. */
@@ -79,6 +85,7 @@ typedef struct est_coordinator_options {
                                * EST_OFF: none */
     int         fail_after;    /* 0: 3; a call during which so many workers were lost is an error */
     bool        at_least_once; /* true: a call that is tried again may update variables again */
+    bool        no_signals;    /* true: the program handles SIGINT and SIGTERM */
 } est_coordinator_options;
 
 #define EST_COORDINATOR(...)                                                                                           \
@@ -93,8 +100,8 @@ typedef struct est_coordinator_options {
 EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                                          const est_coordinator_options *options, est_coordinator **out);
 
-/* Ends the job, so that est_server_join returns in all other tasks; after a signal it leaves them running, for the next
- * coordinator. Cancels what is queued and does not wait for what is under way. Values, functions and per-worker objects
+/* Ends the job, so that est_server_join returns in all other tasks; if a signal has ended a call, it leaves them
+ * running, for the next coordinator. Cancels what is queued and does not wait for what is under way. Values, functions and per-worker objects
  * may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 

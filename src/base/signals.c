@@ -102,18 +102,25 @@ static bool has_handler(int number)
     return handler != SIG_DFL && handler != SIG_IGN;
 }
 
-void est_signals_release(est_status status)
+static void note_told(est_status status)
+{
+    atomic_store(&told, atomic_load(&caught) != 0 && status == EST_CANCELLED);
+}
+
+/* is_call: `status` says whether the signal was told; else the calls before this have done that. */
+static void release(bool is_call, est_status status)
 {
     int  number = 0;
     bool own    = false;
 
     pthread_mutex_lock(&lock);
     assert(depth > 0);
-    if (--depth == 0) {
-        for (int i = 0; i < 2; i++) sigaction(numbers[i], &before[i], NULL);
+    depth--;
+    for (int i = 0; i < 2 && depth == 0; i++) sigaction(numbers[i], &before[i], NULL);
+    if (is_call) note_told(status);
+    if (depth == 0) {
         number = atomic_exchange(&caught, 0); /* after restoring the handlers: a later signal goes to the program */
-        atomic_store(&told, number != 0 && status == EST_CANCELLED);
-        if (status == EST_CANCELLED) number = 0;
+        if (atomic_load(&told)) number = 0;
         own = number != 0 && has_handler(number);
         if (!own) kept = number;
     }
@@ -123,6 +130,21 @@ void est_signals_release(est_status status)
     if (!own) return;
     if (status != EST_OK) est_log_error("%s: %s", est_status_name(status), est_error_message());
     raise(number);
+}
+
+void est_signals_release(est_status status)
+{
+    release(true, status);
+}
+
+void est_signals_release_object(void)
+{
+    release(false, EST_OK);
+}
+
+void est_signals_tell(est_status status)
+{
+    if (status == EST_CANCELLED) note_told(status);
 }
 
 bool est_signals_told(void)

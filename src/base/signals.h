@@ -28,6 +28,11 @@
 void est_signals_catch(void);
 void est_signals_release(est_status status);
 
+/* The same for an object during whose life signals are caught. Each of its calls tells what it returns; the last call
+ * that was told EST_CANCELLED counts. */
+void est_signals_release_object(void);
+void est_signals_tell(est_status status);
+
 /* Whether a signal stopped the last call that caught signals, so that it returned EST_CANCELLED. */
 bool est_signals_told(void);
 

@@ -191,6 +191,18 @@ destroy_lock:
     return status;
 }
 
+/* Frees a coordinator that could not start. */
+static est_status give_up(est_coordinator *c, est_status status)
+{
+    est_error error;
+
+    est_signals_tell(status);
+    est_error_take(status, &error);
+    c->ended = true;
+    est_coordinator_free(c);
+    return est_error_raise(&error);
+}
+
 est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                   const est_coordinator_options *options, est_coordinator **out)
 {
@@ -216,18 +228,15 @@ est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph
     c->strategy = strategy;
     c->graph    = graph;
     c->options  = own;
-    status      = est_call_queue_init(&c->queue);
+    if (!own.no_signals) est_signals_catch();
+    status = est_call_queue_init(&c->queue);
     if (status == EST_OK) status = start(c, task);
-    if (status != EST_OK) {
-        est_error error;
-
-        est_error_take(status, &error);
-        c->ended = true;
-        est_coordinator_free(c);
-        return est_error_raise(&error);
+    if (status == EST_OK) {
+        *out = c;
+    } else {
+        status = give_up(c, status);
     }
-    *out = c;
-    return EST_OK;
+    return status;
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
@@ -293,15 +302,17 @@ static void leave_workers(est_coordinator *c)
 void est_coordinator_free(est_coordinator *coordinator)
 {
     est_coordinator *c = coordinator;
+    bool             caught;
 
     if (c == NULL) return;
+    caught = !c->options.no_signals;
     pthread_mutex_lock(&c->lock);
     c->closing = true;
     est_calls_cancel_queued(c, EST_CANCELLED, "the coordinator was freed");
     pthread_cond_broadcast(&c->missing);
     est_coordinator_wake(c);
     pthread_mutex_unlock(&c->lock);
-    if (!c->ended && est_stop_signal() == 0) end_job(c);
+    if (!c->ended && (est_stop_signal() == 0 || !est_signals_told())) end_job(c);
     est_session_free(c->replaced);
     est_session_free(c->session);
     est_remote_free(c->remote);
@@ -317,6 +328,7 @@ void est_coordinator_free(est_coordinator *coordinator)
     }
     for (int i = 0; i < c->n_workers; i++) est_link_free(c->workers[i].link);
     est_coordinator_unref(c);
+    if (caught) est_signals_release_object();
 }
 
 /* --- session, checkpoints ----------------------------------------------------------------------------------------- */

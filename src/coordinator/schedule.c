@@ -55,7 +55,7 @@ static est_status look_around(est_coordinator *c, waiting *w)
     bool       alone   = c->n_here == 0;
     est_status status;
 
-    if (est_stop_signal() != 0)
+    if (est_stop_signal() != 0 && c->stops == 0) /* a checkpoint is written to its end */
         return est_fail(EST_CANCELLED, "%s while the coordinator waited: %s", est_stop_signal_name(), w->base.why);
     if (!alone && c->completed != w->completed) {
         w->completed        = c->completed;
@@ -115,6 +115,7 @@ est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, c
     }
     c->n_waiting--;
     if (w.begun) est_wait_end(&w.base);
+    est_signals_tell(status);
     return status;
 }
 
@@ -134,6 +135,7 @@ est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_
         pthread_mutex_unlock(&c->lock);
         EST_TRY(status);
         status = fn(c, user);
+        est_signals_tell(status);
         if (status != EST_UNAVAILABLE && status != EST_ABORTED) break;
         est_log_info("%s: %s", c->server->task, est_error_message());
         pthread_mutex_lock(&c->lock);
@@ -194,9 +196,17 @@ static est_status take_error(est_coordinator *c)
 
 /* --- schedule ----------------------------------------------------------------------------------------------------- */
 
+static est_status check_signal(void)
+{
+    est_status status = est_signals_check("coordinator");
+
+    est_signals_tell(status);
+    return status;
+}
+
 static est_status await_room(est_coordinator *c)
 {
-    est_status status = EST_OK;
+    est_status status = check_signal();
 
     if (c->ended) return raise_error(c->over);
     while (status == EST_OK && (c->failed || c->queue.n >= c->options.queue_max)) {
@@ -384,6 +394,8 @@ est_status est_coordinator_done(est_coordinator *coordinator, bool *done)
     } else if (c->ps_lost && !c->recovering) {
         status = recover(c);
     }
+    est_signals_tell(status);
+    if (status == EST_OK && !is_done(c, NULL)) status = check_signal();
     if (status == EST_OK && c->failed && c->under_way == 0) status = take_error(c);
     if (status == EST_OK) *done = is_done(c, NULL);
     pthread_mutex_unlock(&c->lock);

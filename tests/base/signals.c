@@ -284,3 +284,26 @@ TEST(told)
     assert_false(est_signals_told());
     est_signals_release(EST_OK);
 }
+
+/* Of an object during whose life signals are caught: its last call that was stopped, or a call inside of its life. */
+TEST(told_by_an_object)
+{
+    for (int inside = 0; inside < 2; inside++) {
+        est_signals_catch();
+        raise(SIGTERM);
+        est_signals_tell(EST_OK);
+        assert_false(est_signals_told());
+        if (inside) {
+            est_signals_catch();
+            est_signals_release(EST_CANCELLED);
+        } else {
+            est_signals_tell(EST_CANCELLED);
+        }
+        est_signals_release_object();
+        assert_true(est_signals_told());
+        assert_int_equal(est_stop_signal(), 0);
+    }
+    est_signals_catch();
+    assert_int_equal(est_stop_signal(), 0); /* none is kept */
+    est_signals_release(EST_OK);
+}

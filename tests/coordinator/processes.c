@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "estoc/coordinator.h"
+#include "estoc/estimator.h"
 #include "support/cluster_test.h"
 #include "support/nn_test.h"
 
@@ -82,18 +83,32 @@ static est_status print_counts(est_coordinator *c, const char *what, int64_t epo
     return EST_OK;
 }
 
+static est_status make_calls(est_coordinator *c, const est_function *step, int64_t epoch, const char *go)
+{
+    for (int i = 0; i < CALLS; i++) {
+        EST_TRY(est_coordinator_schedule(c, step, EST_NO_ARGUMENTS, NULL));
+        while (epoch == EPOCHS - 1 && i == CALLS / 2 && access(go, F_OK) != 0) est_sleep_ns(10000000);
+    }
+    return est_coordinator_join(c);
+}
+
 static int train(est_coordinator *c, const model *m, const char *go)
 {
     est_function *step;
 
     TRY(est_coordinator_function(c, "step", EST_NO_NODES, EST_NO_NODES, EST_NODES(m->count), &step));
     for (int64_t epoch = est_coordinator_epoch(c); epoch < EPOCHS; epoch++) {
+        est_status status;
+
         TRY(print_counts(c, "begin", epoch));
-        for (int i = 0; i < CALLS; i++) {
-            TRY(est_coordinator_schedule(c, step, EST_NO_ARGUMENTS, NULL));
-            while (epoch == EPOCHS - 1 && i == CALLS / 2 && access(go, F_OK) != 0) est_sleep_ns(10000000);
+        status = make_calls(c, step, epoch, go);
+        if (status == EST_CANCELLED) {
+            printf("cancelled: %s\n", est_error_message());
+            TRY(est_coordinator_save(c, epoch));
+            est_function_free(step);
+            return est_exit_code(status);
         }
-        TRY(est_coordinator_join(c));
+        TRY(status);
         TRY(print_counts(c, "end", epoch));
         TRY(est_coordinator_save(c, epoch + 1));
     }
@@ -251,6 +266,27 @@ TEST(terminated_worker)
     cluster_start(&j.c, task(&j, "worker", 0));
     let_it_end(&j);
     assert_exact(&j);
+    cluster_free(&j.c);
+}
+
+/* SIGTERM ends the wait of a coordinator. It saves and leaves; ps tasks wait for the next one, which goes on. */
+TEST(terminated_coordinator)
+{
+    job j = { .c = cluster_make(1, 2, 2, 0) };
+
+    snprintf(j.go, sizeof j.go, "%s/go", j.c.dir);
+    CLUSTER_SET(&j.c, j.go);
+    for (int i = 0; i < 2; i++) cluster_start(&j.c, task(&j, "ps", i));
+    cluster_start(&j.c, task(&j, "chief", 0));
+    cluster_wait_log(&j.c, task(&j, "chief", 0), "begin 0", SECS); /* and waits for workers */
+    cluster_signal(task(&j, "chief", 0), SIGTERM);
+    cluster_wait_code(&j.c, task(&j, "chief", 0), 75, SECS);
+    assert_int_equal(cluster_count_log(task(&j, "chief", 0), "cancelled: SIGTERM"), 1);
+    cluster_start(&j.c, task(&j, "chief", 0));
+    for (int i = 0; i < 2; i++) cluster_start(&j.c, task(&j, "worker", i));
+    let_it_end(&j);
+    assert_exact(&j);
+    assert_int_equal(task(&j, "ps", 0)->starts + task(&j, "ps", 1)->starts, 2);
     cluster_free(&j.c);
 }
 
