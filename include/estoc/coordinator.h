@@ -148,7 +148,7 @@ typedef struct est_arguments {
 #define EST_NO_ARGUMENTS   ((est_arguments){ 0 })
 
 /* Puts a call into the queue and returns at once; waits only while the queue is full. One argument for each feed of the
- * function. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier
+ * function; components of an est_dataset are checked here, those of a dataset by name at the worker. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier
  * call, and then schedules nothing. */
 EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function,
                                                            est_arguments arguments, est_remote_value **out);
@@ -230,7 +230,8 @@ typedef struct est_exact_options {
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
  * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
  * input of the metrics' updates. values[n]: of the metrics, whose states must be sums
- * (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. */
+ * (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. EST_INVALID_ARGUMENT: the
+ * dataset has no end, or a component does not suit its node; EST_NOT_FOUND: there is no such component. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,
                                                            const est_exact_options *options, double *values);

@@ -74,9 +74,16 @@ typedef struct est_call_object {
     struct est_call_object *next;    /* in est_coordinator.objects */
 } est_call_object;
 
+/* The component that was last found to suit a feed, so that a call need not look again. */
+typedef struct est_suited {
+    uint64_t    iterator;  /* its number; 0: none */
+    const char *component; /* as the iterator keeps it */
+} est_suited;
+
 struct est_function {
     est_call_object object;
-    est_node       *feeds; /* [n_feeds] */
+    est_node       *feeds;  /* [n_feeds] */
+    est_suited     *suited; /* [n_feeds]; under `lock` */
     int             n_feeds, n_fetches;
     int             n_resets; /* -1: a function for calls; else one for shards */
     est_wire_writer bytes;    /* est_segment_encode */
@@ -86,7 +93,8 @@ struct est_function {
 
 struct est_per_worker {
     est_call_object object;
-    est_wire_writer bytes; /* of a dataset: est_dataset_encode; empty: the function `name` makes it */
+    est_dataset    *dataset; /* of a dataset or an iterator; a reference; NULL: the function `name` makes it */
+    est_wire_writer bytes;   /* of a dataset: est_dataset_encode; empty: the function `name` makes it */
     void           *params;
     size_t          params_size;
     bool            shard;

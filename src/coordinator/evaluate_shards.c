@@ -234,6 +234,23 @@ static est_status read_values(est_coordinator *c, void *user)
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
+static est_status check_dataset(const est_coordinator *c, const est_dataset *dataset, est_arguments arguments)
+{
+    if (est_dataset_endless(dataset)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_coordinator_evaluate: the dataset has no end: leave out its est_dataset_repeat");
+    }
+    for (int i = 0; i < arguments.n; i++) {
+        const est_argument *a = &arguments.data[i];
+
+        if (a->node.graph != c->graph)
+            return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_evaluate: argument %d is for no node of the graph",
+                            i);
+        EST_TRY(est_component_check(dataset, a->component, "est_coordinator_evaluate", a->node));
+    }
+    return EST_OK;
+}
+
 static est_status check_arguments(const est_coordinator *c, est_arguments arguments, const est_metric *metrics, int n)
 {
     EST_REQUIRE_LIST("est_coordinator_evaluate: arguments", arguments);
@@ -293,6 +310,7 @@ est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_data
     EST_REQUIRE(values);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_exact_options), options, &o));
     EST_TRY(check_arguments(coordinator, arguments, metrics, n));
+    EST_TRY(check_dataset(coordinator, dataset, arguments));
     if (o.shards < 0) return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_evaluate: shards is %d", o.shards);
     e.n_shards = o.shards > 0 ? o.shards : SHARDS_EACH * coordinator->n_workers;
     EST_TRY(est_coordinator_join(coordinator));

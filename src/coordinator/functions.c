@@ -88,6 +88,7 @@ void est_function_clear(est_function *f)
     for (int i = 0; i < f->n_locals; i++) est_free(f->locals[i]);
     est_free(f->locals);
     est_free(f->feeds);
+    est_free(f->suited);
     est_wire_writer_clear(&f->bytes);
     est_free(f);
     if (c != NULL) est_coordinator_unref(c);
@@ -101,7 +102,8 @@ static est_status fill(est_function *f, est_coordinator *c, const est_function_s
     f->n_feeds     = spec->feeds.n;
     f->n_resets    = spec->n_resets;
     f->feeds       = est_zalloc(sizeof *f->feeds * ((size_t)spec->feeds.n + 1));
-    if (f->object.name == NULL || f->feeds == NULL) return est_no_memory();
+    f->suited      = est_zalloc(sizeof *f->suited * ((size_t)spec->feeds.n + 1));
+    if (f->object.name == NULL || f->feeds == NULL || f->suited == NULL) return est_no_memory();
     if (spec->feeds.n > 0) memcpy(f->feeds, spec->feeds.data, sizeof *f->feeds * (size_t)spec->feeds.n);
     EST_TRY(encode(f, c, spec));
     return est_object_add(c, &f->object);

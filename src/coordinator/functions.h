@@ -19,4 +19,9 @@ EST_MUST_CHECK est_status est_function_make(est_coordinator *c, const est_functi
 EST_MUST_CHECK est_status est_per_worker_dataset_make(est_coordinator *c, const est_dataset *dataset, const char *name,
                                                       bool shard, est_per_worker **out);
 
+/* Whether the dataset has a component of this name that the feed of the function takes. EST_NOT_FOUND, or
+ * EST_INVALID_ARGUMENT: another type or shape. */
+EST_MUST_CHECK est_status est_component_check(const est_dataset *dataset, const char *component, const char *function,
+                                              est_node feed);
+
 #endif

@@ -9,6 +9,9 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "data/encode.h"
+#include "data/stage.h"
+#include "graph/op.h"
+#include "tensor/shape.h"
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
@@ -22,6 +25,7 @@ void est_per_worker_clear(est_per_worker *p)
     est_free(p->values);
     est_free(p->consumed);
     est_free(p->params);
+    est_dataset_free(p->dataset);
     est_wire_writer_clear(&p->bytes);
     est_free(p);
     if (c != NULL) est_coordinator_unref(c);
@@ -66,8 +70,9 @@ est_status est_per_worker_dataset_make(est_coordinator *c, const est_dataset *da
     est_status      status;
 
     if (p == NULL) return est_no_memory();
-    p->shard = shard;
-    status   = est_dataset_encode(dataset, &p->bytes);
+    p->shard   = shard;
+    p->dataset = est_dataset_ref(dataset);
+    status     = est_dataset_encode(dataset, &p->bytes);
     if (status == EST_OK) status = est_wire_writer_status(&p->bytes);
     if (status == EST_UNIMPLEMENTED) {
         status = est_fail_context(
@@ -138,6 +143,7 @@ est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out
     p = make(EST_OBJECT_ITERATOR, dataset->object.name);
     if (p == NULL) return est_no_memory();
     p->object.dataset = &dataset->object;
+    p->dataset        = dataset->dataset != NULL ? est_dataset_ref(dataset->dataset) : NULL;
     p->consumed       = est_zalloc(sizeof *p->consumed * ((size_t)c->n_workers + 1));
     status            = p->consumed != NULL ? EST_OK : est_no_memory();
     number            = c->n_iterators;
@@ -147,6 +153,52 @@ est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out
     status = finish(c, p, status, out);
     if (status == EST_OK) c->n_iterators++;
     return status;
+}
+
+/* --- components --------------------------------------------------------------------------------------------------- */
+
+/* What an argument names: the values of a component, or "name:splits" of a ragged one. false: there is none. */
+static bool find_component(const est_dataset *dataset, const char *name, est_dtype *dtype, est_shape *shape)
+{
+    for (int i = 0; i < est_dataset_components(dataset); i++) {
+        const est_component *known = est_dataset_component(dataset, i);
+        size_t               size  = strlen(known->name);
+
+        *dtype = known->dtype;
+        *shape = known->shape;
+        if (strcmp(name, known->name) == 0) return true;
+        *dtype = EST_I64;
+        *shape = EST_SHAPE(-1);
+        if (known->ragged && strncmp(name, known->name, size) == 0 && strcmp(name + size, ":splits") == 0) return true;
+    }
+    return false;
+}
+
+static est_status fail_missing(const est_dataset *dataset, const char *component, const char *function, est_node feed)
+{
+    est_strbuf names = { 0 };
+    est_status status;
+
+    for (int i = 0; i < est_dataset_components(dataset); i++)
+        est_strbuf_printf(&names, "%s'%s'", i > 0 ? ", " : "", est_dataset_component(dataset, i)->name);
+    status = est_fail(EST_NOT_FOUND, "'%s': '%s' is from component '%s', but the dataset has %s", function,
+                      est_node_name(feed), component, est_strbuf_text(&names));
+    est_strbuf_clear(&names);
+    return status;
+}
+
+est_status est_component_check(const est_dataset *dataset, const char *component, const char *function, est_node feed)
+{
+    const est_shape *wanted = est_node_shape(feed);
+    est_dtype        dtype;
+    est_shape        shape, merged;
+    char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (!find_component(dataset, component, &dtype, &shape)) return fail_missing(dataset, component, function, feed);
+    if (dtype == est_node_dtype(feed) && est_infer_merge(wanted, &shape, &merged) == EST_OK) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "'%s': '%s' takes %s %s, but component '%s' of the dataset is %s %s",
+                    function, est_node_name(feed), est_dtype_name(est_node_dtype(feed)), est_shape_text(wanted, a),
+                    component, est_dtype_name(dtype), est_shape_text(&shape, b));
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------- */

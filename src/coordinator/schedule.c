@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/wait_table.h"
+#include "coordinator/functions.h"
 #include "coordinator/recovery.h"
 
 #define SLICE_SECS  0.25 /* between two looks at signals while waiting */
@@ -281,6 +282,18 @@ static const char *intern(est_per_worker *p, const char *component)
     return copy;
 }
 
+/* A wrong component is found here, and not by a worker. The dataset of a worker's function is known only there. Under
+ * `lock`. */
+static est_status check_component(est_function *f, int feed, const est_per_worker *from, const char *component)
+{
+    est_suited *last = &f->suited[feed];
+
+    if (from->dataset == NULL || (last->iterator == from->object.number && last->component == component)) return EST_OK;
+    EST_TRY(est_component_check(from->dataset, component, f->object.name, f->feeds[feed]));
+    *last = (est_suited){ from->object.number, component };
+    return EST_OK;
+}
+
 /* Under `lock`. */
 static est_status take_argument(est_scheduled *call, const est_argument *a)
 {
@@ -301,6 +314,7 @@ static est_status take_argument(est_scheduled *call, const est_argument *a)
     if (from != NULL && a->component != NULL) {
         at->component = intern(from, a->component);
         if (at->component == NULL) return est_no_memory();
+        EST_TRY(check_component(call->function, feed, from, at->component));
     }
     if (from != NULL) est_object_ref(&from->object);
     at->from = from;

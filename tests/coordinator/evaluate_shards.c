@@ -156,7 +156,8 @@ TEST(misuse)
 {
     coordinated  t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
     evaluated    e       = make_metrics(&t);
-    est_dataset *dataset = make_dataset(&e, 10);
+    est_dataset *dataset = make_dataset(&e, 10), *endless = NULL;
+    est_node     id = est_placeholder(t.graph, "id", EST_I64, EST_SHAPE(-1));
     double       values[2];
 
     coordinated_start(&t, OPTIONS);
@@ -171,6 +172,16 @@ TEST(misuse)
                                               e.metrics, 2, NULL, values),
                      EST_NOT_FOUND);
     assert_non_null(strstr(est_error_message(), "none"));
+    assert_int_equal(est_coordinator_evaluate(
+                         t.coordinator, dataset,
+                         EST_ARGUMENTS({ .node = e.label, .component = "label" }, { .node = id, .component = "p" }),
+                         e.metrics, 2, NULL, values),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "float32"));
+    assert_ok(est_dataset_finish(est_dataset_repeat(make_dataset(&e, 10), EST_FOREVER), &endless));
+    assert_int_equal(evaluate(&t, &e, endless, NULL, values), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "no end"));
+    est_dataset_free(endless);
     assert_int_equal(evaluate(&t, &e, dataset, EST_EXACT(.shards = -1), values), EST_INVALID_ARGUMENT);
     assert_ok(evaluate(&t, &e, dataset, NULL, values)); /* and it goes on */
     assert_near(values[0], e.expected[0], 1e-6);

@@ -46,7 +46,8 @@ TEST(failed_allocations)
     est_tensor  *x       = coordinated_tensor(1);
     est_dataset *dataset = NULL;
 
-    assert_ok(est_dataset_finish(est_dataset_range(0, 9, 1), &dataset));
+    assert_ok(
+        est_dataset_finish(est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "x", x })), 1, NULL), &dataset));
     assert_ok(est_local_cluster_lose(t.cluster, "worker", 0));
     coordinated_start(&t, OPTIONS);
     FAULT_LOOP(f, FAULT_ALLOCATIONS) {

@@ -91,6 +91,45 @@ TEST(elements_in_order)
     coordinated_end(&t);
 }
 
+/* An argument that does not suit is refused when it is scheduled: nothing is queued, and what is queued goes on. */
+TEST(wrong_component)
+{
+    coordinated     t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset    *dataset = numbers(4, EST_FOREVER);
+    est_per_worker *rows = NULL, *batches = NULL;
+    est_node        feeds[2];
+    est_function   *wrong;
+
+    assert_ok(est_local_cluster_lose(t.cluster, "worker", 0)); /* no worker can say it */
+    feeds[0] = est_placeholder(t.graph, "ids", EST_I64, EST_SHAPE(-1));
+    feeds[1] = est_placeholder(t.graph, "pairs", EST_F32, EST_SHAPE(2));
+    coordinated_start(&t, OPTIONS);
+    assert_ok(est_coordinator_dataset(t.coordinator, dataset, NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &batches));
+    assert_ok(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches, "x" }), NULL));
+    assert_int_equal(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches, "features" }), NULL),
+                     EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), "'features'"));
+    assert_non_null(strstr(est_error_message(), "'x'"));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_coordinator_function(t.coordinator, "wrong", EST_NODES(feeds[i]),
+                                           EST_NODES(est_identity(feeds[i])), EST_NO_NODES, &wrong));
+        assert_int_equal(
+            est_coordinator_schedule(t.coordinator, wrong, EST_ARGUMENTS({ feeds[i], batches, "x" }), NULL),
+            EST_INVALID_ARGUMENT);
+        assert_non_null(strstr(est_error_message(), i == 0 ? "takes int64" : "takes float32 [2]"));
+        est_function_free(wrong);
+    }
+    assert_int_equal(est_coordinator_get_stats(t.coordinator).queued, 1);
+    assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+    assert_ok(schedule_from(&t, batches, "x", 1));
+    assert_true(coordinated_calls(&t, 0) == 2);
+    est_per_worker_free(batches);
+    est_per_worker_free(rows);
+    est_dataset_free(dataset);
+    coordinated_end(&t);
+}
+
 /* A worker shuffles in an order of its own unless the program gave a seed. */
 TEST(own_order)
 {
