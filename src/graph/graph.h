@@ -131,9 +131,9 @@ EST_MUST_CHECK est_status est_graph_place(est_graph *graph, est_node_def *def, e
 /* Asks the device function of the graph, if there is one, about a node that was just made or named. */
 EST_MUST_CHECK est_status est_graph_ask_device(est_graph *graph, est_node_def *def);
 
-/* A collection: pairs of variables that live at one task, one after the other. The placement of a session keeps them
- * together unless the program has pinned them apart. */
-#define EST_TOGETHER "variables_together"
+/* A collection: pairs of variables that live at one task, one after the other. The placement of a session gives them
+ * one task unless the program has pinned them apart. */
+#define EST_COLOCATED "colocated_variables"
 
 /* Operations made until est_graph_colocate_end are pinned to the device of `with` (tf.colocate_with). */
 typedef struct est_colocation {

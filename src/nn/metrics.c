@@ -40,11 +40,11 @@ static est_node make_state(est_graph *graph, const char *name, est_dtype dtype, 
 }
 
 /* A lost ps task must cost a metric all of its states or none, or its value would be wrong without notice. */
-static void keep_together(est_node first, est_node state)
+static void colocate(est_node first, est_node state)
 {
     if (est_def(first) == NULL || est_def(state) == NULL || est_in_later_replica(first.graph)) return;
-    est_graph_collect(first.graph, EST_TOGETHER, first);
-    est_graph_collect(first.graph, EST_TOGETHER, state);
+    est_graph_collect(first.graph, EST_COLOCATED, first);
+    est_graph_collect(first.graph, EST_COLOCATED, state);
 }
 
 /* A shared state at the device of the first one. */
@@ -54,7 +54,7 @@ static est_node make_next_state(const est_metric_build *m, const char *name, est
     est_node       state  = make_state(m->graph, name, EST_F32, shape, true);
 
     est_graph_colocate_end(m->graph, before);
-    keep_together(m->state[0], state);
+    colocate(m->state[0], state);
     return state;
 }
 
@@ -476,14 +476,14 @@ static bool check_parts(est_graph *graph, est_nodes states, est_nodes updates, e
     return ok;
 }
 
-static void keep_states_together(est_nodes states)
+static void colocate_states(est_nodes states)
 {
     int first = -1;
 
     for (int i = 0; i < states.n; i++) {
         if (!is_in(EST_SHARED_STATES, states.data[i])) continue;
         if (first < 0) first = i;
-        if (i > first) keep_together(states.data[first], states.data[i]);
+        if (i > first) colocate(states.data[first], states.data[i]);
     }
 }
 
@@ -540,7 +540,7 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
         resets[i] = est_assign(
             state, est_initial_value(est_init_zeros(), graph, est_variable_dtype(state), *est_node_shape(state)));
     }
-    keep_states_together(states);
+    colocate_states(states);
     metric.value  = est_identity(value);
     metric.update = est_group(graph, updates);
     metric.reset  = est_group(graph, (est_nodes){ resets, states.n });

@@ -213,7 +213,7 @@ static est_status settle_known(const placing *p)
     return EST_OK;
 }
 
-/* --- what is wanted together -------------------------------------------------------------------------------------- */
+/* --- what is wanted at one task ----------------------------------------------------------------------------------- */
 
 static bool is_open(const place *at)
 {
@@ -223,7 +223,7 @@ static bool is_open(const place *at)
 /* A wish, unlike what one operation touches: two sets that have their places keep them. */
 static void unite_wanted(const placing *p)
 {
-    est_nodes pairs = est_graph_collection(p->graph, EST_TOGETHER);
+    est_nodes pairs = est_graph_collection(p->graph, EST_COLOCATED);
 
     for (int i = 0; i + 1 < pairs.n; i += 2) {
         int32_t a = pairs.data[i].id, b = pairs.data[i + 1].id;

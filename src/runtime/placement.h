@@ -3,7 +3,7 @@
  * Which task a variable lives at, or which tasks its rows are spread over.
  *
  * Variables that one operation touches, as an optimizer touches a variable and its slots, live together, and so do the
- * pairs of the collection EST_TOGETHER, unless the two have different places already. A set of them goes where one of
+ * pairs of the collection EST_COLOCATED, unless the two have different places already. A set of them goes where one of
  * them is already; else to the task that a device string names; else where the remote puts so many
  * bytes, the largest sets first, so that tasks end up with about as much. Variables of the collection
  * "local_variables", and those pinned to this task, stay here. All of it depends on nothing but the graph and on what

@@ -189,7 +189,7 @@ static est_metric make_two_states(est_graph *graph, est_node *hits, est_node *ro
 }
 
 /* The states of a metric are at one task, so that a lost task costs all of them or none. In turn it counts once. */
-TEST(states_of_a_metric_live_together)
+TEST(states_of_a_metric_are_colocated)
 {
     static const char ps0[] = "/job:ps/replica:0/task:0/device:CPU:0";
     static const char ps1[] = "/job:ps/replica:0/task:1/device:CPU:0";
