@@ -208,7 +208,8 @@ static void append_coordinator(est_strbuf *out, const char *task, const est_json
     tool_append_printable(out, str_of(task), 0);
     est_strbuf_printf(out, ": %.0f calls completed, %.0f queued, %.0f under way", number_at(own, "completed"),
                       number_at(own, "queued"), number_at(own, "under_way"));
-    json_array_foreach(json_object_get(own, "workers"), i, worker) {
+    json_array_foreach(json_object_get(own, "workers"), i, worker)
+    {
         est_strbuf_append(out, before);
         before = ", ";
         tool_append_printable(out, str_of(text_at(worker, "task")), 0);

@@ -195,7 +195,7 @@ static void put_transfers(est_remote_segment *segment)
     for (int i = 0; i < cut->n_sends; i++) {
         const est_remote_task *to = &r->tasks[cut->sends[i].task];
 
-        est_parcel_put_send(head, &cut->sends[i], to->name, to->incarnation);
+        est_sends_put(head, &cut->sends[i], to->name, to->incarnation);
     }
 }
 

@@ -13,9 +13,9 @@ struct est_arrival {
     est_refcount    refs;
     est_transfer_id id;
     est_view        view;
-    est_message    *message; /* that it came with; NULL: it is of a parcel of this task */
+    est_message    *message; /* that it came with; NULL: a run of this task sent it */
     est_unpacked    tensors;
-    est_parcel     *parcel;
+    est_sends      *sends;
     est_arrival    *next;
 };
 
@@ -59,7 +59,7 @@ static void release(est_arrival *a)
     if (!est_refcount_drop(&a->refs)) return;
     est_unpacked_clear(&a->tensors);
     est_message_free(a->message);
-    est_parcel_free(a->parcel);
+    est_sends_free(a->sends);
     est_free(a);
 }
 
@@ -285,13 +285,13 @@ static void add_arrival(est_rendezvous *r, est_arrival *a, bool in_network_threa
     resume(r, complete, in_network_thread);
 }
 
-est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_parcel *parcel)
+est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_sends *sends)
 {
     est_arrival *a;
 
     EST_TRY(make_arrival(id, &a));
-    a->view   = *view;
-    a->parcel = est_parcel_ref(parcel);
+    a->view  = *view;
+    a->sends = est_sends_ref(sends);
     add_arrival(r, a, false);
     return EST_OK;
 }

@@ -17,7 +17,7 @@
  *   RV2  Tensors of a step are kept until its driver begins a later one, aborts it, leaves, or is lost for longer than
  *       it may take to come back: a repeated RUN finds them again.
  *   RV3  A sender sends only to the process that its driver means: a restarted task is an error.
- *   RV4  A run that changes variables and is repeated sends again what it sent (est_answered.parcel).
+ *   RV4  A run that changes variables and is repeated sends again what it sent (est_answered.sends).
  *
  * Threading: any thread. Its lock is taken after those of the server. */
 #ifndef EST_CLUSTER_RENDEZVOUS_H
@@ -48,9 +48,9 @@ typedef struct est_transfer_id {
     uint64_t driver, step, transfer;
 } est_transfer_id;
 
-/* Takes a tensor that this task sends to itself; `parcel` keeps it and is referenced. */
+/* Takes a tensor that this task sends to itself; `sends` keeps it and is referenced. */
 EST_MUST_CHECK est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view,
-                                             est_parcel *parcel);
+                                             est_sends *sends);
 
 /* The tensors by which the last inputs of a RUN come, in order: a list of *n, to be given back. */
 EST_MUST_CHECK est_status est_rendezvous_inputs(est_rendezvous *r, const est_request *request, est_arrival ***out,

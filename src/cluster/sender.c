@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parcels, and the links over which they are sent. A tensor that is lost with a link is sent again over another one, to
+ * What runs send, and the links over which it is sent. A tensor that is lost with a link is sent again over another one, to
  * the same process. */
 #include "cluster/sender.h"
 
@@ -19,7 +19,7 @@
 
 enum { OUTPUT = 1, TASK, INCARNATION, TRANSFER }; /* of EST_FIELD_SEND */
 
-/* A tensor of a parcel. */
+/* A tensor that a run sends. */
 typedef struct item {
     char            task[EST_NET_NAME_MAX];
     uint64_t        incarnation; /* of that task */
@@ -29,16 +29,16 @@ typedef struct item {
     est_packing     packing;
 } item;
 
-struct est_parcel {
+struct est_sends {
     est_refcount refs;
     int          n;
     item        *items;
 };
 
-/* A parcel on its way, and the request that is answered when it has arrived. */
+/* Sends of a run on their way, and the request that is answered when they have arrived. */
 typedef struct delivery {
     est_sender  *sender;
-    est_parcel  *parcel;
+    est_sends   *sends;
     est_request *request;
     void        *answer; /* head and parts in one block */
     est_part    *parts;
@@ -66,9 +66,9 @@ struct est_sender {
     bool            has_thread, stopping;
 };
 
-/* --- parcels ------------------------------------------------------------------------------------------------------ */
+/* --- what a run sends --------------------------------------------------------------------------------------------- */
 
-void est_parcel_put_send(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation)
+void est_sends_put(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation)
 {
     size_t mark = est_wire_begin(head, EST_FIELD_SEND);
 
@@ -116,8 +116,8 @@ static est_status copy_output(const est_host *host, int segment, uint64_t output
     return out->packing.failed ? est_no_memory() : EST_OK;
 }
 
-static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segment, const est_message *message,
-                              uint64_t driver)
+static est_status fill_sends(est_sends *sends, const est_host *host, int segment, const est_message *message,
+                             uint64_t driver)
 {
     est_transfer_id id = { .driver = driver, .step = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0) };
     est_wire_reader r, inner;
@@ -125,11 +125,11 @@ static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segm
 
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) {
-        item    *it = &parcel->items[parcel->n];
+        item    *it = &sends->items[sends->n];
         uint64_t output;
 
         if (field.number != EST_FIELD_SEND) continue;
-        parcel->n++;
+        sends->n++;
         it->id = id;
         est_wire_message(&r, &field, "Send", &inner);
         EST_TRY(read_send(&inner, it, &output));
@@ -138,54 +138,54 @@ static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segm
     return est_wire_finish(&r);
 }
 
-est_status est_parcel_pack(const est_host *host, int segment, const est_message *message, uint64_t driver,
-                           est_parcel **out)
+est_status est_sends_pack(const est_host *host, int segment, const est_message *message, uint64_t driver,
+                          est_sends **out)
 {
     est_wire_reader r;
     est_wire_field  field;
     size_t          n = 0;
-    est_parcel     *parcel;
+    est_sends      *sends;
     est_status      status;
 
     *out = NULL;
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) n += field.number == EST_FIELD_SEND;
     if (n == 0) return EST_OK;
-    parcel = est_zalloc(sizeof *parcel);
-    if (parcel == NULL) return est_no_memory();
-    est_refcount_init(&parcel->refs);
-    parcel->items = est_zalloc(sizeof *parcel->items * n);
-    status        = parcel->items != NULL ? fill_parcel(parcel, host, segment, message, driver) : est_no_memory();
+    sends = est_zalloc(sizeof *sends);
+    if (sends == NULL) return est_no_memory();
+    est_refcount_init(&sends->refs);
+    sends->items = est_zalloc(sizeof *sends->items * n);
+    status       = sends->items != NULL ? fill_sends(sends, host, segment, message, driver) : est_no_memory();
     if (status != EST_OK) {
-        est_parcel_free(parcel);
+        est_sends_free(sends);
         return status;
     }
-    *out = parcel;
+    *out = sends;
     return EST_OK;
 }
 
-est_parcel *est_parcel_ref(est_parcel *parcel)
+est_sends *est_sends_ref(est_sends *sends)
 {
-    est_refcount_add(&parcel->refs);
-    return parcel;
+    est_refcount_add(&sends->refs);
+    return sends;
 }
 
-void est_parcel_free(est_parcel *parcel)
+void est_sends_free(est_sends *sends)
 {
-    if (parcel == NULL || !est_refcount_drop(&parcel->refs)) return;
-    for (int i = 0; i < parcel->n; i++) {
-        est_packing_clear(&parcel->items[i].packing);
-        est_tensor_free(parcel->items[i].value);
+    if (sends == NULL || !est_refcount_drop(&sends->refs)) return;
+    for (int i = 0; i < sends->n; i++) {
+        est_packing_clear(&sends->items[i].packing);
+        est_tensor_free(sends->items[i].value);
     }
-    est_free(parcel->items);
-    est_free(parcel);
+    est_free(sends->items);
+    est_free(sends);
 }
 
 /* --- deliveries --------------------------------------------------------------------------------------------------- */
 
 static void free_delivery(delivery *d)
 {
-    est_parcel_free(d->parcel);
+    est_sends_free(d->sends);
     est_free(d->answer);
     est_free(d->parts);
     est_free(d);
@@ -320,7 +320,7 @@ static void start_attempt(est_sender *s, attempt *a, est_link *link)
     est_status status;
 
     if (strcmp(a->item->task, s->server->task) == 0) {
-        status = est_rendezvous_put(s->server->rendezvous, a->item->id, &a->item->view, a->of->parcel);
+        status = est_rendezvous_put(s->server->rendezvous, a->item->id, &a->item->view, a->of->sends);
         if (status == EST_OK) {
             end_one(a->of, EST_OK, NULL);
             est_free(a);
@@ -335,14 +335,14 @@ static void start_attempt(est_sender *s, attempt *a, est_link *link)
     if (status != EST_OK) fail_attempt(a, status, est_error_message());
 }
 
-static est_status make_delivery(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer,
+static est_status make_delivery(est_sender *s, est_sends *sends, est_request *request, est_payload answer,
                                 delivery **out)
 {
     delivery  *d = est_zalloc(sizeof *d);
     est_status status;
 
     if (d == NULL) return est_no_memory();
-    *d     = (delivery){ .sender = s, .parcel = est_parcel_ref(parcel), .request = request, .left = parcel->n + 1 };
+    *d     = (delivery){ .sender = s, .sends = est_sends_ref(sends), .request = request, .left = sends->n + 1 };
     status = copy_answer(d, answer);
     if (status != EST_OK) {
         free_delivery(d);
@@ -352,23 +352,23 @@ static est_status make_delivery(est_sender *s, est_parcel *parcel, est_request *
     return EST_OK;
 }
 
-void est_sender_send(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer)
+void est_sender_send(est_sender *s, est_sends *sends, est_request *request, est_payload answer)
 {
     delivery  *d;
-    est_status status = make_delivery(s, parcel, request, answer, &d);
+    est_status status = make_delivery(s, sends, request, answer, &d);
 
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
         return;
     }
-    for (int i = 0; i < parcel->n; i++) {
+    for (int i = 0; i < sends->n; i++) {
         attempt  *a    = est_zalloc(sizeof *a);
-        est_link *link = find_link(s, parcel->items[i].task);
+        est_link *link = find_link(s, sends->items[i].task);
 
         if (a == NULL) {
             end_one(d, EST_RESOURCE_EXHAUSTED, "no memory to send a tensor");
         } else {
-            *a = (attempt){ .of = d, .item = &parcel->items[i] };
+            *a = (attempt){ .of = d, .item = &sends->items[i] };
             start_attempt(s, a, link);
         }
         if (link != NULL) est_link_free(link);

@@ -260,8 +260,8 @@ static void answer_again(est_server *s, est_request *request, const est_answered
         parts[i] = (est_part){ at, run->part_sizes[i] };
         at += run->part_sizes[i];
     }
-    if (run->parcel != NULL) {
-        est_sender_send(s->sender, run->parcel, request, (est_payload){ run->answer, head, parts, run->n_parts });
+    if (run->sends != NULL) {
+        est_sender_send(s->sender, run->sends, request, (est_payload){ run->answer, head, parts, run->n_parts });
     } else {
         est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
     }
@@ -457,23 +457,23 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
  * NULL: it changed none. */
 static void send_and_answer(est_server *s, est_request *request, int segment, est_answered *run)
 {
-    est_parcel *parcel;
+    est_sends  *sends;
     est_payload payload;
-    est_status  status = est_parcel_pack(s->host, segment, est_request_message(request),
-                                         est_link_peer(est_request_link(request))->incarnation, &parcel);
+    est_status  status = est_sends_pack(s->host, segment, est_request_message(request),
+                                        est_link_peer(est_request_link(request))->incarnation, &sends);
 
-    if (status == EST_OK && parcel == NULL) {
+    if (status == EST_OK && sends == NULL) {
         est_service_answer(request, &s->outputs);
         return;
     }
     if (status == EST_OK) status = est_packing_payload(&s->outputs, &payload);
     if (status == EST_OK) {
-        if (run != NULL) run->parcel = est_parcel_ref(parcel);
-        est_sender_send(s->sender, parcel, request, payload);
+        if (run != NULL) run->sends = est_sends_ref(sends);
+        est_sender_send(s->sender, sends, request, payload);
     } else {
         est_request_fail(request, status, est_error_message());
     }
-    est_parcel_free(parcel);
+    est_sends_free(sends);
 }
 
 /* Answers a run that was made before; *done: it did, or refused the run. */

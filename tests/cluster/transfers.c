@@ -373,7 +373,7 @@ TEST(repeated)
     est_wire_put_u64(&packing.head, EST_FIELD_SEQUENCE, 1);
     est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, 1);
     est_wire_put_i64(&packing.head, EST_FIELD_RETURNED, 0);
-    est_parcel_put_send(&packing.head, &send, to->name, to->incarnation);
+    est_sends_put(&packing.head, &send, to->name, to->incarnation);
     assert_ok(ask_run(link, &packing));
     assert_int_equal(counts_of(&s).arrived, 1);
     est_rendezvous_forget(s.worker[1]->rendezvous, client->self.incarnation);
