@@ -267,7 +267,7 @@ static est_status await_answer(est_remote_segment *segment)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", segment->phase);
-    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, "asks again",
+    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, segment->remote,
                                          EST_STOP_SECS, &segment->answer);
     segment->ask = NULL;
     if (status == EST_DEADLINE_EXCEEDED) {

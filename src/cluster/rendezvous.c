@@ -3,6 +3,7 @@
  * The tensors that have come for runs of this task, and the runs that wait for them. */
 #include "cluster/rendezvous.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -34,6 +35,8 @@ struct est_rendezvous {
     est_arrival    *arrived;
     waiter         *waiting;
     bool            stopping;
+    uint64_t        failed_step; /* of this process, as another task has reported, */
+    est_error       failure;     /* and why; EST_OK: none */
 };
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -306,18 +309,43 @@ static void abort_step(est_rendezvous *r, const est_request *request)
                   EST_ABORTED, "the step failed at another task");
 }
 
+static void note_failure(est_rendezvous *r, const est_request *request)
+{
+    const est_message *message = est_request_message(request);
+    uint64_t           failure = est_head_u64(message, EST_FIELD_FAILURE, EST_UNKNOWN);
+    est_str            why     = est_head_bytes(message, EST_FIELD_BYTES);
+
+    pthread_mutex_lock(&r->lock);
+    r->failed_step    = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0);
+    r->failure.status = failure > EST_OK && failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN;
+    snprintf(r->failure.message, sizeof r->failure.message, "%s: %.*s", est_link_peer(est_request_link(request))->task,
+             est_text_precision(why), why.data != NULL ? why.data : "");
+    pthread_mutex_unlock(&r->lock);
+}
+
+est_status est_rendezvous_check_step(est_rendezvous *r, uint64_t step)
+{
+    est_error failure = { 0 };
+
+    pthread_mutex_lock(&r->lock);
+    if (r->failed_step == step) failure = r->failure;
+    pthread_mutex_unlock(&r->lock);
+    return failure.status == EST_OK ? EST_OK : est_error_raise(&failure);
+}
+
 void est_rendezvous_serve(est_rendezvous *r, est_request *request)
 {
     est_arrival *a;
     est_status   status;
 
-    if (est_request_method(request) == EST_METHOD_ABORT_STEP) {
-        abort_step(r, request);
+    if (est_request_method(request) != EST_METHOD_SEND) {
+        if (est_request_method(request) == EST_METHOD_ABORT_STEP) abort_step(r, request);
+        if (est_request_method(request) == EST_METHOD_FAIL_STEP) note_failure(r, request);
         est_service_finish(request, EST_OK, NULL);
         return;
     }
     status = read_arrival(est_request_message(request), &a);
-    est_service_finish(request, status, NULL); /* before the run, which the sender need not wait for */
+    est_service_finish(request, status, NULL);
     if (status == EST_OK) add_arrival(r, a, true);
 }
 

@@ -33,7 +33,8 @@ EST_MUST_CHECK est_status est_sends_pack(const est_host *host, int segment, cons
 est_sends                *est_sends_ref(est_sends *sends);
 void                      est_sends_free(est_sends *sends); /* gives a reference back; NULL is fine */
 
-/* Sends them, then answers the request with a copy of `answer`; fails it when a tensor cannot be sent. */
-void est_sender_send(est_sender *s, est_sends *sends, est_request *request, est_payload answer);
+/* Sends them, without waiting for their arrival. A failure that is known at once is returned; one that comes later is
+ * reported to the driver of the step (FAIL_STEP). */
+EST_MUST_CHECK est_status est_sender_send(est_sender *s, est_sends *sends);
 
 #endif
