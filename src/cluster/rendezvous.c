@@ -57,9 +57,9 @@ est_status est_rendezvous_create(est_server *server, est_rendezvous **out)
     return EST_OK;
 }
 
-static void release(est_arrival *a)
+void est_arrival_free(est_arrival *a)
 {
-    if (!est_refcount_drop(&a->refs)) return;
+    if (a == NULL || !est_refcount_drop(&a->refs)) return;
     est_unpacked_clear(&a->tensors);
     est_message_free(a->message);
     est_sends_free(a->sends);
@@ -116,7 +116,7 @@ void est_rendezvous_free(est_rendezvous *r)
         est_arrival *a = r->arrived;
 
         r->arrived = a->next;
-        release(a);
+        est_arrival_free(a);
     }
     pthread_mutex_destroy(&r->lock);
     est_free(r);
@@ -162,7 +162,7 @@ static waiter *drop(est_rendezvous *r, const selection *s)
             continue;
         }
         *at = a->next;
-        release(a);
+        est_arrival_free(a);
     }
     return taken;
 }
@@ -225,7 +225,7 @@ static est_status make_arrival(est_transfer_id id, est_arrival **out)
     return EST_OK;
 }
 
-static est_status read_arrival(est_message *message, est_arrival **out)
+est_status est_arrival_read(est_message *message, est_arrival **out)
 {
     est_transfer_id id = { est_head_u64(message, EST_FIELD_DRIVER, 0), est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0),
                            est_head_u64(message, EST_FIELD_TRANSFER, 0) };
@@ -239,7 +239,7 @@ static est_status read_arrival(est_message *message, est_arrival **out)
         status = est_fail(EST_DATA_LOSS, "a transfer between tasks has %d tensors, expected 1", a->tensors.n);
     }
     if (status != EST_OK) {
-        release(a);
+        est_arrival_free(a);
         return status;
     }
     a->view = a->tensors.views[0];
@@ -283,7 +283,7 @@ static void add_arrival(est_rendezvous *r, est_arrival *a, bool in_network_threa
         a          = NULL;
     }
     pthread_mutex_unlock(&r->lock);
-    if (a != NULL) release(a); /* RV1 */
+    est_arrival_free(a); /* RV1 */
     end_waits(older, EST_ABORTED, "a later step has begun");
     resume(r, complete, in_network_thread);
 }
@@ -344,7 +344,7 @@ void est_rendezvous_serve(est_rendezvous *r, est_request *request)
         est_service_finish(request, EST_OK, NULL);
         return;
     }
-    status = read_arrival(est_request_message(request), &a);
+    status = est_arrival_read(est_request_message(request), &a);
     est_service_finish(request, status, NULL);
     if (status == EST_OK) add_arrival(r, a, true);
 }
@@ -453,6 +453,11 @@ est_status est_rendezvous_inputs(est_rendezvous *r, const est_request *request, 
     return EST_OK;
 }
 
+est_transfer_id est_arrival_id(const est_arrival *arrival)
+{
+    return arrival->id;
+}
+
 const est_view *est_arrival_view(const est_arrival *arrival)
 {
     return &arrival->view;
@@ -461,8 +466,6 @@ const est_view *est_arrival_view(const est_arrival *arrival)
 void est_arrivals_free(est_arrival **list, int n)
 {
     if (list == NULL) return;
-    for (int i = 0; i < n; i++) {
-        if (list[i] != NULL) release(list[i]);
-    }
+    for (int i = 0; i < n; i++) est_arrival_free(list[i]);
     est_free(list);
 }

@@ -57,8 +57,13 @@ EST_MUST_CHECK est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id 
 /* The tensors by which the last inputs of a RUN come, in order: a list of *n, to be given back. */
 EST_MUST_CHECK est_status est_rendezvous_inputs(est_rendezvous *r, const est_request *request, est_arrival ***out,
                                                 int *n);
-const est_view           *est_arrival_view(const est_arrival *arrival);
 void                      est_arrivals_free(est_arrival **list, int n); /* NULL is fine */
+
+/* Reads a SEND; the tensor points into the message, which is referenced. free gives a reference back; NULL is fine. */
+EST_MUST_CHECK est_status est_arrival_read(est_message *message, est_arrival **out);
+est_transfer_id           est_arrival_id(const est_arrival *arrival);
+const est_view           *est_arrival_view(const est_arrival *arrival);
+void                      est_arrival_free(est_arrival *arrival);
 
 /* Fails when a task has reported that this step of this process cannot end. */
 EST_MUST_CHECK est_status est_rendezvous_check_step(est_rendezvous *r, uint64_t step);

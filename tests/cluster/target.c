@@ -332,3 +332,38 @@ TEST(missing_task)
     est_graph_free(m.graph);
     servers_stop(&s);
 }
+
+/* A session, its variables and a step; *session is the caller's, also after a failure. */
+static est_status begin(const model *m, est_server *server, est_session **session)
+{
+    double losses[STEPS];
+
+    EST_TRY(est_session_create(
+        m->graph, EST_SESSION(.threads = 1, .target = est_server_target(server), .connect_secs = 60), session));
+    EST_TRY(est_session_init(*session));
+    return train(*session, m, 4, losses);
+}
+
+/* Without memory at any place, in the client, the master or a task, a session fails or not; the next one is good. */
+TEST(memory)
+{
+    servers      s = servers_start(1, WORKERS, "tcp");
+    model        m = make_model(true);
+    est_session *session;
+
+    FAULT_LOOP(f, FAULT_PLACES, .more_than = 20, .depth = 3) {
+        est_status status;
+
+        session = NULL;
+        fault_arm(&f);
+        status = begin(&m, s.worker[0], &session);
+        if (!fault_end(&f)) assert_ok(status);
+        est_session_free(session);
+        await_sessions(s.worker[0], 0);
+    }
+    session = NULL;
+    assert_ok(begin(&m, s.worker[0], &session));
+    est_session_free(session);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
