@@ -117,7 +117,7 @@ void est_answered_free(est_answered *run)
 {
     est_free(run->answer);
     est_free(run->part_sizes);
-    est_parcel_free(run->parcel);
+    est_sends_free(run->sends);
     est_free(run);
 }
 

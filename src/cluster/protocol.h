@@ -53,7 +53,8 @@
     X(SESSION_RUN, 47, "a step")                                                                                       \
     X(SESSION_VARIABLES, 48, "the variables of a session")                                                             \
     X(SESSION_READ, 49, "the value of a variable")                                                                     \
-    X(SESSION_WRITE, 50, "the write of a variable")
+    X(SESSION_WRITE, 50, "the write of a variable")                                                                    \
+    X(FAIL_STEP, 51, "the failure of a step")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -90,7 +91,7 @@ enum {
     EST_FIELD_TIMELINE,    /* of the global step (cluster/sync_replicas.h) */
     EST_FIELD_FIRST,       /* all runs before this number have been answered; absent: all but this one */
     EST_FIELD_COUNTED,     /* the run needs a turn: a later run of its training step counts the step */
-    EST_FIELD_FAILURE,     /* for COMMIT: the status with which the step failed */
+    EST_FIELD_FAILURE,     /* for COMMIT and FAIL_STEP: the status with which the step failed */
     EST_FIELD_READY,       /* the chief has declared variables ready: training may have begun */
     EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
     EST_FIELD_SEND   = 48, /* nested: a tensor that a run sends to a task (cluster/rendezvous.h) */

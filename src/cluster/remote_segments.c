@@ -195,7 +195,7 @@ static void put_transfers(est_remote_segment *segment)
     for (int i = 0; i < cut->n_sends; i++) {
         const est_remote_task *to = &r->tasks[cut->sends[i].task];
 
-        est_parcel_put_send(head, &cut->sends[i], to->name, to->incarnation);
+        est_sends_put(head, &cut->sends[i], to->name, to->incarnation);
     }
 }
 
@@ -267,7 +267,7 @@ static est_status await_answer(est_remote_segment *segment)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", segment->phase);
-    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, "asks again",
+    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, segment->remote,
                                          EST_STOP_SECS, &segment->answer);
     segment->ask = NULL;
     if (status == EST_DEADLINE_EXCEEDED) {

@@ -460,6 +460,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         return status;
     }
     server->has_remote = true;
+    r->base.step       = server->driven;
     *out               = &r->base;
     return EST_OK;
 }
@@ -525,7 +526,10 @@ void est_remote_free(est_remote *remote)
         forget_variables(p);
         est_free(p->address);
     }
-    if (r->server != NULL) r->server->has_remote = false;
+    if (r->server != NULL) {
+        r->server->has_remote = false;
+        r->server->driven     = r->base.step;
+    }
     est_map_clear(&r->homes);
     est_free(r->terms);
     est_free(r->tasks);

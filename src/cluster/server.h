@@ -122,6 +122,7 @@ struct est_server {
     double       lonely_secs, silence_secs;
     est_net     *net;
     uint64_t     sequence;   /* of the last run that this task asked of another */
+    uint64_t     driven;     /* the last step that earlier remotes drove (cluster/rendezvous.h) */
     bool         has_remote; /* which counts the sequence up */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */

@@ -260,9 +260,10 @@ static est_status remember(est_answered *run, const est_packing *answer)
 /* Without the turn that the answer included, if another worker has got it since. */
 static void answer_again(est_server *s, est_request *request, const est_answered *run, bool has_turn)
 {
-    size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
-    est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
-    const uint8_t *at    = run->answer;
+    size_t         head   = has_turn ? run->head_size : run->head_size - run->turn_size;
+    est_part      *parts  = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
+    const uint8_t *at     = run->answer;
+    est_status     status = EST_OK;
 
     if (parts == NULL) {
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
@@ -273,8 +274,9 @@ static void answer_again(est_server *s, est_request *request, const est_answered
         parts[i] = (est_part){ at, run->part_sizes[i] };
         at += run->part_sizes[i];
     }
-    if (run->parcel != NULL) {
-        est_sender_send(s->sender, run->parcel, request, (est_payload){ run->answer, head, parts, run->n_parts });
+    if (run->sends != NULL) status = est_sender_send(s->sender, run->sends);
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
     } else {
         est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
     }
@@ -470,23 +472,20 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
  * NULL: it changed none. */
 static void send_and_answer(est_server *s, est_request *request, int segment, est_answered *run)
 {
-    est_parcel *parcel;
-    est_payload payload;
-    est_status  status = est_parcel_pack(s->host, segment, est_request_message(request),
-                                         est_link_peer(est_request_link(request))->incarnation, &parcel);
+    est_sends *sends;
+    est_status status = est_sends_pack(s->host, segment, est_request_message(request),
+                                       est_link_peer(est_request_link(request))->incarnation, &sends);
 
-    if (status == EST_OK && parcel == NULL) {
-        est_service_answer(request, &s->outputs);
-        return;
+    if (status == EST_OK && sends != NULL) {
+        if (run != NULL) run->sends = est_sends_ref(sends);
+        status = est_sender_send(s->sender, sends);
+        est_sends_free(sends);
     }
-    if (status == EST_OK) status = est_packing_payload(&s->outputs, &payload);
     if (status == EST_OK) {
-        if (run != NULL) run->parcel = est_parcel_ref(parcel);
-        est_sender_send(s->sender, parcel, request, payload);
+        est_service_answer(request, &s->outputs);
     } else {
         est_request_fail(request, status, est_error_message());
     }
-    est_parcel_free(parcel);
 }
 
 /* Answers a run that was made before; *done: it did, or refused the run. */

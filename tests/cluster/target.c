@@ -332,3 +332,46 @@ TEST(missing_task)
     est_graph_free(m.graph);
     servers_stop(&s);
 }
+
+/* Without memory at any place of a step, in the client, the master or a task, the step fails or not; the next session is
+ * good. So it is when a session is opened. */
+TEST(memory)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    model        m       = make_model(true);
+    est_session *session = session_at(m.graph, s.worker[0]);
+    est_tensor  *x[2]    = { make_x(0, 4), make_x(7, 4) };
+    double       losses[STEPS];
+
+    assert_ok(est_session_init(session));
+    assert_ok(train(session, &m, 4, losses));
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 10) {
+        est_tensor *loss = NULL;
+        est_status  status;
+
+        fault_arm(&f);
+        status = est_session_run(session, EST_FEEDS({ m.x[0], x[0] }, { m.x[1], x[1] }), EST_NODES(m.loss),
+                                 EST_NODES(m.train), &loss);
+        if (!fault_end(&f)) assert_ok(status);
+        est_tensor_free(loss);
+        if (status == EST_OK) continue;
+        est_session_free(session);
+        session = session_at(m.graph, s.worker[0]);
+        assert_ok(train(session, &m, 4, losses));
+    }
+    est_session_free(session);
+    FAULT_LOOP(f, FAULT_PLACES, .more_than = 20, .depth = 1) {
+        est_status status;
+
+        session = NULL;
+        fault_arm(&f);
+        status = est_session_create(
+            m.graph, EST_SESSION(.threads = 1, .target = est_server_target(s.worker[0]), .connect_secs = 60), &session);
+        if (!fault_end(&f)) assert_ok(status);
+        est_session_free(session);
+        await_sessions(s.worker[0], 0);
+    }
+    for (int i = 0; i < 2; i++) est_tensor_free(x[i]);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
