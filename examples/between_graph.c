@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH      32
-#define STEP_LIMIT 400 /* of all workers together */
+#define BATCH        32
+#define STEP_LIMIT   400 /* of all workers together */
+#define CONNECT_SECS 120 /* a worker that comes after the job has ended waits no longer */
 
 typedef struct model {
     est_node x, y, loss, train, step;
@@ -112,8 +113,8 @@ static est_status work(const est_strategy *strategy, est_server *server, const e
     est_remote *remote = NULL;
     est_graph  *graph  = NULL;
 
-    EST_TRY(est_strategy_remote(
-        strategy, server, EST_REMOTE(.is_chief = task->is_chief, .step_limit = STEP_LIMIT), &remote));
+    EST_TRY(est_strategy_remote(strategy, server,
+        EST_REMOTE(.is_chief = task->is_chief, .connect_secs = CONNECT_SECS, .step_limit = STEP_LIMIT), &remote));
     est_status status = est_graph_create(7, &graph);
     if (status == EST_OK) status = run_session(remote, graph, task);
     est_remote_free(remote);

@@ -6,8 +6,8 @@
  *
  *     in_graph [W0 W1 P0]    addresses of the three tasks; default: localhost:2222 localhost:2223 localhost:2224
  *
- * The servers are child processes on this host, and use plain TCP. On several hosts start one process for each task, and
- * let them use tls (docs/cluster.md, "Certificates"). */
+ * The servers are child processes on this host, and use TLS with the certificates of the user. On several hosts start
+ * one process for each task, with certificates of the job (docs/cluster.md, "Certificates"). */
 #include <estoc/estoc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 static void serve(const est_cluster *cluster, const char *job, int index)
 {
     est_server *server = NULL;
-    est_status  status = est_server_create(cluster, job, index, EST_SERVER(.transport = "tcp", .threads = 1), &server);
+    est_status  status = est_server_create(cluster, job, index, EST_SERVER(.threads = 1), &server);
 
     if (status == EST_OK) status = est_server_join(server); /* until the client's process ends it */
     if (status != EST_OK) fprintf(stderr, "%s:%d: %s\n", job, index, est_error_message());
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
             children[i] = fork();
             if (children[i] == 0) serve(cluster, job[i], i == 1);
         }
-        snprintf(target, sizeof target, "tcp://%s", address[0]); /* server.target of worker 0 */
+        snprintf(target, sizeof target, "tls://%s", address[0]); /* server.target of worker 0 */
         status = drive(target);
         for (int i = 0; i < TASKS; i++) {
             if (children[i] > 0 && kill(children[i], SIGTERM) == 0) (void)waitpid(children[i], NULL, 0);

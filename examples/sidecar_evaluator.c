@@ -3,13 +3,16 @@
  * A training loop of one's own and an evaluator beside it, each a process: the trainer saves checkpoints, the evaluator
  * restores each new one, evaluates it, and ends with the training.
  *
- *   sidecar_evaluator [directory]            both: the evaluator is a child of the trainer
+ *   sidecar_evaluator [directory]            both: the evaluator is a child of the trainer; without a directory in a
+ *                                            temporary one
  *   sidecar_evaluator --train directory      only the trainer, and in another terminal, or on another machine that
  *   sidecar_evaluator --evaluate directory   sees the directory, only the evaluator
  *
  * Above each part, the lines of the TensorFlow 2 program that it stands for. */
 #include <estoc/estoc.h>
+#include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,15 +182,39 @@ static int run_both(const char *dir)
     }
     if (child == 0) _exit(run_role(evaluate, dir));
     code = run_role(train, dir);
-    if (waitpid(child, &how, 0) != child || !WIFEXITED(how)) return 1;
-    return code != 0 ? code : WEXITSTATUS(how);
+    if (code != 0) kill(child, SIGTERM); /* no further checkpoint comes */
+    if (waitpid(child, &how, 0) != child) return 1;
+    if (code != 0) return code;
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+/* The same in a directory that is removed afterwards. */
+static int run_both_in_temporary(void)
+{
+    const char *top = getenv("TMPDIR");
+    char        dir[4096];
+    int         code;
+
+    snprintf(dir, sizeof dir, "%s/sidecar_evaluator-XXXXXX", top != NULL ? top : "/tmp");
+    if (mkdtemp(dir) == NULL) {
+        perror(dir);
+        return 1;
+    }
+    code = run_both(dir);
+    if (nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) perror(dir);
+    return code;
 }
 
 int main(int argc, char **argv)
 {
-    char        temporary[] = "/tmp/sidecar_evaluator-XXXXXX";
-    const char *dir;
-
     if (argc == 3 && strcmp(argv[1], "--train") == 0) return run_role(train, argv[2]);
     if (argc == 3 && strcmp(argv[1], "--evaluate") == 0) return run_role(evaluate, argv[2]);
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
@@ -196,10 +223,5 @@ int main(int argc, char **argv)
                         "       sidecar_evaluator --evaluate directory\n");
         return 2;
     }
-    dir = argc > 1 ? argv[1] : mkdtemp(temporary);
-    if (dir == NULL) {
-        perror(temporary);
-        return 1;
-    }
-    return run_both(dir);
+    return argc > 1 ? run_both(argv[1]) : run_both_in_temporary();
 }

@@ -800,6 +800,7 @@ est_status est_server_join(est_server *s)
 
     EST_REQUIRE(s);
     pthread_mutex_lock(&s->lock);
+    s->joined = true;
     for (;;) {
         int64_t now = est_now_ns();
 
@@ -813,6 +814,7 @@ est_status est_server_join(est_server *s)
         est_server_wake(s); /* some conditions depend on time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
+    s->joined = false;
     await_chief(s, &wait, NULL, here_ns);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);

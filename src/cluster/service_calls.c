@@ -457,17 +457,28 @@ static est_status make_calling(est_server *s, est_calling **out)
     return EST_OK;
 }
 
+/* A worker that trains by itself does not let others run functions and datasets in its process. One that is about to
+ * join may be asked again: the coordinator tries until it has waited connect_secs. Under the server's lock. */
+static est_status check_joined(const est_server *s)
+{
+    if (s->stopping) return est_fail(EST_UNAVAILABLE, "the server is shutting down");
+    if (s->joined) return EST_OK;
+    return est_fail(EST_UNAVAILABLE, "%s is not in est_server_join, and executes calls only there", s->task);
+}
+
 static est_status start_calling(est_server *s, int method)
 {
-    est_status status = EST_OK;
+    est_status status;
 
     if (strncmp(s->task, "worker:", 7) != 0) {
         return est_fail(EST_FAILED_PRECONDITION, "%s executes no calls: only tasks of the job \"worker\" do", s->task);
     }
-    if (s->calling != NULL) return EST_OK;
-    if (method != EST_METHOD_SETUP) return est_fail(EST_FAILED_PRECONDITION, "%s needs a SETUP first", s->task);
     pthread_mutex_lock(&s->lock);
-    status = s->stopping ? est_fail(EST_UNAVAILABLE, "the server is shutting down") : make_calling(s, &s->calling);
+    status = check_joined(s);
+    if (status == EST_OK && s->calling == NULL) {
+        status = method == EST_METHOD_SETUP ? make_calling(s, &s->calling)
+                                            : est_fail(EST_FAILED_PRECONDITION, "%s needs a SETUP first", s->task);
+    }
     pthread_mutex_unlock(&s->lock);
     return status;
 }

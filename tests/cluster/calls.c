@@ -232,6 +232,12 @@ TEST(lost_coordinator)
     calls_stop(&j);
 }
 
+static void expect(est_status got, est_status want, const char *text)
+{
+    if (got != want || strstr(est_error_message(), text) == NULL)
+        fail_msg("%s: %s; expected %s: %s", est_status_name(got), est_error_message(), est_status_name(want), text);
+}
+
 /* The end of the job ends the worker's connections, so that no task waits for another. */
 TEST(end)
 {
@@ -243,7 +249,15 @@ TEST(end)
     assert_ok(calls_ask(j.link[0], EST_METHOD_DONE, &packing, NULL));
     await(!is_connected(j.s.ps[0], "worker:0"));
     est_link_close(j.link[0], EST_GOODBYE);
-    assert_ok(est_server_join(j.s.worker[0]));
+    calls_end(&j, 0);
+
+    /* A worker executes calls only while it is in est_server_join. */
+    est_link_free(j.link[0]);
+    j.link[0] = calls_meet(&j, "worker", 0);
+    expect(calls_set_up(j.link[0], 2), EST_UNAVAILABLE, "worker:0 is not in est_server_join");
+    expect(calls_call(j.link[0], 1, 1, CALLS_ADD, calls_ones, NULL), EST_UNAVAILABLE, "not in est_server_join");
+    calls_join(&j, 0); /* the coordinator that tries again is served */
+    assert_ok(calls_set_up(j.link[0], 2));
     calls_stop(&j);
 }
 
@@ -293,12 +307,6 @@ TEST(status)
     assert_non_null(strstr(text, "\"under_way\": null"));
     est_free(text);
     calls_stop(&j);
-}
-
-static void expect(est_status got, est_status want, const char *text)
-{
-    if (got != want || strstr(est_error_message(), text) == NULL)
-        fail_msg("%s: %s; expected %s: %s", est_status_name(got), est_error_message(), est_status_name(want), text);
 }
 
 TEST(bad_requests)

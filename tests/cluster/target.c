@@ -93,7 +93,7 @@ static void await_sessions(est_server *server, int n)
     }
 }
 
-/* Whatever the server is, a ps, the worker that has variables, or the other one. */
+/* The master of any task can drive the steps: of the ps task, of the worker with variables, and of the other worker. */
 TEST(same_numbers)
 {
     model        m     = make_model(false);
@@ -149,7 +149,7 @@ TEST(come_back)
     est_session_free(session);
 
     session = session_at(m.graph, s.ps[0]);
-    assert_ok(est_session_init(session)); /* finds that nothing is to do */
+    assert_ok(est_session_init(session)); /* all variables have values: it changes nothing */
     assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_read_variable(m.b)), EST_NO_NODES, &out));
     assert_memory_equal(est_tensor_data(b), est_tensor_data(out), est_tensor_bytes(b));
     est_tensor_free(out);
@@ -250,13 +250,13 @@ TEST(lost)
     session = session_at(m.graph, s.worker[0]);
     assert_ok(train(session, &m, 4, losses));
 
-    /* as is a server that ends, */
+    /* a server that ends loses its sessions as well */
     est_server_free(s.worker[0]);
     s.worker[0] = NULL;
     assert_int_equal(train(session, &m, 4, losses), EST_UNAVAILABLE);
     est_session_free(session);
 
-    /* and a task that the master lost: the client hears which */
+    /* when the master loses a task, the error at the client names that task */
     assert_ok(est_server_create(s.cluster, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.worker[0]));
     session = session_at(m.graph, s.worker[1]);
     assert_ok(est_session_init(session));
@@ -316,7 +316,7 @@ TEST(errors)
     servers_stop(&s);
 }
 
-/* The tasks of a cluster are missing: the client waits for them no longer than it said. */
+/* Tasks of the cluster are missing: the client waits for them for connect_secs. */
 TEST(missing_task)
 {
     servers      s       = servers_start(1, WORKERS, "tcp");

@@ -32,7 +32,7 @@ static est_remote *drive(est_server *server)
     return remote;
 }
 
-/* x * w at worker:0, a large result, which worker:1 uses twice, the second time after worker:0 has had its word. */
+/* x * w at worker:0 is large. worker:1 uses it twice: for a mean, which worker:0 squares, and with that square. */
 typedef struct model {
     est_graph *graph;
     est_node   x, y, first, second;
@@ -151,10 +151,10 @@ TEST(bytes)
     direct = driven_bytes(remote) - before;
     /* the wide tensor, and the square that worker:0 sends back */
     assert_int_equal(est_link_count(client_of(s.worker[1], "worker:0")->link).requests_in - sends, 2 * STEPS);
-    assert_int_equal(counts_of(&s).arrived, 3); /* of the last step only; worker:0 got the mean */
+    assert_int_equal(counts_of(&s).arrived, 3); /* in the last step; the third is the mean, at worker:0 */
     est_session_free(session);
 
-    remote->direct = false; /* as it was through the driver */
+    remote->direct = false; /* now all tensors go through the driver */
     session        = nn_session(m.graph, remote);
     assert_ok(run(session, &m, 4, same));
     before = driven_bytes(remote);
@@ -167,13 +167,13 @@ TEST(bytes)
     assert_true(through > STEPS * 2 * sizeof(float) * ROWS * WIDE);
     est_session_free(session);
     est_remote_free(remote);
-    await_counts(&s, 0, 0); /* a driver that leaves takes its tensors with it */
+    await_counts(&s, 0, 0); /* the tasks drop the tensors of a driver that leaves */
     est_server_free(client);
     est_graph_free(m.graph);
     servers_stop(&s);
 }
 
-/* A step fails as a whole, with the task named, and the next one is made. */
+/* A step that fails at one task fails as a whole, and the error names the task. The next step succeeds. */
 TEST(failure)
 {
     servers      s      = servers_start(0, 2, "tcp");
@@ -199,7 +199,7 @@ TEST(failure)
     servers_stop(&s);
 }
 
-/* A restarted receiver is not sent what was meant for its predecessor. */
+/* Tensors for a task do not reach its restarted process. */
 TEST(restart)
 {
     servers      s      = servers_start(0, 2, "tcp");
@@ -274,7 +274,7 @@ static est_status send_to(est_link *link, uint64_t driver, uint64_t step, int n_
     return status;
 }
 
-/* A run waits for its tensors without keeping other runs from the executor, and ends with them, with its step or with
+/* A run that waits for tensors does not block other runs at the executor. It ends with its tensors, its step or
  * its driver. */
 TEST(waiting)
 {
@@ -292,28 +292,28 @@ TEST(waiting)
     make_receiver(&r, remote);
     link = est_tasks_of(remote)->tasks[r.cut.task].link;
 
-    remote->step = 1; /* the tensor comes later */
+    remote->step = 1; /* the tensor arrives after the run has started */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     assert_ok(run(session, &m, 4, got));
     assert_int_equal(send_to(link, client->self.incarnation, 1, 2), EST_DATA_LOSS);
     assert_ok(send_to(link, client->self.incarnation, 1, 1));
-    assert_ok(send_to(link, client->self.incarnation, 1, 1)); /* RV1 */
+    assert_ok(send_to(link, client->self.incarnation, 1, 1)); /* a repeated transfer is ignored */
     assert_ok(remote->ops->finish(r.entered, &out));
     assert_true(((const float *)out->data)[1] == 4);
 
-    remote->step = 2; /* it is there already */
+    remote->step = 2; /* the tensor arrives before the run starts */
     assert_ok(send_to(link, client->self.incarnation, 2, 1));
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     assert_ok(remote->ops->finish(r.entered, &out));
 
-    remote->step = 3; /* never */
+    remote->step = 3; /* the tensor never arrives, and the driver abandons the step */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     remote->ops->abandon(remote);
     assert_int_equal(counts_of(&s).waiting, 0);
 
-    remote->step = 4; /* nor here, where its driver ends */
+    remote->step = 4; /* the tensor never arrives, and the link of the driver ends */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     est_link_close(link, "a test");
@@ -388,7 +388,7 @@ static est_status run_sender(const sender *d, uint64_t sequence, uint64_t step, 
     return status;
 }
 
-/* A run that changes variables and is asked for again is not made again, and sends again what it sent. */
+/* A run that changes variables is executed once. A repeated request sends its tensors again. */
 TEST(repeated)
 {
     servers                s      = servers_start(0, 2, "tcp");

@@ -232,8 +232,26 @@ TEST(sidecar_evaluator, IN_DIR)
     p = PROGRAM(0, "sidecar_evaluator", "--train", program_path("runs"));
     assert_string_equal(p.out, "");
     program_free(&p);
+    p = PROGRAM(0, "sidecar_evaluator"); /* removes its temporary directory */
+    program_has(p.out, "the training has ended\n");
+    program_free(&p);
+    assert_int_equal(program_entries("sidecar_evaluator-"), 0);
     p = PROGRAM(2, "sidecar_evaluator", "--judge", program_path("runs"));
     program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* A trainer that fails ends its evaluator, which waits for a checkpoint. */
+TEST(sidecar_evaluator_without_trainer, IN_DIR)
+{
+    program p;
+
+    assert_int_equal(mkdir(program_path("bad"), 0700), 0);
+    assert_int_equal(mkdir(program_path("bad/training_done"), 0700), 0); /* no mark can be written or removed */
+    assert_int_equal(mkdir(program_path("bad/training_done/x"), 0700), 0);
+    p = PROGRAM(1, "sidecar_evaluator", program_path("bad"));
+    program_has(p.err, "training_done");
+    assert_true(p.secs < 60);
     program_free(&p);
 }
 
