@@ -257,16 +257,6 @@ static est_status run_once(est_loop *loop)
     return EST_OK;
 }
 
-static est_status read_global_step(est_loop *loop)
-{
-    est_tensor *step = NULL;
-
-    EST_TRY(est_session_read(loop->session, "global_step", &step));
-    loop->global_step = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
-    return EST_OK;
-}
-
 /* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may
  * be more. */
 static est_status run_idle(est_loop *loop)
@@ -284,7 +274,7 @@ static est_status run_idle(est_loop *loop)
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
-    if (loop->spec.global_step.graph != NULL) EST_TRY(read_global_step(loop));
+    if (loop->spec.global_step.graph != NULL) EST_TRY(est_loop_read_step(loop, &loop->global_step));
     loop->runs++;
     EST_TRY(CALL_IDLE(loop, after_run));
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -572,7 +562,8 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
 static void ask_for_step(est_loop *loop)
 {
     if (loop->spec.global_step.graph == NULL || !loop->spec.strategy.shared) return;
-    if (read_global_step(loop) != EST_OK) est_log_debug("the last step is one of our own: %s", est_error_message());
+    if (est_loop_read_step(loop, &loop->global_step) != EST_OK)
+        est_log_debug("the last step is one of our own: %s", est_error_message());
 }
 
 est_status est_loop_end(est_loop *loop)

@@ -121,6 +121,9 @@ EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
 /* In before_run: the input ends here, without this run; for a hook that acts as an input. */
 void est_loop_end_input(est_loop *loop);
 
+/* The global step as the session's variable has it, which other tasks may have moved on. */
+EST_MUST_CHECK est_status est_loop_read_step(est_loop *loop, int64_t *out);
+
 /* In end: other tasks have counted steps, and this is the global step now. */
 void est_loop_set_global_step(est_loop *loop, int64_t step);
 
