@@ -26,7 +26,7 @@ static est_status find_reached(est_loop *loop, const est_remote *remote, est_rea
         if (counted) EST_TRY(status);
     }
     if (step > out->step) out->step = step;
-    out->unknown = !counted && est_remote_has_begun(remote);
+    out->unknown = !counted && remote != NULL && est_remote_has_begun(remote);
     return EST_OK;
 }
 
@@ -43,7 +43,7 @@ est_status est_recovery_join(est_loop *loop, est_remote *remote, est_recovery_re
     est_strbuf_clear(&tasks);
     EST_TRY(status);
     EST_TRY(est_session_init(est_loop_session(loop))); /* variables that no checkpoint has */
-    return est_remote_declare_ready(remote);
+    return remote != NULL ? est_remote_declare_ready(remote) : EST_OK;
 }
 
 /* Some tasks may have lost their variables; the line says that the others keep theirs. */
