@@ -344,6 +344,16 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
     return status;
 }
 
+bool est_remote_is_chief(const est_remote *remote)
+{
+    return est_tasks_of(remote)->options.is_chief;
+}
+
+int64_t est_remote_step_limit(const est_remote *remote)
+{
+    return est_tasks_of(remote)->options.step_limit;
+}
+
 bool est_remote_has_begun(const est_remote *remote)
 {
     if (est_tasks_of(remote)->declared) return true;

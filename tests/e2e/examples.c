@@ -86,6 +86,11 @@ TEST(between_graph, IN_DIR)
     program_has(p.out, "chief 0: 400 of 400 steps, the last one was 400, loss ");
     assert_true(program_number(p.out, "loss ") < 0.1);
     program_free(&p);
+    for (int i = 0; i < 2; i++) { /* the second finds all steps made */
+        p = PROGRAM(0, "between_graph", "--local", "run");
+        program_has(p.out, i == 0 ? "chief 0: 400 of 400 steps" : "chief 0: 0 of 400 steps, the last one was 400");
+        program_free(&p);
+    }
 
     snprintf(path, sizeof path, "%s/examples/between_graph", EST_BUILD_DIR);
     p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--ps", "2", "--workers", "2", "--", path);
