@@ -22,8 +22,9 @@
  *
  * To a ps task (cluster/service_segments.h):
  *
- * ORIGIN    ORIGIN: runs of calls of lower origins are refused from now on, and their records freed -> -
- * RUN       gains ORIGIN, CALL, CALL_FIRST
+ * ORIGIN    ORIGIN, CALL_FIRST: runs of calls of lower origins, and of lower calls of this one, are refused from now
+ *           on, and their records freed                                               -> -
+ * RUN       gains ORIGIN, CALL, CALL_FIRST; with AT_LEAST_ONCE just ORIGIN
  *
  * Failures. EST_UNAVAILABLE from the link: the worker is lost. An answer with EST_UNAVAILABLE or EST_ABORTED: a ps task
  * was lost or restarted, the worker makes a new session for its next call. Any other answer: the function's error. */

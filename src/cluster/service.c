@@ -179,7 +179,8 @@ static est_status set_origin(est_server *s, est_request *request)
     uint64_t origin = est_head_u64(est_request_message(request), EST_FIELD_ORIGIN, 0);
 
     if (origin == 0) return est_fail(EST_INVALID_ARGUMENT, "the request ORIGIN has no origin");
-    return est_call_records_set_origin(&s->calls, origin);
+    return est_call_records_set_origin(&s->calls, origin,
+                                       est_head_u64(est_request_message(request), EST_FIELD_CALL_FIRST, 0));
 }
 
 /* --- one request -------------------------------------------------------------------------------------------------- */

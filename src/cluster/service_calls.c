@@ -180,7 +180,7 @@ static est_status run_step(est_calling *c, est_called_function *f, const est_cal
     est_status status;
 
     est_session_set_run_count(f->session, call->call);
-    if (numbered) est_remote_set_call(c->remote, c->origin, call->call, call->first);
+    est_remote_set_call(c->remote, c->origin, numbered ? call->call : 0, call->first);
     status = est_step_run(f->step, (const est_tensor *const *)f->feeds);
     est_remote_set_call(c->remote, 0, 0, 0);
     return status;

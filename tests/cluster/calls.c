@@ -130,9 +130,19 @@ TEST(race)
     calls_stop(&j);
 }
 
+static est_status tell_origin(est_link *ps, uint64_t origin, uint64_t first)
+{
+    est_packing packing = { 0 };
+
+    est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, origin);
+    est_wire_put_u64(&packing.head, EST_FIELD_CALL_FIRST, first);
+    return calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL);
+}
+
 TEST(at_least_once)
 {
     calls_job   j       = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_link   *ps      = calls_meet(&j, "ps", 0);
     est_packing packing = { 0 };
 
     est_setup_put(&(est_setup){ .origin = 1, .at_least_once = true }, NULL, 0, &packing);
@@ -140,6 +150,29 @@ TEST(at_least_once)
     calls_send_functions(&j, j.link[0]);
     for (int i = 0; i < 2; i++) assert_ok(calls_call(j.link[0], 1, 1, CALLS_ADD, calls_ones, NULL));
     assert_true(calls_read(&j, "w") == 2);
+    assert_ok(tell_origin(ps, 2, 0)); /* a newer coordinator refuses calls of the older one also here */
+    assert_int_equal(calls_call(j.link[0], 2, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "newer coordinator"));
+    assert_true(calls_read(&j, "w") == 2);
+    est_link_free(ps);
+    calls_stop(&j);
+}
+
+/* A call that the coordinator has given up, or that completed before a ps task was restarted, is not applied by an
+ * attempt that is late. */
+TEST(late_attempt)
+{
+    calls_job j  = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_link *ps = calls_meet(&j, "ps", 0);
+
+    assert_ok(calls_set_up(j.link[0], 1));
+    calls_send_functions(&j, j.link[0]);
+    assert_ok(tell_origin(ps, 1, 3));
+    assert_int_equal(calls_call(j.link[0], 2, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "call 2 is over"));
+    assert_ok(calls_call(j.link[0], 3, 1, CALLS_ADD, calls_ones, NULL));
+    assert_true(calls_read(&j, "w") == 1);
+    est_link_free(ps);
     calls_stop(&j);
 }
 
