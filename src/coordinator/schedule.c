@@ -183,8 +183,8 @@ static est_status tell_origin(est_coordinator *c, void *user)
     return est_coordinator_tell_origin(c);
 }
 
-/* Returns the error of a function once, when all calls under way have ended. Workers that are out of reach may still run
- * calls that were given up: the ps tasks refuse them from here on. Under `lock`, which is released meanwhile. */
+/* Returns the error of a function once, when all calls under way have ended. Workers that are out of reach may still
+ * run calls that were given up: the ps tasks refuse them from here on. Under `lock`, which is released meanwhile. */
 static est_status take_error(est_coordinator *c)
 {
     est_status status;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "cluster/service_calls.h"
 #include "cluster/task_status.h"
 #include "support/calls_test.h"
 
@@ -262,6 +263,39 @@ TEST(lost_coordinator)
     calls_send_functions(&j, j.link[0]);
     assert_ok(calls_call(j.link[0], 1, 1, CALLS_ADD, calls_ones, NULL)); /* answered from memory */
     assert_true(calls_read(&j, "w") == 1);
+    calls_stop(&j);
+}
+
+static bool is_calling(const est_server *worker)
+{
+    est_calls_seen seen;
+
+    return est_calls_look(worker, &seen) && seen.call != 0;
+}
+
+/* A worker that is stopped says so of the call under way and of those that wait: no ps task was lost. */
+TEST(stopped_worker)
+{
+    calls_job j       = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_ask  *asks[2] = { NULL };
+
+    assert_ok(calls_set_up(j.link[0], 1));
+    calls_send_functions(&j, j.link[0]);
+    pthread_mutex_lock(&j.s.ps[0]->host_lock); /* it executes nothing */
+    for (int i = 0; i < 2; i++) {
+        est_packing packing = { 0 };
+        est_payload payload;
+
+        calls_pack((uint64_t)i + 1, 1, CALLS_ADD, calls_ones, &packing);
+        assert_ok(est_packing_payload(&packing, &payload));
+        assert_ok(est_link_ask(j.link[0], EST_METHOD_CALL, "a call", payload, CALLS_SECS, NULL, NULL, &asks[i]));
+        est_packing_clear(&packing);
+    }
+    await(is_calling(j.s.worker[0]));
+    est_server_free(j.s.worker[0]);
+    j.s.worker[0] = NULL;
+    pthread_mutex_unlock(&j.s.ps[0]->host_lock);
+    for (int i = 0; i < 2; i++) assert_int_equal(est_ask_wait(asks[i], NULL), EST_CANCELLED);
     calls_stop(&j);
 }
 
