@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "data/encode.h"
+#include "data/stage.h"
 
 static est_called_dataset *find_dataset(const est_calling *c, uint64_t number)
 {
@@ -349,6 +350,22 @@ void est_calling_keep_elements(est_calling *c)
     for (int i = 0; i < c->n_iterators; i++) c->iterators[i]->kept |= c->iterators[i]->serial == c->serial;
 }
 
+/* Each shard of an evaluation is read by an iterator of its own, and all of them must see one sequence that ends. */
+static est_status check_shards(const est_dataset *dataset)
+{
+    const est_dataset *varying = est_dataset_varying(dataset);
+
+    if (est_dataset_endless(dataset)) {
+        return est_fail(EST_INVALID_ARGUMENT, "the dataset never ends, and so would its evaluation: take a part of it "
+                                              "(est_dataset_take) or do not repeat it");
+    }
+    if (varying == NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "stage %s of the dataset has another order each time, so that shards of an evaluation would "
+                    "overlap: leave out .unordered",
+                    varying->stage->name);
+}
+
 static est_status walk(est_calling *c, const est_call_request *call, est_called_iterator *p, est_element_use use,
                        void *user)
 {
@@ -371,10 +388,7 @@ est_status est_calling_each(est_calling *c, const est_call_request *call, est_el
     est_status          status;
 
     if (d == NULL) return est_fail(EST_NOT_FOUND, "there is no dataset %" PRIu64, call->dataset);
-    if (est_dataset_endless(d->dataset)) {
-        return est_fail(EST_INVALID_ARGUMENT, "the dataset never ends, and so would its evaluation: take a part of it "
-                                              "(est_dataset_take) or do not repeat it");
-    }
+    EST_TRY(check_shards(d->dataset));
     p.dataset = d->dataset;
     p.n       = est_dataset_components(d->dataset);
     p.element = est_zalloc(sizeof *p.element * ((size_t)p.n + 1));

@@ -2,8 +2,9 @@
  *
  * Calls: requests of a coordinator to workers and ps tasks, and their encoding.
  *
- *   origin  the incarnation of the coordinator, which rises with every start. A task remembers the highest; requests of
- *           a lower one fail with EST_ABORTED.
+ *   origin  the incarnation of the coordinator, which rises with every start: the time, or one more than the highest
+ *           that a ps task knows, whatever the clock says. A task remembers the highest; requests of a lower one fail
+ *           with EST_ABORTED.
  *   call    the number of a call: unique within an origin, from 1 up, the same for every attempt
  *   first   the lowest call that has not completed: all calls below it are over
  *
@@ -23,7 +24,7 @@
  * To a ps task (cluster/service_segments.h):
  *
  * ORIGIN    ORIGIN, CALL_FIRST: runs of calls of lower origins, and of lower calls of this one, are refused from now
- *           on, and their records freed                                               -> -
+ *           on, and their records freed. Without ORIGIN it only asks                  -> ORIGIN (the highest; 0: none)
  * RUN       gains ORIGIN, CALL, CALL_FIRST; with AT_LEAST_ONCE just ORIGIN
  *
  * Failures. EST_UNAVAILABLE from the link: the worker is lost. An answer with EST_UNAVAILABLE or EST_ABORTED: a ps task

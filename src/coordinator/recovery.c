@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cluster/remote_internal.h"
@@ -38,6 +39,26 @@ est_status est_coordinator_tell_origin(est_coordinator *c)
     return status;
 }
 
+/* The time, unless a coordinator whose clock was ahead was here before. */
+static est_status choose_origin(est_coordinator *c)
+{
+    const est_tasks *tasks   = est_tasks_of(c->remote);
+    est_packing      nothing = { 0 };
+    uint64_t         origin  = (uint64_t)est_wall_ns();
+
+    for (int i = 0; i < c->remote->n_tasks; i++) {
+        est_message *answer;
+        uint64_t     known;
+
+        EST_TRY(est_remote_task_ask(&tasks->tasks[i], EST_METHOD_ORIGIN, &nothing, EST_ASK_SECS, &answer));
+        known = est_head_u64(answer, EST_FIELD_ORIGIN, 0);
+        est_message_free(answer);
+        if (known >= origin) origin = known + 1;
+    }
+    c->origin = origin;
+    return EST_OK;
+}
+
 est_status est_coordinator_open_session(est_coordinator *c)
 {
     est_session *session;
@@ -46,6 +67,7 @@ est_status est_coordinator_open_session(est_coordinator *c)
     est_session_free(c->replaced);
     c->replaced = c->session;
     c->session  = session;
+    if (c->origin == 0) EST_TRY(choose_origin(c));
     return est_coordinator_tell_origin(c);
 }
 

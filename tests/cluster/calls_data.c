@@ -228,6 +228,17 @@ TEST(shards)
     expect(calls_call(j.link[0], 7, 1, SHARDS, NULL, NULL), EST_INVALID_ARGUMENT, "is for the evaluation of shards");
     assert_ok(send_bytes(j.link[0], 2, est_dataset_repeat(est_dataset_range(0, 4, 1), EST_FOREVER), 0, 1, NULL));
     expect(ask_shard(j.link[0], 7, 2, 1, 0, NULL), EST_INVALID_ARGUMENT, "never ends");
+    assert_ok(send_bytes(j.link[0], 3,
+                         est_dataset_map_graph(est_dataset_batch(est_dataset_range(0, 4, 1), 2, NULL),
+                                               EST_NAMED_NODES({ "value", j.n }),
+                                               EST_NAMED_NODES({ "value", est_add(j.n, j.n) }),
+                                               EST_MAP_GRAPH(.workers = 2, .unordered = true)),
+                         0, 1, NULL));
+    expect(ask_shard(j.link[0], 7, 3, 1, 0, NULL), EST_INVALID_ARGUMENT, "leave out .unordered");
+    assert_ok(send_bytes(j.link[0], 4,
+                         est_dataset_shuffle(est_dataset_batch(est_dataset_range(0, 4, 1), 2, NULL), 4, 0), 0, 1,
+                         NULL)); /* a drawn order is the same for all */
+    assert_ok(ask_shard(j.link[0], 7, 4, 1, 0, NULL));
     expect(calls_send_function(&j, j.link[0], (est_function_request){ .number = 9, .has_resets = true }, "total",
                                EST_NODES(j.x), EST_NO_NODES, EST_NODES(j.add)),
            EST_INVALID_ARGUMENT, "local states");
