@@ -192,7 +192,8 @@ EST_API EST_MUST_CHECK est_status est_coordinator_dataset_by_name(est_coordinato
                                                                   est_per_worker              **out);
 
 /* An iterator over such a dataset: at every worker one, which begins at its first element. A worker that was lost reads
- * over the elements of its completed calls when it is back. After est_coordinator_create has restored a checkpoint, the
+ * over as many elements as its calls have used when it is back: with a stage that is .unordered, these may be others
+ * than before. After est_coordinator_create has restored a checkpoint, the
  * n-th iterator that the program makes begins where the n-th of the checkpoint was. */
 EST_API EST_MUST_CHECK est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out);
 
@@ -222,8 +223,8 @@ typedef struct est_exact_options {
 /* Evaluates metrics over a dataset by all workers, exactly: the dataset is cut into shards; a call evaluates a shard
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
  * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
- * input of the metrics' updates. values[n]: of the metrics, whose states must be sums
- * (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. */
+ * input of the metrics' updates. The dataset must end and have one order: a stage that is .unordered is refused.
+ * values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,
                                                            const est_exact_options *options, double *values);

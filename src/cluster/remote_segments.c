@@ -175,6 +175,7 @@ static est_status put_sync_step(est_remote_segment *segment)
 static void put_call(est_remote_segment *segment)
 {
     est_wire_put_u64(&segment->in.head, EST_FIELD_ORIGIN, segment->remote->origin);
+    if (segment->remote->call == 0) return;
     est_wire_put_u64(&segment->in.head, EST_FIELD_CALL, segment->remote->call);
     est_wire_put_u64(&segment->in.head, EST_FIELD_CALL_FIRST, segment->remote->first);
 }
@@ -236,7 +237,7 @@ est_status est_remote_segment_start(est_remote_segment *segment, uint64_t run_se
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEQUENCE, segment->sequence);
     est_wire_put_u64(&segment->in.head, EST_FIELD_FIRST, first_unanswered(segment));
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEED, run_seed);
-    if (segment->remote->call != 0) put_call(segment);
+    if (segment->remote->origin != 0) put_call(segment);
     if (segment->counted) est_wire_put_bool(&segment->in.head, EST_FIELD_COUNTED, true);
     if (segment->accumulated) EST_TRY(put_sync_step(segment));
     put_transfers(segment);

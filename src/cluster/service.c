@@ -174,12 +174,14 @@ static est_status commit_step(est_server *s, est_request *request)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-static est_status set_origin(est_server *s, est_request *request)
+static est_status set_origin(est_server *s, est_request *request, est_packing *out)
 {
     uint64_t origin = est_head_u64(est_request_message(request), EST_FIELD_ORIGIN, 0);
+    uint64_t first  = est_head_u64(est_request_message(request), EST_FIELD_CALL_FIRST, 0);
 
-    if (origin == 0) return est_fail(EST_INVALID_ARGUMENT, "the request ORIGIN has no origin");
-    return est_call_records_set_origin(&s->calls, origin);
+    if (origin != 0) EST_TRY(est_call_records_set_origin(&s->calls, origin, first));
+    est_wire_put_u64(&out->head, EST_FIELD_ORIGIN, s->calls.origin);
+    return EST_OK;
 }
 
 /* --- one request -------------------------------------------------------------------------------------------------- */
@@ -195,7 +197,7 @@ static void execute_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit_step(s, request);
     if (method == EST_METHOD_LEAVE_SEGMENT) status = est_service_leave_segment(s, request);
-    if (method == EST_METHOD_ORIGIN) status = set_origin(s, request);
+    if (method == EST_METHOD_ORIGIN) status = set_origin(s, request, &out);
     est_service_finish(request, status, &out);
 }
 

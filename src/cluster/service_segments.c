@@ -519,6 +519,16 @@ typedef struct made_run {
     bool          done;   /* it was answered from memory */
 } made_run;
 
+/* A run of a call that may be made twice has an origin and no number. */
+static est_status admit_call(est_server *s, const est_message *message, uint64_t call)
+{
+    uint64_t origin = est_head_u64(message, EST_FIELD_ORIGIN, 0);
+
+    if (call != 0)
+        return est_call_records_admit(&s->calls, origin, call, est_head_u64(message, EST_FIELD_CALL_FIRST, 0));
+    return origin != 0 ? est_call_records_set_origin(&s->calls, origin, 0) : EST_OK;
+}
+
 static est_status make_run(est_server *s, est_request *request, made_run *out)
 {
     const est_message *message  = est_request_message(request);
@@ -530,10 +540,7 @@ static est_status make_run(est_server *s, est_request *request, made_run *out)
 
     *out = (made_run){ .segment = at };
     if (at < 0) return est_fail(EST_ABORTED, "there is no such segment here: the task was restarted");
-    if (call != 0) {
-        EST_TRY(est_call_records_admit(&s->calls, est_head_u64(message, EST_FIELD_ORIGIN, 0), call,
-                                       est_head_u64(message, EST_FIELD_CALL_FIRST, 0)));
-    }
+    EST_TRY(admit_call(s, message, call));
     EST_TRY(repeat_run(s, request, at, sequence, call, &out->done));
     if (out->done) return EST_OK;
     EST_TRY(admit_run(s, request, at, call, &client));

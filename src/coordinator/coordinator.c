@@ -110,7 +110,6 @@ static est_status start_server(est_coordinator *c, const est_task *task)
                              EST_SERVER(.transport = o->transport, .certificates = o->certificates,
                                         .threads = o->threads, .silence_secs = o->silence_secs),
                              o->model_dir != NULL ? folder : NULL, &c->server));
-    c->origin = (uint64_t)est_wall_ns();
     EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
                                 &c->remote));
     EST_TRY(check_remote(c->remote));

@@ -35,11 +35,11 @@
 #include "estoc/coordinator.h"
 #include "estoc/saver.h"
 
-#define EST_CALL_LOSSES_SHOWN 4      /* names of lost workers in an error */
-#define EST_CONNECTORS_MAX    4      /* attempts to reach workers at the same time */
-#define EST_AHEAD_MAX         64     /* of a chosen `ahead` */
-#define EST_CALL_WINDOW       262144 /* calls from the oldest under way on: ps tasks remember runs of all of them */
-#define EST_SPARE_CALLS_MAX   4096   /* structs that the queue keeps */
+#define EST_CALL_LOSSES_SHOWN 4     /* names of lost workers in an error */
+#define EST_CONNECTORS_MAX    4     /* attempts to reach workers at the same time */
+#define EST_AHEAD_MAX         64    /* of a chosen `ahead` */
+#define EST_CALL_WINDOW       16384 /* calls from the oldest under way on: ps tasks keep answers to all of them */
+#define EST_SPARE_CALLS_MAX   4096  /* structs that the queue keeps */
 
 /* --- errors of calls ---------------------------------------------------------------------------------------------- */
 
@@ -205,7 +205,7 @@ struct est_coordinator {
     est_graph              *graph;
     est_server             *server;
     est_remote             *remote;
-    uint64_t                origin;
+    uint64_t                origin; /* 0: not chosen yet */
     uint64_t                seed;
     est_call_worker        *workers; /* [n_workers] */
     int                     n_workers;

@@ -18,7 +18,7 @@
 
 #define AHEAD_NS       1000000.0 /* of work that a worker is sent in advance, when its length is chosen here */
 #define PACE_SHARE     (1.0 / 16)
-#define PS_LOSSES_MAX  100 /* attempts of one call that ended with a lost ps task: more are an error */
+#define REPEATS_MAX    100 /* attempts of one call that ended with a lost ps task or a stopped worker */
 #define ERROR_TEXT_MAX 1200
 
 /* --- the end of a call -------------------------------------------------------------------------------------------- */
@@ -210,7 +210,6 @@ static void count_elements(const est_scheduled *call, int rank)
 
 static void complete(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_message *answer)
 {
-    count_elements(call, w->rank);
     c->completed++;
     w->completed++;
     settle_value(call->value, EST_VALUE_READY, answer, NULL);
@@ -272,16 +271,34 @@ static void note_loss(est_coordinator *c, est_call_worker *w, est_scheduled *cal
     }
 }
 
-/* An answer that says that a ps task is lost; the worker is fine. */
-static void note_ps_loss(est_coordinator *c, est_scheduled *call, est_status status, const char *why)
+/* The function ran, with or without success. */
+static void take_answer(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_message *answer)
+{
+    est_status status = est_call_failure_read(answer);
+
+    count_elements(call, w->rank);
+    if (status == EST_OK) {
+        complete(c, w, call, answer);
+    } else {
+        fail_call(c, call, status, est_error_message());
+        est_error_clear();
+    }
+}
+
+/* An answer that says that the worker is being stopped, or that a ps task is lost and the worker is fine. */
+static void make_again(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_status status, const char *why)
 {
     est_log_debug("%s: call %" PRIu64 " is made again: %s", c->server->task, call->number, why);
-    if (call->attempts - call->losses > PS_LOSSES_MAX) {
+    if (call->attempts - call->losses > REPEATS_MAX) {
         fail_call(c, call, status, why);
         return;
     }
-    c->ps_lost = true;
-    est_coordinator_wake(c);
+    if (status == EST_CANCELLED) {
+        est_worker_abandon(w, why);
+    } else {
+        c->ps_lost = true;
+        est_coordinator_wake(c);
+    }
     give_back(c, call);
 }
 
@@ -289,16 +306,12 @@ static void settle(est_coordinator *c, est_call_worker *w, est_scheduled *call, 
                    const char *why, est_message *answer)
 {
     if (status == EST_OK) {
-        complete(c, w, call, answer);
+        take_answer(c, w, call, answer);
     } else if (lost) {
         note_loss(c, w, call);
-    } else if (status == EST_CANCELLED) {
-        est_worker_abandon(w, why);
-        give_back(c, call);
-    } else if (status == EST_UNAVAILABLE || status == EST_ABORTED) {
-        note_ps_loss(c, call, status, why);
+    } else if (status == EST_CANCELLED || status == EST_UNAVAILABLE || status == EST_ABORTED) {
+        make_again(c, w, call, status, why);
     } else {
-        count_elements(call, w->rank);
         fail_call(c, call, status, why);
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cluster/remote_internal.h"
@@ -20,17 +21,42 @@
 
 /* --- the session -------------------------------------------------------------------------------------------------- */
 
-static est_status tell_origin(const est_coordinator *c)
+est_status est_coordinator_tell_origin(est_coordinator *c)
 {
     const est_tasks *tasks   = est_tasks_of(c->remote);
     est_packing      packing = { 0 };
     est_status       status  = EST_OK;
+    uint64_t         first;
 
+    pthread_mutex_lock(&c->lock);
+    first = c->queue.oldest;
+    pthread_mutex_unlock(&c->lock);
     est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, c->origin);
+    est_wire_put_u64(&packing.head, EST_FIELD_CALL_FIRST, first);
     for (int i = 0; i < c->remote->n_tasks && status == EST_OK; i++)
         status = est_remote_task_tell(&tasks->tasks[i], EST_METHOD_ORIGIN, &packing, EST_ASK_SECS);
     est_packing_clear(&packing);
     return status;
+}
+
+/* The time, unless a coordinator whose clock was ahead was here before. */
+static est_status choose_origin(est_coordinator *c)
+{
+    const est_tasks *tasks   = est_tasks_of(c->remote);
+    est_packing      nothing = { 0 };
+    uint64_t         origin  = (uint64_t)est_wall_ns();
+
+    for (int i = 0; i < c->remote->n_tasks; i++) {
+        est_message *answer;
+        uint64_t     known;
+
+        EST_TRY(est_remote_task_ask(&tasks->tasks[i], EST_METHOD_ORIGIN, &nothing, EST_ASK_SECS, &answer));
+        known = est_head_u64(answer, EST_FIELD_ORIGIN, 0);
+        est_message_free(answer);
+        if (known >= origin) origin = known + 1;
+    }
+    c->origin = origin;
+    return EST_OK;
 }
 
 est_status est_coordinator_open_session(est_coordinator *c)
@@ -41,7 +67,8 @@ est_status est_coordinator_open_session(est_coordinator *c)
     est_session_free(c->replaced);
     c->replaced = c->session;
     c->session  = session;
-    return tell_origin(c);
+    if (c->origin == 0) EST_TRY(choose_origin(c));
+    return est_coordinator_tell_origin(c);
 }
 
 /* --- initial values of variables that have others ----------------------------------------------------------------- */
@@ -235,8 +262,9 @@ est_status est_coordinator_write_checkpoint(est_coordinator *c, int64_t epoch)
 {
     est_tensor *numbers[2] = { NULL }, *positions = NULL;
     int64_t     step   = 0;
-    est_status  status = choose_step(c, epoch, &step);
+    est_status  status = est_coordinator_tell_origin(c);
 
+    if (status == EST_OK) status = choose_step(c, epoch, &step);
     if (status == EST_OK) status = make_number(epoch, &numbers[0]);
     if (status == EST_OK) status = make_number((int64_t)c->queue.oldest - 1, &numbers[1]);
     if (status == EST_OK) status = make_positions(c, &positions);

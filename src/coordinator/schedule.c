@@ -177,13 +177,24 @@ void est_coordinator_resume(est_coordinator *c)
     est_handout(c);
 }
 
-/* Returns the error of a function once, when all calls under way have ended. Under `lock`. */
+static est_status tell_origin(est_coordinator *c, void *user)
+{
+    (void)user;
+    return est_coordinator_tell_origin(c);
+}
+
+/* Returns the error of a function once, when all calls under way have ended. Workers that are out of reach may still
+ * run calls that were given up: the ps tasks refuse them from here on. Under `lock`, which is released meanwhile. */
 static est_status take_error(est_coordinator *c)
 {
     est_status status;
 
     if (!c->failed) return EST_OK;
     EST_TRY(est_coordinator_await(c, is_quiet, NULL, "calls under way end, since one has failed"));
+    pthread_mutex_unlock(&c->lock);
+    status = est_coordinator_use_session(c, tell_origin, NULL);
+    pthread_mutex_lock(&c->lock);
+    EST_TRY(status);
     if (!c->failed) return EST_OK; /* another thread has it */
     status = raise_error(c->error);
     est_call_error_free(c->error);

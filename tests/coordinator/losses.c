@@ -2,6 +2,7 @@
  *
  * Workers and ps tasks that are lost while calls are scheduled: every call is applied once. */
 #include "base/clock.h"
+#include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
@@ -65,6 +66,19 @@ TEST(all_workers_lost)
     coordinated_end(&t);
 }
 
+/* Whether ps task i refuses a call of this coordinator as one that is over. */
+static bool is_refused(const coordinated *t, int i, uint64_t call)
+{
+    est_server *ps = est_local_cluster_server(t->cluster, "ps", i);
+    est_status  status;
+
+    pthread_mutex_lock(&ps->host_lock);
+    status = est_call_records_admit(&ps->calls, t->coordinator->origin, call, 1);
+    pthread_mutex_unlock(&ps->host_lock);
+    est_error_clear();
+    return status == EST_ABORTED;
+}
+
 /* A call whose workers are lost is an error that names them, and not the end of all workers. It cannot end, since its
  * ps task executes nothing. */
 TEST(call_that_loses_workers)
@@ -91,11 +105,34 @@ TEST(call_that_loses_workers)
     assert_int_equal(est_coordinator_join(t.coordinator), EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "worker:0, worker:0"));
     assert_non_null(strstr(est_error_message(), "fail_after"));
+    assert_true(is_refused(&t, 0, 2)); /* a worker that still runs it is too late */
     assert_int_equal(est_remote_value_fetch(value, 0, &result), EST_UNAVAILABLE);
     est_remote_value_free(value);
     schedule(&t, 10); /* it goes on */
     assert_ok(est_coordinator_join(t.coordinator));
     coordinated_end(&t);
+}
+
+/* A worker that is out of reach may still run calls that are over: all ps tasks refuse them from the moment on at which
+ * the program can rely on that, also one that was restarted. */
+TEST(late_attempts)
+{
+    coordinated t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(.model_dir = dir));
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_ok(est_coordinator_save(t.coordinator, 1));
+    for (int i = 0; i < 2; i++) assert_true(is_refused(&t, i, 10) && !is_refused(&t, i, 11));
+
+    assert_ok(est_local_cluster_restart(t.cluster, "ps", 1));
+    schedule(&t, 1);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(is_refused(&t, 1, 10));
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
 }
 
 /* --- ps tasks ----------------------------------------------------------------------------------------------------- */

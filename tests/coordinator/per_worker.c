@@ -151,6 +151,45 @@ TEST(lost_worker_reads_over)
     coordinated_end(&t);
 }
 
+/* A call that fails because one of its datasets has ended has used no element of the other, also as a worker that was
+ * lost since sees it. */
+TEST(ended_dataset_uses_nothing)
+{
+    coordinated       t        = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset      *long_one = numbers(10, 1), *short_one = numbers(2, 1);
+    est_per_worker   *rows[2] = { NULL }, *batches[2] = { NULL };
+    est_node          y     = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    est_node          sum   = est_add(t.x, y);
+    est_function     *both  = NULL;
+    est_remote_value *value = NULL;
+    est_tensor       *got   = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    assert_ok(est_coordinator_function(t.coordinator, "both", EST_NODES(t.x, y), EST_NODES(sum), EST_NO_NODES, &both));
+    assert_ok(est_coordinator_dataset(t.coordinator, long_one, NULL, &rows[0]));
+    assert_ok(est_coordinator_dataset(t.coordinator, short_one, NULL, &rows[1]));
+    for (int i = 0; i < 2; i++) assert_ok(est_per_worker_iterator(rows[i], &batches[i]));
+    for (int i = 0; i < 5; i++) { /* the last three fail */
+        assert_ok(est_coordinator_schedule(t.coordinator, both,
+                                           EST_ARGUMENTS({ t.x, batches[0], "x" }, { y, batches[1], "x" }), NULL));
+        assert_int_equal(est_coordinator_join(t.coordinator), i < 2 ? EST_OK : EST_OUT_OF_RANGE);
+    }
+    assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+    assert_ok(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches[0], "x" }), &value));
+    assert_ok(est_remote_value_fetch(value, 0, &got));
+    assert_true(nn_element(got, 0) == 2 * 2);
+    est_tensor_free(got);
+    est_remote_value_free(value);
+    est_function_free(both);
+    for (int i = 0; i < 2; i++) {
+        est_per_worker_free(batches[i]);
+        est_per_worker_free(rows[i]);
+    }
+    est_dataset_free(long_one);
+    est_dataset_free(short_one);
+    coordinated_end(&t);
+}
+
 /* --- functions of workers ----------------------------------------------------------------------------------------- */
 
 static est_status make_numbers(const est_input_context *context, void *user, est_dataset **out)

@@ -3,6 +3,7 @@
  * Checkpoints of a coordinator, and coordinators that replace others: variables, epoch and positions return together,
  * workers and ps tasks keep running. */
 #include "base/clock.h"
+#include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
@@ -49,6 +50,24 @@ TEST(job_again)
     assert_true(coordinated_total(&t, 0) == coordinated_total(&t, 1));
     coordinated_end(&t);
     est_test_dir_remove(dir);
+}
+
+/* The clock of the host where the first coordinator ran was ahead of that of the next. */
+TEST(clock_behind)
+{
+    coordinated t     = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    est_server *ps    = est_local_cluster_server(t.cluster, "ps", 1);
+    uint64_t    ahead = (uint64_t)est_wall_ns() + (uint64_t)est_secs_to_ns(3600);
+
+    pthread_mutex_lock(&ps->host_lock);
+    assert_ok(est_call_records_set_origin(&ps->calls, ahead, 0));
+    pthread_mutex_unlock(&ps->host_lock);
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = COORDINATOR_SECS));
+    assert_true(t.coordinator->origin == ahead + 1);
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 1) == 10);
+    coordinated_end(&t);
 }
 
 /* All variables return to the checkpoint, though the ps tasks still have later values. */

@@ -134,6 +134,13 @@ est_status calls_ask(est_link *link, est_method method, est_packing *packing, es
     status = est_link_ask(link, (uint16_t)method, est_method_text(method), payload, CALLS_SECS, NULL, NULL, &pending);
     if (status == EST_OK) status = est_ask_wait(pending, &answer);
     est_packing_clear(packing);
+    if (status == EST_OK) {
+        status = est_call_failure_read(answer);
+        if (status != EST_OK) {
+            est_message_free(answer);
+            answer = NULL;
+        }
+    }
     if (out != NULL) {
         *out = answer;
     } else {
