@@ -372,12 +372,12 @@ static est_status make_held(const est_input_context *context, void *user, est_da
 /* A call that is under way when the coordinator is freed is cancelled as well, with that reason. */
 TEST(freed_while_under_way)
 {
-    held              h      = { .begun = false };
-    coordinated       t      = coordinated_begin(1, 1,
-                                                 EST_WORKER_FUNCTIONS({ .name = "held", .input_fn = make_held, .user = &h }));
-    est_remote_value *value  = NULL;
-    est_tensor       *result = NULL;
-    est_per_worker   *rows = NULL, *batches = NULL;
+    held                 h         = { .begun = false };
+    est_worker_functions functions = EST_WORKER_FUNCTIONS({ .name = "held", .input_fn = make_held, .user = &h });
+    coordinated          t         = coordinated_begin(1, 1, functions);
+    est_remote_value    *value     = NULL;
+    est_tensor          *result    = NULL;
+    est_per_worker      *rows = NULL, *batches = NULL;
 
     assert_ok(est_lock_init(&h.lock));
     assert_ok(est_cond_init(&h.changed));
