@@ -33,7 +33,10 @@
  *
  * A lost ps task. All calls wait until it is back; its variables then return to the last checkpoint, while those of
  * other ps tasks keep their values. Updates since the checkpoint are lost for its variables, and calls that were under
- * way are made again. Without .model_dir there is no checkpoint: est_coordinator_join and the others fail.
+ * way are made again. Without .model_dir there is no checkpoint: est_coordinator_join and the others fail. The recovery
+ * happens inside est_coordinator_schedule, _join, _done, _save, _function and est_remote_value_fetch, since session and
+ * graph are the program's: a loop over est_remote_value_status alone waits forever, so call est_coordinator_done in it.
+ * A warning says so after 10 s.
  *
  * A lost coordinator. Start the program again: workers and ps tasks keep running and obey the coordinator that was
  * started last. All variables, the epoch and the positions of iterators return together to the last checkpoint of
@@ -46,8 +49,9 @@
  *
  * Waits are logged with their reason. SIGTERM and SIGINT, if caught, end them with EST_CANCELLED.
  *
- * Threading: est_coordinator_schedule, est_coordinator_done and the functions of est_remote_value from any thread. All
- * others, and uses of the session, from one thread at a time, during which no other thread makes calls that wait. */
+ * Threading: est_coordinator_schedule, _join, _done, _get_stats and the functions of est_remote_value from any thread,
+ * at the same time. All others, and uses of the session, from one thread at a time. While the graph grows, no other
+ * thread may be inside a function that recovers lost ps tasks; while the program uses the session, none may join. */
 #ifndef ESTOC_COORDINATOR_H
 #define ESTOC_COORDINATOR_H
 
@@ -73,11 +77,12 @@ typedef struct est_coordinator_options {
     int         threads;
     double      silence_secs;  /* 0: 10 */
     double      connect_secs;  /* 0: 7200; how long to wait for the ps tasks */
-    double      lonely_secs;   /* 0: 7200; join, fetch and a waiting schedule fail after so long without a worker */
+    double      lonely_secs;   /* 0: 7200; all that wait for calls, a loop over done as well, fail after so long without
+                               * a worker */
     int64_t     queue_max;     /* 0: 262144; schedule waits while so many calls are queued */
     int         ahead;         /* calls that a worker is sent beyond the one that it runs; 0: 1 to 64, by their speed;
                                * EST_OFF: none */
-    int         fail_after;    /* 0: 3; a call during which so many workers were lost is an error */
+    int         fail_after;    /* 0: 3; a call is an error when so many workers were lost while they ran it */
     bool        at_least_once; /* true: a call that is tried again may update variables again */
 } est_coordinator_options;
 
@@ -93,29 +98,32 @@ typedef struct est_coordinator_options {
 EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                                          const est_coordinator_options *options, est_coordinator **out);
 
-/* Ends the job, so that est_server_join returns in all other tasks; after a signal it leaves them running, for the next
- * coordinator. Cancels what is queued and does not wait for what is under way. Values, functions and per-worker objects
- * may be freed later. NULL is fine. */
+/* Ends the job, a failed one as well, so that est_server_join returns in all other tasks; after a signal, or when a
+ * newer coordinator has the tasks, it leaves them running. Cancels calls that are queued or under way and does not wait
+ * for them. Values, functions and per-worker objects may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 
 /* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under
- * way change what it reads. Borrowed until the next est_coordinator_join or _save: a lost ps task makes a new one. */
+ * way change what it reads. Borrowed until the next est_coordinator_join or _save: each recovery of a lost ps task
+ * makes a new one. */
 EST_API est_session *est_coordinator_session(est_coordinator *coordinator);
 
 /* The epoch of the checkpoint that est_coordinator_create has restored; 0: there was none. */
 EST_API int64_t est_coordinator_epoch(const est_coordinator *coordinator);
 
-/* Writes a checkpoint of the variables, the epoch and the positions of all iterators that are not freed. Handing out
- * stops until calls under way have ended and the checkpoint is written, so that it contains every call completely or
- * not at all. A checkpoint of est_saver_save does not promise that, and has neither epoch nor positions. Its number is
- * the value of global_step, if there is such a variable, else the epoch. EST_FAILED_PRECONDITION: there is no
- * model_dir. */
+/* Writes a checkpoint of the variables, the epoch and the positions of all iterators that are not freed. Waits until
+ * calls that have begun have completed, also those of lost workers, and hands out no new ones until the checkpoint is
+ * written, so that it contains every call completely or not at all, except failed and cancelled ones.
+ * EST_DEADLINE_EXCEEDED: there was no worker for lonely_secs to complete them. A checkpoint of est_saver_save does not
+ * promise that, and has neither epoch nor positions. Its number is the value of global_step, if there is such a
+ * variable, else the epoch. EST_FAILED_PRECONDITION: there is no model_dir. */
 EST_API EST_MUST_CHECK est_status est_coordinator_save(est_coordinator *coordinator, int64_t epoch);
 
 /* --- functions ---------------------------------------------------------------------------------------------------- */
 
 /* A function: from values for `feeds` it computes `fetches` and runs `targets` (the role of a tf.function). Variables
- * that the graph got since the last function are initialized. `name` is for errors and logs; copied. */
+ * that the graph got since the last function are initialized. EST_INVALID_ARGUMENT: it uses a local variable, as a
+ * metric without .shared has; workers have none. `name` is for errors and logs; copied. */
 EST_API EST_MUST_CHECK est_status est_coordinator_function(est_coordinator *coordinator, const char *name,
                                                            est_nodes feeds, est_nodes fetches, est_nodes targets,
                                                            est_function **out);
@@ -140,9 +148,9 @@ typedef struct est_arguments {
 #define EST_ARGUMENTS(...) EST_SPAN(est_arguments, const est_argument, __VA_ARGS__)
 #define EST_NO_ARGUMENTS   ((est_arguments){ 0 })
 
-/* Puts a call into the queue and returns at once; waits only while the queue is full. One argument for each feed of the
- * function. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier
- * call, and then schedules nothing. */
+/* Puts a call into the queue and returns at once; waits only while the queue is full, and for a lost ps task. One
+ * argument for each feed of the function. out: its value, to be freed by est_remote_value_free; NULL: not wanted.
+ * Fails with the error of an earlier call, and then schedules nothing. */
 EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function,
                                                            est_arguments arguments, est_remote_value **out);
 
@@ -150,7 +158,7 @@ EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coor
 EST_API EST_MUST_CHECK est_status est_coordinator_join(est_coordinator *coordinator);
 
 /* Whether all have completed. Does not wait, except for a lost ps task. Fails with the error of a call once those under
- * way have ended. */
+ * way have ended, and as a join does: after a signal, and after lonely_secs without a worker. */
 EST_API EST_MUST_CHECK est_status est_coordinator_done(est_coordinator *coordinator, bool *done);
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
@@ -193,8 +201,8 @@ EST_API EST_MUST_CHECK est_status est_coordinator_dataset_by_name(est_coordinato
 
 /* An iterator over such a dataset: at every worker one, which begins at its first element. A worker that was lost reads
  * over as many elements as its calls have used when it is back: with a stage that is .unordered, these may be others
- * than before. After est_coordinator_create has restored a checkpoint, the
- * n-th iterator that the program makes begins where the n-th of the checkpoint was. */
+ * than before. After est_coordinator_create has restored a checkpoint, the n-th iterator that the program makes begins
+ * where the n-th of the program before was when it saved; if that one was freed, at the first element. */
 EST_API EST_MUST_CHECK est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out);
 
 /* A list of tensors: EST_TENSORS(a, b). */
@@ -215,7 +223,7 @@ EST_API void est_per_worker_free(est_per_worker *per_worker); /* scheduled calls
 
 typedef struct est_exact_options {
     size_t struct_size; /* filled by EST_EXACT */
-    int    shards;      /* 0: 4 for each worker */
+    int    shards;      /* 0: one for each worker. More balance better, but each reads over the whole dataset */
 } est_exact_options;
 
 #define EST_EXACT(...) (&(const est_exact_options){ .struct_size = EST_STRUCT_SIZE(est_exact_options), __VA_ARGS__ })

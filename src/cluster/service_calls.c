@@ -468,7 +468,7 @@ static est_status make_calling(est_server *s, est_calling **out)
  * join may be asked again: the coordinator tries until it has waited connect_secs. Under the server's lock. */
 static est_status check_joined(const est_server *s)
 {
-    if (s->stopping) return est_fail(EST_UNAVAILABLE, "the server is shutting down");
+    if (s->stopping) return est_fail(EST_CANCELLED, "the server is shutting down");
     if (s->joined) return EST_OK;
     return est_fail(EST_UNAVAILABLE, "%s is not in est_server_join, and executes calls only there", s->task);
 }

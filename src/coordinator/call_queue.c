@@ -97,6 +97,11 @@ void est_call_queue_return(est_call_queue *q, est_scheduled *call)
     q->n++;
 }
 
+bool est_call_queue_has_returned(const est_call_queue *q)
+{
+    return q->first != NULL && q->first->number != 0;
+}
+
 est_scheduled *est_call_queue_drop(est_call_queue *q)
 {
     est_scheduled *call = q->first;

@@ -91,6 +91,42 @@ TEST(elements_in_order)
     coordinated_end(&t);
 }
 
+/* Two iterators in one call: each advances once, and a worker that is lost reads over both. */
+TEST(two_iterators)
+{
+    coordinated     t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset    *dataset = numbers(20, 1);
+    est_per_worker *rows = NULL, *a = NULL, *b = NULL;
+    est_node        y;
+    est_function   *f = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    y = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    assert_ok(est_coordinator_function(t.coordinator, "two", EST_NODES(t.x, y), EST_NODES(est_sub(t.x, y)),
+                                       EST_NODES(t.count), &f));
+    assert_ok(est_coordinator_dataset(t.coordinator, dataset, NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &a));
+    assert_ok(est_per_worker_iterator(rows, &b));
+    assert_ok(schedule_from(&t, b, "x", 3)); /* b is ahead of a by 3 */
+    for (int i = 0; i < 10; i++) {
+        est_remote_value *value = NULL;
+        est_tensor       *got   = NULL;
+
+        if (i == 5) assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+        assert_ok(est_coordinator_schedule(t.coordinator, f, EST_ARGUMENTS({ y, a, "x" }, { t.x, b, "x" }), &value));
+        assert_ok(est_remote_value_fetch(value, 0, &got));
+        assert_true(nn_element(got, 0) == 3);
+        est_tensor_free(got);
+        est_remote_value_free(value);
+    }
+    est_function_free(f);
+    est_per_worker_free(a);
+    est_per_worker_free(b);
+    est_per_worker_free(rows);
+    est_dataset_free(dataset);
+    coordinated_end(&t);
+}
+
 /* A worker shuffles in an order of its own unless the program gave a seed. */
 TEST(own_order)
 {
@@ -224,6 +260,37 @@ TEST(datasets_by_name)
     assert_int_not_equal(schedule_from(&t, batches, "x", 1), EST_OK);
     assert_non_null(strstr(est_error_message(), "letters"));
     assert_non_null(strstr(est_error_message(), "worker:"));
+    est_per_worker_free(batches);
+    est_per_worker_free(rows);
+    coordinated_end(&t);
+}
+
+static est_status make_numbers_later(const est_input_context *context, void *user, est_dataset **out)
+{
+    bool *there = user;
+
+    (void)context;
+    if (!*there) return est_fail(EST_NOT_FOUND, "the file is not there yet");
+    *out = numbers(1, EST_FOREVER);
+    return EST_OK;
+}
+
+/* A dataset that could not be made is made again with the next call. */
+TEST(dataset_that_failed)
+{
+    bool        there = false;
+    coordinated t     = coordinated_begin(
+            1, 1, EST_WORKER_FUNCTIONS({ .name = "later", .input_fn = make_numbers_later, .user = &there }));
+    est_per_worker *rows = NULL, *batches = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    assert_ok(est_coordinator_dataset_by_name(t.coordinator, "later", NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &batches));
+    assert_int_equal(schedule_from(&t, batches, "x", 1), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), "not there yet"));
+    there = true;
+    assert_ok(schedule_from(&t, batches, "x", 3));
+    assert_true(coordinated_calls(&t, 0) == 3);
     est_per_worker_free(batches);
     est_per_worker_free(rows);
     coordinated_end(&t);

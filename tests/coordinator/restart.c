@@ -17,16 +17,6 @@ static void schedule(coordinated *t, int n)
     for (int i = 0; i < n; i++) assert_ok(coordinated_schedule(t, 1, NULL));
 }
 
-/* Ends the coordinator as kill -9 does: its links break, and it tells nobody. */
-static void kill_coordinator(coordinated *t)
-{
-    pthread_mutex_lock(&t->coordinator->lock);
-    t->coordinator->ended = true;
-    pthread_mutex_unlock(&t->coordinator->lock);
-    est_net_abort(est_server_net(t->coordinator->server), "the test kills it");
-    coordinated_stop(t);
-}
-
 /* A job that is started again continues from its checkpoint. */
 TEST(job_again)
 {
@@ -84,7 +74,7 @@ TEST(lost_coordinator)
     for (int i = 0; i < 3; i++) {
         schedule(&t, 2000);
         coordinated_await_completed(&t, i == 0 ? 120 : 20);
-        kill_coordinator(&t);
+        coordinated_kill(&t);
         coordinated_start(&t, OPTIONS(dir));
         assert_int_equal(est_coordinator_epoch(t.coordinator), 1);
         assert_true(coordinated_calls(&t, 0) == 100 && coordinated_calls(&t, 1) == 100);
@@ -104,7 +94,7 @@ TEST(lost_coordinator_without_checkpoint)
 
     schedule(&t, 100);
     assert_ok(est_coordinator_join(t.coordinator));
-    kill_coordinator(&t);
+    coordinated_kill(&t);
     coordinated_start(&t, OPTIONS(NULL));
     assert_int_equal(est_coordinator_epoch(t.coordinator), 0);
     assert_true(coordinated_calls(&t, 0) == 0);
@@ -191,8 +181,8 @@ TEST(positions)
     est_test_dir(dir);
     coordinated_start(&t, OPTIONS(dir));
     freed = make_iterator(&t);
-    take(&t, freed, 2);
-    est_per_worker_free(freed); /* not saved */
+    take(&t, freed, 2); /* 0, 1 */
+    est_per_worker_free(freed);
     first  = make_iterator(&t);
     second = make_iterator(&t);
     take(&t, first, 5);  /* 0 to 4 */
@@ -201,15 +191,28 @@ TEST(positions)
     take(&t, first, 10); /* of no checkpoint */
     est_per_worker_free(first);
     est_per_worker_free(second);
-    kill_coordinator(&t);
+    coordinated_kill(&t);
 
     coordinated_start(&t, OPTIONS(dir));
     assert_true(coordinated_total(&t, 0) == 1 + 10 + 3);
+    freed = make_iterator(&t);
+    take(&t, freed, 2); /* 0, 1: a freed one begins again */
+    est_per_worker_free(freed);
+    first = make_iterator(&t);
+    take(&t, first, 2); /* 5, 6 */
+    assert_true(coordinated_total(&t, 0) == 14 + 1 + 11);
+    assert_ok(est_coordinator_save(t.coordinator, 2)); /* before the second one is made again */
+    est_per_worker_free(first);
+    coordinated_kill(&t);
+
+    coordinated_start(&t, OPTIONS(dir));
+    freed  = make_iterator(&t);
     first  = make_iterator(&t);
     second = make_iterator(&t);
-    take(&t, first, 2);  /* 5, 6 */
+    take(&t, first, 1);  /* 7 */
     take(&t, second, 1); /* 3 */
-    assert_true(coordinated_total(&t, 0) == 14 + 11 + 3);
+    assert_true(coordinated_total(&t, 0) == 26 + 7 + 3);
+    est_per_worker_free(freed);
     est_per_worker_free(first);
     est_per_worker_free(second);
     coordinated_end(&t);
@@ -239,7 +242,7 @@ TEST(grown_graph)
     assert_true(nn_element(value, 0) == 12);
     est_tensor_free(value);
     est_function_free(more);
-    kill_coordinator(&t);
+    coordinated_kill(&t);
     coordinated_start(&t, OPTIONS(dir));
     assert_ok(est_session_read(est_coordinator_session(t.coordinator), "late", &value));
     assert_true(nn_element(value, 0) == 7);
