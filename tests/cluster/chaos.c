@@ -121,7 +121,7 @@ static void end_event(cluster *c, event *e)
 }
 
 /* Connections that the chief has made since are broken as well. */
-static void go_on(cluster *c, event *e)
+static void repeat_cut(cluster *c, event *e)
 {
     if (e->what != PART || !e->begun || e->ended) return;
     e->ended = cluster_look(&c->tasks[e->task]);
@@ -141,7 +141,7 @@ static void disturb(cluster *c, event *events, int n)
             event *e = &events[i];
 
             if (!e->begun && now_ms >= e->at_ms) begin_event(c, e);
-            go_on(c, e);
+            repeat_cut(c, e);
             if (e->begun && !e->ended && now_ms >= e->until_ms) end_event(c, e);
             over = over && e->ended;
         }
