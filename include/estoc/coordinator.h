@@ -232,7 +232,8 @@ typedef struct est_exact_options {
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
  * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
  * input of the metrics' updates. The dataset must end and have one order: a stage that is .unordered is refused.
- * values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. */
+ * values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls first.
+ * options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,
                                                            const est_exact_options *options, double *values);
