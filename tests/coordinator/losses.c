@@ -349,7 +349,7 @@ TEST(nothing_recovers)
     t.coordinator->ps_lost_ns -= est_secs_to_ns(11);
     pthread_mutex_unlock(&t.coordinator->lock);
     while (!log_has("calls wait") && est_now_ns() < until) est_sleep_ns(1000000);
-    log_expect("a ps task is lost since 1* s, and calls wait: the next est_coordinator_schedule");
+    log_expect("a ps task has been lost for 1* s, and calls wait: the next est_coordinator_schedule");
     schedule(&t, 1);
     log_release();
     coordinated_await_completed(&t, 1); /* without another call */
