@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queued calls, first in, first out; a call that is to be made again comes before all that were never handed out. And
- * which calls have completed: bits in a ring, since they complete in any order. */
+ * Queued calls, first in, first out; a call that came back from its worker comes before all that were never handed
+ * out. And which calls have completed: bits in a ring, since they complete in any order. */
 #include "coordinator/coordinator.h"
 
 #include <string.h>

@@ -142,13 +142,14 @@ static void look_at_ps(est_coordinator *c)
 {
     double secs = (double)(est_now_ns() - c->ps_lost_ns) / (double)EST_NS_PER_SEC;
 
-    if (!c->ps_lost || c->recovering || c->session_used || c->ps_reported || c->n_waiting > 0) return;
+    if (!c->ps_lost || c->ended || c->recovering || c->session_used || c->ps_reported || c->n_waiting > 0) return;
     if (secs < EST_WAIT_REPORT_SECS) return;
     c->ps_reported = true;
     pthread_mutex_unlock(&c->lock);
-    est_log_warn("%s: a ps task is lost since %.0f s, and calls wait: the next est_coordinator_schedule, _join, _done, "
-                 "_save or est_remote_value_fetch recovers it",
-                 c->server->task, secs);
+    est_log_warn(
+        "%s: a ps task has been lost for %.0f s, and calls wait: the next est_coordinator_schedule, _join, _done, "
+        "_save or est_remote_value_fetch recovers it",
+        c->server->task, secs);
     pthread_mutex_lock(&c->lock);
 }
 

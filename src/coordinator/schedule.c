@@ -418,6 +418,7 @@ est_status est_coordinator_join(est_coordinator *coordinator)
     EST_REQUIRE(coordinator);
     pthread_mutex_lock(&coordinator->lock);
     status = est_coordinator_await(coordinator, is_done, NULL, "scheduled calls have not completed");
+    if (!coordinator->polled.looking) end_wait(&coordinator->polled);
     if (status == EST_OK) status = take_error(coordinator);
     pthread_mutex_unlock(&coordinator->lock);
     est_coordinator_free_replaced(coordinator);

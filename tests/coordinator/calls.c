@@ -282,13 +282,13 @@ TEST(local_variables)
 /* --- the queue ---------------------------------------------------------------------------------------------------- */
 
 /* A full queue makes schedule wait; memory is that of its calls, not of all that were scheduled. */
-TEST(full_queue)
+static void fill_queue(int64_t max, int n)
 {
     coordinated t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
     int64_t     longest = 0;
 
-    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .queue_max = 8));
-    for (int i = 0; i < 1000; i++) {
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .queue_max = max));
+    for (int i = 0; i < n; i++) {
         int64_t queued;
 
         assert_ok(coordinated_schedule(&t, 1, NULL));
@@ -296,9 +296,16 @@ TEST(full_queue)
         longest = queued > longest ? queued : longest;
     }
     assert_ok(est_coordinator_join(t.coordinator));
-    assert_true(longest <= 8);
-    assert_true(coordinated_calls(&t, 0) == 1000);
+    assert_true(longest <= max);
+    assert_true(coordinated_calls(&t, 0) == n);
     coordinated_end(&t);
+}
+
+TEST(full_queue)
+{
+    fill_queue(8, 1000);
+    fill_queue(1, 200);
+    fill_queue(1000, 6000);
 }
 
 /* Without a worker join fails after lonely_secs and names whom it waits for. */
