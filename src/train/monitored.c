@@ -510,7 +510,7 @@ est_status est_monitored_session_run(est_monitored_session *session, est_feeds f
 
 bool est_monitored_session_should_stop(const est_monitored_session *session)
 {
-    return session == NULL || session->ended || est_loop_should_stop(session->loop);
+    return session != NULL && (session->ended || est_loop_should_stop(session->loop));
 }
 
 int64_t est_monitored_session_global_step(const est_monitored_session *session)

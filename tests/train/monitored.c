@@ -434,7 +434,7 @@ TEST(bad_runs, .setup_func = keep_log)
     assert_int_equal(est_monitored_session_run(NULL, EST_NO_FEEDS, EST_NO_NODES, EST_NO_NODES, NULL),
                      EST_INVALID_ARGUMENT);
     assert_int_equal(est_monitored_session_end(NULL), EST_INVALID_ARGUMENT);
-    assert_true(est_monitored_session_should_stop(NULL));
+    assert_false(est_monitored_session_should_stop(NULL));
     assert_int_equal(est_monitored_session_global_step(NULL), -1);
     assert_null(est_monitored_session_raw(NULL));
     est_monitored_session_free(NULL);
