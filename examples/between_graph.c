@@ -17,7 +17,7 @@
 
 #define BATCH        32
 #define STEP_LIMIT   400 /* of all workers together */
-#define CONNECT_SECS 120 /* a worker that comes after the job has ended waits no longer */
+#define CONNECT_SECS 60  /* a worker that comes after the job has ended waits no longer */
 
 typedef struct model {
     est_node x, y, loss, train;

@@ -50,9 +50,9 @@ EST_API void                      est_checkpoint_watch_free(est_checkpoint_watch
 
 /* Waits for a checkpoint that was not given before and puts its prefix into `path`: always the latest usable one, so
  * that those saved meanwhile are left out. One that a training which started over saves under the name of the last is
- * new. The directory is looked at every second, and a wait of 10 seconds or more is logged. EST_OUT_OF_RANGE: training has
- * ended, and there is no new checkpoint. EST_DEADLINE_EXCEEDED: none came within timeout_secs. EST_CANCELLED: SIGTERM
- * or SIGINT came, if the caller has them caught. */
+ * new. The directory is looked at every second, and a wait of 10 seconds or more is logged.
+ * EST_OUT_OF_RANGE: training has ended, and there is no new checkpoint. EST_DEADLINE_EXCEEDED: none came within
+ * timeout_secs. EST_CANCELLED: SIGTERM or SIGINT came, if the caller has them caught. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_watch_next(est_checkpoint_watch *watch,
                                                             char                  path[EST_CHECKPOINT_PATH_MAX]);
 

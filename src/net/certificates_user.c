@@ -26,8 +26,8 @@
 #define INSTEAD    "or name another folder in ESTOC_CERTS (`estoc certificates` makes one)"
 #define FOLDER_MAX (PATH_MAX - 32) /* leaves room for the names of files */
 
-/* Whether a variable names a directory of this user. Under sudo HOME may be the home of another user, where files of root
- * would lock that user out. */
+/* Whether a variable names a directory of this user. Under sudo HOME may be the home of another user, where files of
+ * root would lock that user out. */
 static bool is_own(const char *dir)
 {
     struct stat info;
