@@ -53,7 +53,12 @@
     X(SESSION_RUN, 47, "a step")                                                                                       \
     X(SESSION_VARIABLES, 48, "the variables of a session")                                                             \
     X(SESSION_READ, 49, "the value of a variable")                                                                     \
-    X(SESSION_WRITE, 50, "the write of a variable")
+    X(SESSION_WRITE, 50, "the write of a variable")                                                                    \
+    X(SESSION_SAVE, 51, "the save of all variables")                                                                   \
+    X(SESSION_VERIFY, 52, "the check of a checkpoint")                                                                 \
+    X(SESSION_RESTORE, 53, "the restore of all variables")                                                             \
+    X(SESSION_FIND_NAN, 54, "the search for NaN")                                                                      \
+    X(SESSION_WAITS, 55, "the waits of a session")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -101,6 +106,7 @@ enum {
     EST_FIELD_TRANSFER,    /* of a step, by number */
     EST_FIELD_SESSION,     /* of a master, by number */
     EST_FIELD_CONNECT_MS,  /* how long a session waits for the tasks of the cluster */
+    EST_FIELD_DEVICE,      /* of a variable, follows its name */
 };
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

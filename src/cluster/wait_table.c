@@ -112,9 +112,11 @@ est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_m
     double end_secs = INFINITY;
 
     while (!est_ask_await(ask, SLICE_SECS)) {
-        double secs = est_wait_secs(w);
+        double secs        = est_wait_secs(w);
+        char   detail[320] = "";
 
-        est_wait_report(w, "");
+        if (w->look != NULL && est_wait_is_due(w)) w->look(w->user, detail, sizeof detail);
+        est_wait_report(w, detail);
         if (est_stop_signal() != 0) end_secs = fmin(end_secs, secs + stop_secs);
         if (secs >= end_secs) est_ask_give_up(ask, est_stop_signal_name());
     }
