@@ -649,6 +649,7 @@ TEST(lost_master)
     await_lost(other);
     driver = find_external(other);
     assert_false(driver.left);
+    assert_null(strstr(driver.lost_why, "closed by")); /* no farewell of its network */
     est_session_free(run.session);
     est_graph_free(run.m.graph);
     est_local_cluster_free(cluster);
