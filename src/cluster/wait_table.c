@@ -124,11 +124,13 @@ est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_m
     double end_secs = INFINITY;
 
     while (!est_ask_await(ask, SLICE_SECS)) {
-        double     secs   = est_wait_secs(w);
-        est_status status = w->check != NULL ? w->check(w->user) : EST_OK;
+        double     secs        = est_wait_secs(w);
+        est_status status      = w->check != NULL ? w->check(w->user) : EST_OK;
+        char       detail[320] = "";
 
         if (status != EST_OK) return end_ask(ask, status);
-        est_wait_report(w, "");
+        if (w->look != NULL && est_wait_is_due(w)) w->look(w->user, detail, sizeof detail);
+        est_wait_report(w, detail);
         if (est_stop_signal() != 0) end_secs = fmin(end_secs, secs + stop_secs);
         if (secs >= end_secs) est_ask_give_up(ask, est_stop_signal_name());
     }
