@@ -146,6 +146,7 @@ int main(int argc, char **argv)
     est_resolver      *resolver = NULL;
     est_status         status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* under estoc launch it is a pipe: show each line at once */
     if (argc > 1 && strcmp(argv[1], "--local") == 0) {
         status = est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 2, .chief = true), &local);
         if (status == EST_OK) status = run_task(est_local_cluster_resolver(local));
