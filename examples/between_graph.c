@@ -151,6 +151,7 @@ int main(int argc, char **argv)
     const char        *dir      = argc > 1 + alone ? argv[1 + alone] : NULL;
     est_status         status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* under estoc launch it is a pipe: show each line at once */
     if (alone) {
         status = est_local_cluster_create(EST_LOCAL_CLUSTER(.ps = 2, .chief = true), &local);
         if (status == EST_OK) status = run_task(est_local_cluster_resolver(local), dir);

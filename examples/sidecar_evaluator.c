@@ -19,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROWS   256 /* of a batch */
-#define EPOCHS 5
-#define STEPS  100 /* of an epoch */
+#define ROWS             256 /* of a batch */
+#define EPOCHS           5
+#define STEPS            100 /* of an epoch */
+#define START_DELAY_SECS 3   /* the evaluator waits so long for a trainer where an earlier training has ended */
 
 typedef struct model {
     est_graph   *graph;
@@ -119,6 +120,17 @@ static est_status train(const char *dir)
 
 /* --- the evaluator ------------------------------------------------------------------------------------------------ */
 
+/* The trainer does not wait: of the checkpoints that it saved during an evaluation only the latest is evaluated. *last:
+ * the step of the one before. */
+static void print_left_out(const char *path, int64_t *last)
+{
+    const char *dash = strrchr(path, '-');
+    int64_t     step = dash != NULL ? strtoll(dash + 1, NULL, 10) : 0, n = (step - *last) / STEPS - 1;
+
+    if (n > 0) printf("left out, since there was a newer one: %" PRId64 " checkpoint%s\n", n, n == 1 ? "" : "s");
+    *last = step;
+}
+
 /* model.evaluate(data): the metric starts at 0, adds every batch, and is read. */
 static est_status evaluate_one(const model *m, const char *path)
 {
@@ -141,12 +153,17 @@ static est_status evaluate(const char *dir)
     model                 m     = { 0 };
     est_checkpoint_watch *watch = NULL;
     char                  path[EST_CHECKPOINT_PATH_MAX];
+    int64_t               last   = 0;
     est_status            status = build(false, &m);
 
-    if (status == EST_OK) status = est_checkpoint_watch_create(dir, EST_CHECKPOINT_WATCH(.timeout_secs = 600), &watch);
+    if (status == EST_OK) {
+        status = est_checkpoint_watch_create(
+            dir, EST_CHECKPOINT_WATCH(.timeout_secs = 600, .start_delay_secs = START_DELAY_SECS), &watch);
+    }
     while (status == EST_OK) {
         status = est_checkpoint_watch_next(watch, path);
         if (status != EST_OK) break;
+        print_left_out(path, &last);
         status = evaluate_one(&m, path);
         if (status == EST_NOT_FOUND) status = EST_OK; /* the trainer removed it meanwhile: there is a newer one */
     }
@@ -163,8 +180,10 @@ static est_status evaluate(const char *dir)
 
 static int run_role(est_status (*role)(const char *dir), const char *dir)
 {
-    est_status status = role(dir);
+    est_status status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* show each line at once, also in a pipe */
+    status = role(dir);
     if (status != EST_OK) fprintf(stderr, "sidecar_evaluator: %s: %s\n", est_status_name(status), est_error_message());
     fflush(stdout);
     return est_exit_code(status);

@@ -11,8 +11,9 @@
  *     est_coordinator_function(coordinator, "step", EST_NODES(words, label), EST_NODES(loss), EST_NODES(train), &step);
  *     for (epoch = est_coordinator_epoch(coordinator); epoch < EPOCHS; epoch++) {
  *         for (i = 0; i < STEPS; i++)
- *             est_coordinator_schedule(coordinator, step, EST_ARGUMENTS({ words, batches, "features" },
- *                                                                       { label, batches, "label" }), NULL);
+ *             est_coordinator_schedule(coordinator, step,
+ *                 EST_ARGUMENTS({ .node = words, .from = batches, .component = "features" },
+ *                               { .node = label, .from = batches, .component = "label" }), NULL);
  *         est_coordinator_join(coordinator);
  *         est_coordinator_save(coordinator, epoch + 1);
  *     }
@@ -139,7 +140,8 @@ typedef struct est_argument {
     uint64_t              reserved[2]; /* zeros: room for members to come */
 } est_argument;
 
-/* A list of them: EST_ARGUMENTS({ words, batches, "features" }, { .node = rate, .value = tensor }). */
+/* A list of them, with the members by name: EST_ARGUMENTS({ .node = words, .from = batches, .component = "features" },
+ * { .node = rate, .value = tensor }). */
 typedef struct est_arguments {
     const est_argument *data;
     int                 n;
@@ -180,7 +182,8 @@ EST_API void                      est_remote_value_free(est_remote_value *value)
 
 typedef struct est_per_worker_options {
     size_t      struct_size; /* filled by EST_PER_WORKER */
-    bool        shard;       /* true: every worker has its part (est_dataset_autoshard); false: each has all of it */
+    bool        shard;       /* true: every worker has its part (est_dataset_autoshard); false: each has all of it, and
+                              * where it is shuffled with a seed of 0, in an order of its own */
     const void *params;      /* est_input_context.params of a named function, sent as these bytes */
     size_t      params_size;
 } est_per_worker_options;
@@ -189,7 +192,7 @@ typedef struct est_per_worker_options {
     (&(const est_per_worker_options){ .struct_size = EST_STRUCT_SIZE(est_per_worker_options), __VA_ARGS__ })
 
 /* A dataset at every worker (create_per_worker_dataset). It travels as bytes, so its stages must have no functions of
- * this process: est_dataset_encode lists those that can travel. options NULL: all defaults. */
+ * this process: docs/input.md lists those that can travel. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_dataset(est_coordinator *coordinator, const est_dataset *dataset,
                                                           const est_per_worker_options *options, est_per_worker **out);
 
@@ -230,10 +233,10 @@ typedef struct est_exact_options {
 
 /* Evaluates metrics over a dataset by all workers, exactly: the dataset is cut into shards; a call evaluates a shard
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
- * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
- * input of the metrics' updates. The dataset must end and have one order: a stage that is .unordered is refused.
- * values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls first.
- * options NULL: all defaults. */
+ * states of the metrics, local or shared, have the sums afterwards. arguments: { .node = label, .component = "label" }
+ * for each input of the metrics' updates. The dataset must end and have one order: a stage that is .unordered is
+ * refused. values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls
+ * first. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,
                                                            const est_exact_options *options, double *values);

@@ -116,9 +116,9 @@ static est_status fail_unknown(const est_server *s, est_str name)
     for (int i = 0; i < s->functions.n; i++)
         est_strbuf_printf(&names, "%s'%s'", i > 0 ? ", " : "", s->functions.data[i].name);
     status = est_fail(EST_NOT_FOUND,
-                      "%s has no function '%.*s'; it has %s: give all servers of the job the same "
+                      "no function '%.*s'; this server was given %s: give all servers of the job the same "
                       "est_server_options.functions",
-                      s->task, est_text_precision(name), name.data, names.size > 0 ? est_strbuf_text(&names) : "none");
+                      est_text_precision(name), name.data, names.size > 0 ? est_strbuf_text(&names) : "none");
     est_strbuf_clear(&names);
     return status;
 }
@@ -230,8 +230,8 @@ static est_status next_element(est_called_iterator *p)
     }
     if (status != EST_OUT_OF_RANGE) return data_error(status);
     return est_fail(EST_OUT_OF_RANGE,
-                    "the dataset has ended after %" PRId64 " elements: repeat it (est_dataset_repeat) or schedule "
-                    "fewer calls",
+                    "the dataset has ended after %" PRId64 " elements: repeat it (est_dataset_repeat) and let the "
+                    "number of calls end an epoch",
                     p->taken);
 }
 

@@ -246,10 +246,7 @@ static void fail_call(est_coordinator *c, est_scheduled *call, est_status status
     char            text[ERROR_TEXT_MAX];
     est_call_error *error;
 
-    snprintf(text, sizeof text, "%s%s", why,
-             status == EST_OUT_OF_RANGE
-                 ? "; if a dataset has ended, repeat it (est_dataset_repeat) and let the number of calls end an epoch"
-                 : "");
+    snprintf(text, sizeof text, "%s", why); /* it may be the error message of this thread */
     error = est_call_error_make(status, text);
     settle_value(call->value, EST_VALUE_FAILED, NULL, error);
     est_call_error_free(error);

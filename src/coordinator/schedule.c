@@ -24,6 +24,15 @@ void est_coordinator_wake(est_coordinator *c)
     if (c->n_waiting > 0) pthread_cond_broadcast(&c->changed);
 }
 
+/* For the log: a wait without a worker ends after lonely_secs, any other has no limit. Under `lock`. */
+static void limit_wait(const est_coordinator *c, est_waiting *w)
+{
+    double before = fmax(0, (double)(c->alone_ns - w->since_ns) / (double)EST_NS_PER_SEC);
+
+    w->limit_secs = c->n_here == 0 ? round(before + c->options.lonely_secs) : INFINITY;
+    w->then       = "fails without a worker (lonely_secs)";
+}
+
 static est_status raise_error(const est_call_error *error)
 {
     if (error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the error of a call");
@@ -73,6 +82,7 @@ static est_status look_around(est_coordinator *c, est_call_wait *w)
 
     if (est_stop_signal() != 0)
         return est_fail(EST_CANCELLED, "%s while the coordinator waited: %s", est_stop_signal_name(), w->base.why);
+    limit_wait(c, &w->base);
     if (!alone && c->completed != w->completed) {
         w->completed        = c->completed;
         w->base.since_ns    = est_now_ns();

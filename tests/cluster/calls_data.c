@@ -132,7 +132,7 @@ TEST(bad_datasets)
 
     est_setup_put(&(est_setup){ .origin = 1 }, &wanted, 1, &packing);
     expect(calls_ask(link, EST_METHOD_SETUP, &packing, NULL), EST_NOT_FOUND,
-           "worker:0 has no function 'evaluate'; it has 'count', 'broken', 'cancelled'");
+           "worker:0: no function 'evaluate'; this server was given 'count', 'broken', 'cancelled'");
     est_setup_put(&(est_setup){ .origin = 1 }, NULL, 0, &packing);
     assert_ok(calls_ask(link, EST_METHOD_SETUP, &packing, &answer));
     assert_int_equal(est_head_bytes(answer, EST_FIELD_NAME).size, strlen("count"));
