@@ -6,8 +6,8 @@
  * The process that drives a step starts the segments of both tasks. The RUN of the sender lists what to send: an
  * output, the task that needs it, and the number of the transfer in the step. The sender makes a SEND of each and
  * answers the RUN at once: the arrival shows when the receiver answers its own RUN. Of a transfer that fails later the
- * sender tells the driver. The RUN of the receiver lists the transfers by which its last inputs come. It is parked until
- * they have come; no thread waits for them.
+ * sender tells the driver. The RUN of the receiver lists the transfers by which its last inputs come. It is parked
+ * until they have come; no thread waits for them.
  *
  * RUN         SEND (nested), RECEIVE, RETURNED, DRIVEN_STEP (beside its other fields)
  * SEND        DRIVER, DRIVEN_STEP, TRANSFER, a tensor -> -

@@ -690,8 +690,8 @@ TEST(killed_client)
     servers_stop(&s);
 }
 
-/* Without memory at any place of a step, in the client, the master or a task, the step fails or not; the next session is
- * good. So it is when a session is opened. */
+/* Without memory at any place of a step, in the client, the master or a task, the step fails or not; the next session
+ * is good. So it is when a session is opened. */
 TEST(memory)
 {
     servers      s       = servers_start(1, WORKERS, "tcp");
