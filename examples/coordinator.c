@@ -89,7 +89,9 @@ static est_dataset *look_up(const program *p, est_dataset *rows)
     return rows;
 }
 
-/* Dataset.from_tensor_slices(examples).map(...), then .shuffle(n).batch(b).repeat() where it is endless. */
+/* Dataset.from_tensor_slices(examples).map(...), then .shuffle(n).batch(b).repeat() where it is endless. Every worker
+ * reads all rows. With a seed of 0 each has an order of its own; with any other all have the same one, and the calls
+ * would train every batch once for each worker. */
 static est_status make_rows(const program *p, int n, uint64_t seed, int batch, bool endless, est_dataset **out)
 {
     est_tensor  *features = NULL, *labels = NULL;
@@ -98,7 +100,7 @@ static est_status make_rows(const program *p, int n, uint64_t seed, int batch, b
 
     if (status == EST_OK) {
         d = look_up(p, est_dataset_slices(EST_NAMED_TENSORS({ "features", features }, { "label", labels })));
-        if (endless) d = est_dataset_shuffle(d, n, seed);
+        if (endless) d = est_dataset_shuffle(d, n, 0);
         d = est_dataset_batch(d, batch, NULL);
         if (endless) d = est_dataset_repeat(d, EST_FOREVER);
         status = est_dataset_finish(d, out);
@@ -154,7 +156,9 @@ static est_status build_model(program *p)
 static est_status schedule_step(program *p, est_remote_value **out)
 {
     return est_coordinator_schedule(p->coordinator, p->step,
-        EST_ARGUMENTS({ p->features, p->batches, "features" }, { p->label, p->batches, "label" }), out);
+        EST_ARGUMENTS({ .node = p->features, .from = p->batches, .component = "features" },
+            { .node = p->label, .from = p->batches, .component = "label" }),
+        out);
 }
 
 /* metric.reset_state() and metric.result(): the coordinator's session reaches the variables at the parameter
@@ -306,7 +310,9 @@ static est_status evaluate_there(program *p, est_metric accuracy)
     }
     for (int i = 0; i < 2 && status == EST_OK; i++) {
         status = est_coordinator_schedule(p->coordinator, step,
-            EST_ARGUMENTS({ p->features, batches, "features" }, { p->label, batches, "label" }), NULL);
+            EST_ARGUMENTS({ .node = p->features, .from = batches, .component = "features" },
+                { .node = p->label, .from = batches, .component = "label" }),
+            NULL);
     }
     if (status == EST_OK) status = est_coordinator_join(p->coordinator);
     est_function_free(step);
@@ -321,8 +327,8 @@ static est_status evaluate_exactly(program *p, est_metric accuracy)
     double value;
 
     EST_TRY(est_coordinator_evaluate(p->coordinator, p->eval_rows,
-        EST_ARGUMENTS({ p->features, .component = "features" }, { p->label, .component = "label" }), &accuracy, 1, NULL,
-        &value));
+        EST_ARGUMENTS({ .node = p->features, .component = "features" }, { .node = p->label, .component = "label" }),
+        &accuracy, 1, NULL, &value));
     printf("evaluation accuracy, exactly: %f\n", value);
     return EST_OK;
 }
@@ -404,10 +410,12 @@ static est_status run_task(void)
 
     EST_TRY(est_resolve_tf_config(NULL, NULL, &resolver));
     task = est_resolver_task(resolver);
-    if (strcmp(task->type, "worker") == 0 || strcmp(task->type, "ps") == 0) {
-        status = serve(task);
-    } else if (strcmp(task->type, "evaluator") == 0) {
+    if (strcmp(task->type, "evaluator") == 0) {
         printf("this program has no checkpoints to evaluate\n");
+    } else if (est_cluster_jobs(task->cluster) == 0) {
+        status = est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG has no cluster; use estoc launch");
+    } else if (strcmp(task->type, "worker") == 0 || strcmp(task->type, "ps") == 0) {
+        status = serve(task);
     } else {
         status = coordinate(resolver);
     }
@@ -424,6 +432,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: coordinator [--cluster]\n");
         return 2;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0); /* under estoc launch it is a pipe: show each line at once */
     status = cluster ? run_task() : run_in_process();
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     return est_exit_code(status);

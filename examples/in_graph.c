@@ -6,8 +6,8 @@
  *
  *     in_graph [W0 W1 P0]    addresses of the three tasks; default: localhost:2222 localhost:2223 localhost:2224
  *
- * The servers are child processes on this host, and use plain TCP. On several hosts start one process for each task, and
- * let them use tls (docs/cluster.md, "Certificates"). */
+ * The servers are child processes on this host, and use TLS with the certificates of the user. On several hosts start
+ * one process for each task, with certificates of the job (docs/cluster.md, "Certificates"). */
 #include <estoc/estoc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,15 +20,38 @@
 
 /* server = tf.train.Server(cluster, job_name=job, task_index=index)
  * server.join() */
-static void serve(const est_cluster *cluster, const char *job, int index)
+static void serve(const est_cluster *cluster, const char *job, int index, int ready)
 {
     est_server *server = NULL;
-    est_status  status = est_server_create(cluster, job, index, EST_SERVER(.transport = "tcp", .threads = 1), &server);
+    est_status  status = est_server_create(cluster, job, index, EST_SERVER(.threads = 1), &server);
 
-    if (status == EST_OK) status = est_server_join(server); /* until the client's process ends it */
+    if (status == EST_OK && write(ready, "", 1) == 1)
+        status = est_server_join(server); /* until the client's process ends it */
     if (status != EST_OK) fprintf(stderr, "%s:%d: %s\n", job, index, est_error_message());
     est_server_free(server);
     exit(status == EST_OK ? 0 : 1);
+}
+
+/* Waits until the server listens. 0: it does not, and its process has ended; the client would wait for it in vain. */
+static pid_t start(const est_cluster *cluster, const char *job, int index)
+{
+    int   ready[2];
+    char  byte;
+    pid_t child;
+
+    if (pipe(ready) != 0) return 0;
+    child = fork();
+    if (child == 0) {
+        close(ready[0]);
+        serve(cluster, job, index, ready[1]);
+    }
+    close(ready[1]);
+    if (child > 0 && read(ready[0], &byte, 1) != 1) {
+        (void)waitpid(child, NULL, 0);
+        child = 0;
+    }
+    close(ready[0]);
+    return child > 0 ? child : 0;
 }
 
 typedef struct model {
@@ -44,7 +67,7 @@ typedef struct model {
  * with tf.device("/job:worker/task:1"):
  *     y = left + b
  * loss = tf.reduce_mean(tf.square(y - 1.0))
- * train = tf.train.GradientDescentOptimizer(0.1).minimize(loss) */
+ * train = tf.train.GradientDescentOptimizer(0.01).minimize(loss) */
 static model build(est_graph *graph)
 {
     model    m;
@@ -62,7 +85,7 @@ static model build(est_graph *graph)
     y = est_add(left, est_read_variable(b));
     est_graph_device(graph, NULL);
     m.loss  = est_mean(est_square(est_sub(y, est_scalar(graph, EST_F32, 1))));
-    m.train = est_minimize(est_sgd(0.1), m.loss, NULL);
+    m.train = est_minimize(est_sgd(0.01), m.loss, NULL);
     return m;
 }
 
@@ -76,7 +99,10 @@ static est_status set(est_session *session, const char *variable, est_shape shap
     return status;
 }
 
-/* with tf.Session(server.target) as sess:
+/* An est_initializer gives all elements of a variable one value, or random ones, so the lists of values above are
+ * written. est_session_init leaves them: it initializes only variables that have no value yet.
+ *
+ * with tf.Session(server.target) as sess:
  *     sess.run(tf.global_variables_initializer())
  *     for _ in range(3):
  *         print(sess.run([loss, train], {x: [[1., 2.], [3., 4.]]})[0]) */
@@ -137,13 +163,14 @@ static est_status drive(const char *target)
 
 int main(int argc, char **argv)
 {
-    const char  *address[TASKS] = { "localhost:2222", "localhost:2223", "localhost:2224" };
-    const char  *job[TASKS]     = { "worker", "worker", "ps" };
-    est_cluster *cluster        = NULL;
-    pid_t        children[TASKS];
+    const char  *address[TASKS]  = { "localhost:2222", "localhost:2223", "localhost:2224" };
+    const char  *job[TASKS]      = { "worker", "worker", "ps" };
+    est_cluster *cluster         = NULL;
+    pid_t        children[TASKS] = { 0 };
     char         target[300];
     est_status   status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* show each line at once, also in a pipe */
     for (int i = 0; i < TASKS && argc == TASKS + 1; i++) address[i] = argv[i + 1];
 
     /* cluster = tf.train.ClusterSpec({"worker": [W0, W1], "ps": [P0]}) */
@@ -152,13 +179,12 @@ int main(int argc, char **argv)
                                     2 },
         &cluster);
     if (status == EST_OK) {
-        fflush(stdout);
-        for (int i = 0; i < TASKS; i++) { /* before this process has threads */
-            children[i] = fork();
-            if (children[i] == 0) serve(cluster, job[i], i == 1);
+        for (int i = 0; i < TASKS && status == EST_OK; i++) { /* before this process has threads */
+            children[i] = start(cluster, job[i], i == 1);
+            if (children[i] == 0) status = est_fail(EST_UNAVAILABLE, "the server at %s does not run", address[i]);
         }
-        snprintf(target, sizeof target, "tcp://%s", address[0]); /* server.target of worker 0 */
-        status = drive(target);
+        snprintf(target, sizeof target, "tls://%s", address[0]); /* server.target of worker 0 */
+        if (status == EST_OK) status = drive(target);
         for (int i = 0; i < TASKS; i++) {
             if (children[i] > 0 && kill(children[i], SIGTERM) == 0) (void)waitpid(children[i], NULL, 0);
         }

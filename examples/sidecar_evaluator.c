@@ -3,22 +3,26 @@
  * A training loop of one's own and an evaluator beside it, each a process: the trainer saves checkpoints, the evaluator
  * restores each new one, evaluates it, and ends with the training.
  *
- *   sidecar_evaluator [directory]            both: the evaluator is a child of the trainer
+ *   sidecar_evaluator [directory]            both: the evaluator is a child of the trainer; without a directory in a
+ *                                            temporary one
  *   sidecar_evaluator --train directory      only the trainer, and in another terminal, or on another machine that
  *   sidecar_evaluator --evaluate directory   sees the directory, only the evaluator
  *
  * Above each part, the lines of the TensorFlow 2 program that it stands for. */
 #include <estoc/estoc.h>
+#include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROWS   256 /* of a batch */
-#define EPOCHS 5
-#define STEPS  100 /* of an epoch */
+#define ROWS             256 /* of a batch */
+#define EPOCHS           5
+#define STEPS            100 /* of an epoch */
+#define START_DELAY_SECS 3   /* the evaluator waits so long for a trainer where an earlier training has ended */
 
 typedef struct model {
     est_graph   *graph;
@@ -116,6 +120,17 @@ static est_status train(const char *dir)
 
 /* --- the evaluator ------------------------------------------------------------------------------------------------ */
 
+/* The trainer does not wait: of the checkpoints that it saved during an evaluation only the latest is evaluated. *last:
+ * the step of the one before. */
+static void print_left_out(const char *path, int64_t *last)
+{
+    const char *dash = strrchr(path, '-');
+    int64_t     step = dash != NULL ? strtoll(dash + 1, NULL, 10) : 0, n = (step - *last) / STEPS - 1;
+
+    if (n > 0) printf("left out, since there was a newer one: %" PRId64 " checkpoint%s\n", n, n == 1 ? "" : "s");
+    *last = step;
+}
+
 /* model.evaluate(data): the metric starts at 0, adds every batch, and is read. */
 static est_status evaluate_one(const model *m, const char *path)
 {
@@ -138,12 +153,17 @@ static est_status evaluate(const char *dir)
     model                 m     = { 0 };
     est_checkpoint_watch *watch = NULL;
     char                  path[EST_CHECKPOINT_PATH_MAX];
+    int64_t               last   = 0;
     est_status            status = build(false, &m);
 
-    if (status == EST_OK) status = est_checkpoint_watch_create(dir, EST_CHECKPOINT_WATCH(.timeout_secs = 600), &watch);
+    if (status == EST_OK) {
+        status = est_checkpoint_watch_create(
+            dir, EST_CHECKPOINT_WATCH(.timeout_secs = 600, .start_delay_secs = START_DELAY_SECS), &watch);
+    }
     while (status == EST_OK) {
         status = est_checkpoint_watch_next(watch, path);
         if (status != EST_OK) break;
+        print_left_out(path, &last);
         status = evaluate_one(&m, path);
         if (status == EST_NOT_FOUND) status = EST_OK; /* the trainer removed it meanwhile: there is a newer one */
     }
@@ -160,8 +180,10 @@ static est_status evaluate(const char *dir)
 
 static int run_role(est_status (*role)(const char *dir), const char *dir)
 {
-    est_status status = role(dir);
+    est_status status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* show each line at once, also in a pipe */
+    status = role(dir);
     if (status != EST_OK) fprintf(stderr, "sidecar_evaluator: %s: %s\n", est_status_name(status), est_error_message());
     fflush(stdout);
     return est_exit_code(status);
@@ -179,15 +201,39 @@ static int run_both(const char *dir)
     }
     if (child == 0) _exit(run_role(evaluate, dir));
     code = run_role(train, dir);
-    if (waitpid(child, &how, 0) != child || !WIFEXITED(how)) return 1;
-    return code != 0 ? code : WEXITSTATUS(how);
+    if (code != 0) kill(child, SIGTERM); /* no further checkpoint comes */
+    if (waitpid(child, &how, 0) != child) return 1;
+    if (code != 0) return code;
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+/* The same in a directory that is removed afterwards. */
+static int run_both_in_temporary(void)
+{
+    const char *top = getenv("TMPDIR");
+    char        dir[4096];
+    int         code;
+
+    snprintf(dir, sizeof dir, "%s/sidecar_evaluator-XXXXXX", top != NULL ? top : "/tmp");
+    if (mkdtemp(dir) == NULL) {
+        perror(dir);
+        return 1;
+    }
+    code = run_both(dir);
+    if (nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) perror(dir);
+    return code;
 }
 
 int main(int argc, char **argv)
 {
-    char        temporary[] = "/tmp/sidecar_evaluator-XXXXXX";
-    const char *dir;
-
     if (argc == 3 && strcmp(argv[1], "--train") == 0) return run_role(train, argv[2]);
     if (argc == 3 && strcmp(argv[1], "--evaluate") == 0) return run_role(evaluate, argv[2]);
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
@@ -196,10 +242,5 @@ int main(int argc, char **argv)
                         "       sidecar_evaluator --evaluate directory\n");
         return 2;
     }
-    dir = argc > 1 ? argv[1] : mkdtemp(temporary);
-    if (dir == NULL) {
-        perror(temporary);
-        return 1;
-    }
-    return run_both(dir);
+    return argc > 1 ? run_both(argv[1]) : run_both_in_temporary();
 }

@@ -49,10 +49,11 @@ EST_API EST_MUST_CHECK est_status est_checkpoint_watch_create(const char        
 EST_API void                      est_checkpoint_watch_free(est_checkpoint_watch *watch); /* NULL is fine */
 
 /* Waits for a checkpoint that was not given before and puts its prefix into `path`: always the latest usable one, so
- * that those saved meanwhile are left out. The directory is looked at every second. EST_OUT_OF_RANGE: training has
- * ended, and there is no new checkpoint. EST_DEADLINE_EXCEEDED: none came within timeout_secs. Signals
- * are the program's: SIGTERM and SIGINT end the process unless it handles them; while a coordinator of this process
- * catches them, they end this call with EST_CANCELLED. */
+ * that those saved meanwhile are left out. One that a training which started over saves under the name of the last is
+ * new. The directory is looked at every second, and a wait of 10 seconds or more is logged. EST_OUT_OF_RANGE: training
+ * has ended, and there is no new checkpoint. EST_DEADLINE_EXCEEDED: none came within timeout_secs. Signals are the
+ * program's: SIGTERM and SIGINT end the process unless it handles them; while a coordinator of this process catches
+ * them, they end this call with EST_CANCELLED. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_watch_next(est_checkpoint_watch *watch,
                                                             char                  path[EST_CHECKPOINT_PATH_MAX]);
 

@@ -11,8 +11,9 @@
  *     est_coordinator_function(coordinator, "step", EST_NODES(words, label), EST_NODES(loss), EST_NODES(train), &step);
  *     for (epoch = est_coordinator_epoch(coordinator); epoch < EPOCHS; epoch++) {
  *         for (i = 0; i < STEPS; i++)
- *             est_coordinator_schedule(coordinator, step, EST_ARGUMENTS({ words, batches, "features" },
- *                                                                       { label, batches, "label" }), NULL);
+ *             est_coordinator_schedule(coordinator, step,
+ *                 EST_ARGUMENTS({ .node = words, .from = batches, .component = "features" },
+ *                               { .node = label, .from = batches, .component = "label" }), NULL);
  *         est_coordinator_join(coordinator);
  *         est_coordinator_save(coordinator, epoch + 1);
  *     }
@@ -33,7 +34,10 @@
  *
  * A lost ps task. All calls wait until it is back; its variables then return to the last checkpoint, while those of
  * other ps tasks keep their values. Updates since the checkpoint are lost for its variables, and calls that were under
- * way are made again. Without .model_dir there is no checkpoint: est_coordinator_join and the others fail.
+ * way are made again. Without .model_dir there is no checkpoint: est_coordinator_join and the others fail. The recovery
+ * happens inside est_coordinator_schedule, _join, _done, _save, _function and est_remote_value_fetch, since session and
+ * graph are the program's: a loop over est_remote_value_status alone waits forever, so call est_coordinator_done in it.
+ * A warning says so after 10 s.
  *
  * A lost coordinator. Start the program again: workers and ps tasks keep running and obey the coordinator that was
  * started last. All variables, the epoch and the positions of iterators return together to the last checkpoint of
@@ -52,8 +56,9 @@
  * est_exit_code gives 75: a restarted program goes on from the checkpoint. A second signal ends the process. A signal
  * that the program ignores stays ignored, and with .no_signals the program handles both itself.
  *
- * Threading: est_coordinator_schedule, est_coordinator_done and the functions of est_remote_value from any thread. All
- * others, and uses of the session, from one thread at a time, during which no other thread makes calls that wait. */
+ * Threading: est_coordinator_schedule, _join, _done, _get_stats and the functions of est_remote_value from any thread,
+ * at the same time. All others, and uses of the session, from one thread at a time. While the graph grows, no other
+ * thread may be inside a function that recovers lost ps tasks; while the program uses the session, none may join. */
 #ifndef ESTOC_COORDINATOR_H
 #define ESTOC_COORDINATOR_H
 
@@ -79,11 +84,12 @@ typedef struct est_coordinator_options {
     int         threads;
     double      silence_secs;  /* 0: 10 */
     double      connect_secs;  /* 0: 7200; how long to wait for the ps tasks */
-    double      lonely_secs;   /* 0: 7200; join, fetch and a waiting schedule fail after so long without a worker */
+    double      lonely_secs;   /* 0: 7200; all that wait for calls, a loop over done as well, fail after so long without
+                               * a worker */
     int64_t     queue_max;     /* 0: 262144; schedule waits while so many calls are queued */
     int         ahead;         /* calls that a worker is sent beyond the one that it runs; 0: 1 to 64, by their speed;
                                * EST_OFF: none */
-    int         fail_after;    /* 0: 3; a call during which so many workers were lost is an error */
+    int         fail_after;    /* 0: 3; a call is an error when so many workers were lost while they ran it */
     bool        at_least_once; /* true: a call that is tried again may update variables again */
     bool        no_signals;    /* true: the program handles SIGINT and SIGTERM */
 } est_coordinator_options;
@@ -100,29 +106,32 @@ typedef struct est_coordinator_options {
 EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                                          const est_coordinator_options *options, est_coordinator **out);
 
-/* Ends the job, so that est_server_join returns in all other tasks; if a signal has ended a call, it leaves them
- * running, for the next coordinator. Cancels what is queued and does not wait for what is under way. Values, functions
- * and per-worker objects may be freed later. NULL is fine. */
+/* Ends the job, a failed one as well, so that est_server_join returns in all other tasks; if a signal has ended a call,
+ * or when a newer coordinator has the tasks, it leaves them running. Cancels calls that are queued or under way and does
+ * not wait for them. Values, functions and per-worker objects may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 
 /* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under
- * way change what it reads. Borrowed until the next est_coordinator_join or _save: a lost ps task makes a new one. */
+ * way change what it reads. Borrowed until the next est_coordinator_join or _save: each recovery of a lost ps task
+ * makes a new one. */
 EST_API est_session *est_coordinator_session(est_coordinator *coordinator);
 
 /* The epoch of the checkpoint that est_coordinator_create has restored; 0: there was none. */
 EST_API int64_t est_coordinator_epoch(const est_coordinator *coordinator);
 
-/* Writes a checkpoint of the variables, the epoch and the positions of all iterators that are not freed. Handing out
- * stops until calls under way have ended and the checkpoint is written, so that it contains every call completely or
- * not at all. A checkpoint of est_saver_save does not promise that, and has neither epoch nor positions. Its number is
- * the value of global_step, if there is such a variable, else the epoch. EST_FAILED_PRECONDITION: there is no
- * model_dir. */
+/* Writes a checkpoint of the variables, the epoch and the positions of all iterators that are not freed. Waits until
+ * calls that have begun have completed, also those of lost workers, and hands out no new ones until the checkpoint is
+ * written, so that it contains every call completely or not at all, except failed and cancelled ones.
+ * EST_DEADLINE_EXCEEDED: there was no worker for lonely_secs to complete them. A checkpoint of est_saver_save does not
+ * promise that, and has neither epoch nor positions. Its number is the value of global_step, if there is such a
+ * variable, else the epoch. EST_FAILED_PRECONDITION: there is no model_dir. */
 EST_API EST_MUST_CHECK est_status est_coordinator_save(est_coordinator *coordinator, int64_t epoch);
 
 /* --- functions ---------------------------------------------------------------------------------------------------- */
 
 /* A function: from values for `feeds` it computes `fetches` and runs `targets` (the role of a tf.function). Variables
- * that the graph got since the last function are initialized. `name` is for errors and logs; copied. */
+ * that the graph got since the last function are initialized. EST_INVALID_ARGUMENT: it uses a local variable, as a
+ * metric without .shared has; workers have none. `name` is for errors and logs; copied. */
 EST_API EST_MUST_CHECK est_status est_coordinator_function(est_coordinator *coordinator, const char *name,
                                                            est_nodes feeds, est_nodes fetches, est_nodes targets,
                                                            est_function **out);
@@ -138,7 +147,8 @@ typedef struct est_argument {
     uint64_t              reserved[2]; /* zeros: room for members to come */
 } est_argument;
 
-/* A list of them: EST_ARGUMENTS({ words, batches, "features" }, { .node = rate, .value = tensor }). */
+/* A list of them, with the members by name: EST_ARGUMENTS({ .node = words, .from = batches, .component = "features" },
+ * { .node = rate, .value = tensor }). */
 typedef struct est_arguments {
     const est_argument *data;
     int                 n;
@@ -147,10 +157,10 @@ typedef struct est_arguments {
 #define EST_ARGUMENTS(...) EST_SPAN(est_arguments, const est_argument, __VA_ARGS__)
 #define EST_NO_ARGUMENTS   ((est_arguments){ 0 })
 
-/* Puts a call into the queue and returns at once; waits only while the queue is full. One argument for each feed of the
- * function; components of an est_dataset are checked here, those of a dataset by name at the worker. out: its value, to
- * be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier call, and then schedules
- * nothing. */
+/* Puts a call into the queue and returns at once; waits only while the queue is full, and for a lost ps task. One
+ * argument for each feed of the function; components of an est_dataset are checked here, those of a dataset by name at
+ * the worker. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier
+ * call, and then schedules nothing. */
 EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function,
                                                            est_arguments arguments, est_remote_value **out);
 
@@ -158,7 +168,7 @@ EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coor
 EST_API EST_MUST_CHECK est_status est_coordinator_join(est_coordinator *coordinator);
 
 /* Whether all have completed. Does not wait, except for a lost ps task. Fails with the error of a call once those under
- * way have ended. */
+ * way have ended, and as a join does: after a signal, and after lonely_secs without a worker. */
 EST_API EST_MUST_CHECK est_status est_coordinator_done(est_coordinator *coordinator, bool *done);
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
@@ -180,7 +190,8 @@ EST_API void                      est_remote_value_free(est_remote_value *value)
 
 typedef struct est_per_worker_options {
     size_t      struct_size; /* filled by EST_PER_WORKER */
-    bool        shard;       /* true: every worker has its part (est_dataset_autoshard); false: each has all of it */
+    bool        shard;       /* true: every worker has its part (est_dataset_autoshard); false: each has all of it, and
+                              * where it is shuffled with a seed of 0, in an order of its own */
     const void *params;      /* est_input_context.params of a named function, sent as these bytes */
     size_t      params_size;
 } est_per_worker_options;
@@ -189,7 +200,7 @@ typedef struct est_per_worker_options {
     (&(const est_per_worker_options){ .struct_size = EST_STRUCT_SIZE(est_per_worker_options), __VA_ARGS__ })
 
 /* A dataset at every worker (create_per_worker_dataset). It travels as bytes, so its stages must have no functions of
- * this process: est_dataset_encode lists those that can travel. options NULL: all defaults. */
+ * this process: docs/input.md lists those that can travel. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_coordinator_dataset(est_coordinator *coordinator, const est_dataset *dataset,
                                                           const est_per_worker_options *options, est_per_worker **out);
 
@@ -200,8 +211,9 @@ EST_API EST_MUST_CHECK est_status est_coordinator_dataset_by_name(est_coordinato
                                                                   est_per_worker              **out);
 
 /* An iterator over such a dataset: at every worker one, which begins at its first element. A worker that was lost reads
- * over the elements of its completed calls when it is back. After est_coordinator_create has restored a checkpoint, the
- * n-th iterator that the program makes begins where the n-th of the checkpoint was. */
+ * over as many elements as its calls have used when it is back: with a stage that is .unordered, these may be others
+ * than before. After est_coordinator_create has restored a checkpoint, the n-th iterator that the program makes begins
+ * where the n-th of the program before was when it saved; if that one was freed, at the first element. */
 EST_API EST_MUST_CHECK est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out);
 
 /* A list of tensors: EST_TENSORS(a, b). */
@@ -222,17 +234,18 @@ EST_API void est_per_worker_free(est_per_worker *per_worker); /* scheduled calls
 
 typedef struct est_exact_options {
     size_t struct_size; /* filled by EST_EXACT */
-    int    shards;      /* 0: 4 for each worker */
+    int    shards;      /* 0: one for each worker. More balance better, but each reads over the whole dataset */
 } est_exact_options;
 
 #define EST_EXACT(...) (&(const est_exact_options){ .struct_size = EST_STRUCT_SIZE(est_exact_options), __VA_ARGS__ })
 
 /* Evaluates metrics over a dataset by all workers, exactly: the dataset is cut into shards; a call evaluates a shard
  * with states of its own, and the states of completed calls are added. Every example counts once, whatever is lost. The
- * states of the metrics, local or shared, have the sums afterwards. arguments: { node, .component = "label" } for each
- * input of the metrics' updates. values[n]: of the metrics, whose states must be sums
- * (est_metric_custom). Waits for all scheduled calls first. options NULL: all defaults. EST_INVALID_ARGUMENT: the
- * dataset has no end, or a component does not suit its node; EST_NOT_FOUND: there is no such component. */
+ * states of the metrics, local or shared, have the sums afterwards. arguments: { .node = label, .component = "label" }
+ * for each input of the metrics' updates. The dataset must end and have one order: a stage that is .unordered is
+ * refused. values[n]: of the metrics, whose states must be sums (est_metric_custom). Waits for all scheduled calls
+ * first. options NULL: all defaults. EST_INVALID_ARGUMENT: the dataset has no end, or a component does not suit its
+ * node; EST_NOT_FOUND: there is no such component. */
 EST_API EST_MUST_CHECK est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_dataset *dataset,
                                                            est_arguments arguments, const est_metric *metrics, int n,
                                                            const est_exact_options *options, double *values);

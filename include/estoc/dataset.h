@@ -29,8 +29,8 @@
  * last 256 bytes before the position, of the uncompressed contents: reading continues in a file that was appended to,
  * copied, or repaired after the position; a rewritten file is EST_FAILED_PRECONDITION.
  *
- * Bad rows: a row that cannot be decoded is an error that names its file and line (or record). With `bad_rows_max` such
- * rows are skipped, logged as warnings and counted, until their number exceeds it.
+ * Bad rows: a row that cannot be decoded, or whose function fails with EST_INVALID_ARGUMENT or EST_DATA_LOSS, is an
+ * error. With `bad_rows_max`, a limit for all passes, such rows are skipped, logged and counted; one more is an error.
  *
  * Threading: a finished dataset is immutable, any thread; an iterator belongs to one thread at a time. Callbacks of a
  * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. In an
@@ -282,7 +282,7 @@ typedef struct est_map_options {
     est_components components;   /* of the results; zeroed: the same as before. Copied */
     int            workers;      /* elements computed at a time; 0: by the caller; EST_AUTO: one per core */
     bool           unordered;    /* with workers: in the order of completion, which differs between runs */
-    int64_t        bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
+    int64_t        bad_rows_max; /* most elements skipped when fn fails (see above); 0: none; EST_FOREVER: any number */
 } est_map_options;
 
 #define EST_MAP(...) (&(const est_map_options){ .struct_size = EST_STRUCT_SIZE(est_map_options), __VA_ARGS__ })
@@ -299,7 +299,7 @@ typedef struct est_map_graph_options {
     size_t  struct_size;  /* filled by EST_MAP_GRAPH */
     int     workers;      /* elements computed at a time, by a thread each; 0: by the caller; EST_AUTO: one per core */
     bool    unordered;    /* with workers: in the order of completion, which differs between runs */
-    int64_t bad_rows_max; /* elements for which an operation failed with EST_INVALID_ARGUMENT or EST_DATA_LOSS */
+    int64_t bad_rows_max; /* most elements skipped when an operation fails (see above); 0: none; EST_FOREVER: any */
 } est_map_graph_options;
 
 #define EST_MAP_GRAPH(...)                                                                                             \

@@ -28,6 +28,7 @@
 #include "estoc/local_cluster.h"
 #include "estoc/log.h"
 #include "estoc/model.h"
+#include "estoc/monitored.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
 #include "estoc/partitioner.h"

@@ -86,9 +86,9 @@ EST_API void est_graph_device(est_graph *graph, const char *device);
 typedef const char *(*est_device_fn)(est_node node, const char *op, const char *device, void *user);
 
 /* Asks `fn` for the device of every operation made from now on (tf.device with a function); NULL: no function, that of
- * est_graph_device. It is asked when an operation is made, and again with its final name when est_named, or a builder
- * of variables, placeholders or tables, names it right after. Slots of optimizers go with their variable, unasked.
- * `user` is borrowed until the next call or the end of the graph. An invalid device poisons the graph. */
+ * est_graph_device. It is asked once for each operation, with its name: when est_named or a builder of variables,
+ * placeholders or tables names it, else before the next operation or in est_graph_status. Slots of optimizers go with
+ * their variable, unasked. `user` is borrowed until the next call or the graph's end. An invalid device poisons it. */
 EST_API void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user);
 
 /* Static properties of a node. Names are borrowed until the graph is freed. */

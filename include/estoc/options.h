@@ -117,7 +117,8 @@ extern "C" {
     X(est_exact_options, EST_EXACT)                                                                                    \
     X(est_map_graph_options, EST_MAP_GRAPH)                                                                            \
     X(est_checkpoint_watch_options, EST_CHECKPOINT_WATCH)                                                              \
-    X(est_device_setter_options, EST_DEVICE_SETTER)
+    X(est_device_setter_options, EST_DEVICE_SETTER)                                                                    \
+    X(est_monitored_options, EST_MONITORED)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -28,7 +28,8 @@ typedef struct est_string_lookup est_string_lookup;
 typedef struct est_string_lookup_options {
     size_t struct_size; /* filled by EST_STRING_LOOKUP */
     /* the words in the order of their ids, each once; copied. They may begin with the mask token and "[UNK]" for every
-     * id of unknown words, as get_vocabulary() of Keras returns them. Empty: those of the file */
+     * id of unknown words, as get_vocabulary() of Keras returns them; elsewhere "[UNK]" is a word like any other, as in
+     * Keras. Empty: those of the file */
     est_strings vocabulary;
     const char *file;            /* a word a line, read now under the rules of est_vocabulary_file; NULL: no file */
     const char *mask_token;      /* the word that has id 0, often ""; NULL: none; copied */

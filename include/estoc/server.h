@@ -95,9 +95,9 @@ EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, 
 EST_API const char *est_server_target(const est_server *server);
 
 /* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes
- * the calls of a coordinator meanwhile. Signals are the program's: SIGTERM and SIGINT end the process unless it
- * handles them, which a coordinator counts as a lost task. While est_train_and_evaluate or a coordinator of this
- * process catches them, they end this call with EST_CANCELLED. EST_DEADLINE_EXCEEDED: no task was connected for
+ * the calls of a coordinator meanwhile, and only meanwhile. Signals are the program's: SIGTERM and SIGINT end the process
+ * unless it handles them, which a coordinator counts as a lost task. While est_train_and_evaluate or a coordinator of
+ * this process catches them, they end this call with EST_CANCELLED. EST_DEADLINE_EXCEEDED: no task was connected for
  * lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 
@@ -133,7 +133,9 @@ EST_API void                      est_remote_free(est_remote *remote); /* NULL i
 EST_API EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
 
 /* The chief: ends the job. est_server_join of the other tasks returns as soon as all clients have left; this program
- * leaves with est_remote_free. Tasks that cannot be reached are logged as warnings. */
+ * leaves with est_remote_free. Tasks that cannot be reached are logged as warnings. The servers do not know which
+ * programs are still about to come: one that connects after they have ended waits for connect_secs, so choose that
+ * not much longer than your tasks take to start. */
 EST_API EST_MUST_CHECK est_status est_remote_end_job(est_remote *remote);
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */

@@ -39,7 +39,7 @@ typedef struct est_session_options {
      * it on the tasks of its cluster and drives the steps; this process sends feeds and gets fetches, and variables
      * live at the tasks (docs/cluster.md, "A session at a target"). Not with remote. NULL, "": none */
     const char *target;
-    double connect_secs; /* with target: how long to wait for the server and for all tasks of its cluster; 0: 7200 */
+    double connect_secs; /* with target: how long to wait for the server, then for all its tasks; 0: 7200; up to 1e9 */
 } est_session_options;
 
 #define EST_SESSION(...)                                                                                               \

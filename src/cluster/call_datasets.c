@@ -2,9 +2,10 @@
  *
  * Datasets and iterators of a coordinator at a worker.
  *
- * A call advances each iterator that it uses once. The element of a call that failed because a ps task was lost is used
- * again by the next call: so elements and calls that completed here are as many, which a coordinator relies on when it
- * has a new iterator read over what was used (SKIP). */
+ * A call advances all iterators that it uses, each once, before its function runs. Where one of them fails or has
+ * ended, the call has used no element of any, and neither has a call that failed because a ps task was lost: the next
+ * call gets those that were taken. So the coordinator knows how many elements were used when it has a new iterator read
+ * over them (SKIP): one for each call that completed or whose function failed. */
 #include "cluster/calling.h"
 
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "data/encode.h"
+#include "data/stage.h"
 
 static est_called_dataset *find_dataset(const est_calling *c, uint64_t number)
 {
@@ -87,10 +89,11 @@ static est_status reserve(void *list, int n, int *max)
     return EST_OK;
 }
 
-/* The coordinator takes EST_UNAVAILABLE and EST_ABORTED for a lost ps task, and would repeat the call. */
+/* The coordinator takes EST_UNAVAILABLE and EST_ABORTED for a lost ps task, EST_CANCELLED for a worker that is being
+ * stopped, and would repeat the call. */
 static est_status data_error(est_status status)
 {
-    return status == EST_UNAVAILABLE || status == EST_ABORTED ? EST_INTERNAL : status;
+    return status == EST_UNAVAILABLE || status == EST_ABORTED || status == EST_CANCELLED ? EST_INTERNAL : status;
 }
 
 /* --- functions by name -------------------------------------------------------------------------------------------- */
@@ -113,9 +116,9 @@ static est_status fail_unknown(const est_server *s, est_str name)
     for (int i = 0; i < s->functions.n; i++)
         est_strbuf_printf(&names, "%s'%s'", i > 0 ? ", " : "", s->functions.data[i].name);
     status = est_fail(EST_NOT_FOUND,
-                      "%s has no function '%.*s'; it has %s: give all servers of the job the same "
+                      "no function '%.*s'; this server was given %s: give all servers of the job the same "
                       "est_server_options.functions",
-                      s->task, est_text_precision(name), name.data, names.size > 0 ? est_strbuf_text(&names) : "none");
+                      est_text_precision(name), name.data, names.size > 0 ? est_strbuf_text(&names) : "none");
     est_strbuf_clear(&names);
     return status;
 }
@@ -227,8 +230,8 @@ static est_status next_element(est_called_iterator *p)
     }
     if (status != EST_OUT_OF_RANGE) return data_error(status);
     return est_fail(EST_OUT_OF_RANGE,
-                    "the dataset has ended after %" PRId64 " elements: repeat it (est_dataset_repeat) or schedule "
-                    "fewer calls",
+                    "the dataset has ended after %" PRId64 " elements: repeat it (est_dataset_repeat) and let the "
+                    "number of calls end an epoch",
                     p->taken);
 }
 
@@ -248,7 +251,7 @@ static est_status make_iterator(est_calling *c, const est_message *message, est_
     p->n       = est_dataset_components(p->dataset);
     p->element = est_zalloc(sizeof *p->element * ((size_t)p->n + 1));
     if (p->element == NULL) return est_no_memory();
-    EST_TRY(est_iterator_create(p->dataset, &p->iterator));
+    EST_TRY(data_error(est_iterator_create(p->dataset, &p->iterator)));
     while (p->taken < request.skip) {
         EST_TRY(next_element(p));
         if (est_calling_is_over(c)) return est_fail(EST_CANCELLED, "the coordinator has left");
@@ -267,7 +270,7 @@ est_status est_calling_add_iterator(est_calling *c, const est_message *message)
     status = make_iterator(c, message, p);
     if (status != EST_OK) {
         free_iterator(p);
-        return data_error(status);
+        return status;
     }
     c->iterators[c->n_iterators++] = p;
     return EST_OK;
@@ -309,22 +312,58 @@ est_status est_find_component(const est_dataset *dataset, const est_field *eleme
     return fail_component(dataset, component);
 }
 
-est_status est_calling_element(est_calling *c, uint64_t iterator, est_str component, est_tensor **out)
+static est_status take_element(const est_calling *c, uint64_t iterator)
 {
     est_called_iterator *p = find_iterator(c, iterator);
 
     if (p == NULL) return est_fail(EST_NOT_FOUND, "there is no iterator %" PRIu64, iterator);
-    if (p->serial != c->serial) {
-        p->serial = c->serial;
-        if (!p->kept) EST_TRY(next_element(p));
-        p->kept = false;
+    if (p->serial == c->serial) return EST_OK;
+    if (!p->kept) EST_TRY(next_element(p));
+    p->kept   = false;
+    p->serial = c->serial;
+    return EST_OK;
+}
+
+est_status est_calling_take_elements(est_calling *c)
+{
+    est_status status = EST_OK;
+
+    for (int i = 0; i < c->arguments.n && status == EST_OK; i++) {
+        const est_call_argument *argument = &c->arguments.data[i];
+
+        if (argument->from_iterator) status = take_element(c, argument->iterator);
     }
+    if (status != EST_OK) est_calling_keep_elements(c);
+    c->used = status == EST_OK;
+    return status;
+}
+
+est_status est_calling_element(const est_calling *c, uint64_t iterator, est_str component, est_tensor **out)
+{
+    const est_called_iterator *p = find_iterator(c, iterator);
+
     return est_find_component(p->dataset, p->element, component, out);
 }
 
 void est_calling_keep_elements(est_calling *c)
 {
     for (int i = 0; i < c->n_iterators; i++) c->iterators[i]->kept |= c->iterators[i]->serial == c->serial;
+}
+
+/* Each shard of an evaluation is read by an iterator of its own, and all of them must see one sequence that ends. */
+static est_status check_shards(const est_dataset *dataset)
+{
+    const est_dataset *varying = est_dataset_varying(dataset);
+
+    if (est_dataset_endless(dataset)) {
+        return est_fail(EST_INVALID_ARGUMENT, "the dataset never ends, and so would its evaluation: take a part of it "
+                                              "(est_dataset_take) or do not repeat it");
+    }
+    if (varying == NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "stage %s of the dataset has another order each time, so that shards of an evaluation would "
+                    "overlap: leave out .unordered",
+                    varying->stage->name);
 }
 
 static est_status walk(est_calling *c, const est_call_request *call, est_called_iterator *p, est_element_use use,
@@ -349,15 +388,12 @@ est_status est_calling_each(est_calling *c, const est_call_request *call, est_el
     est_status          status;
 
     if (d == NULL) return est_fail(EST_NOT_FOUND, "there is no dataset %" PRIu64, call->dataset);
-    if (est_dataset_endless(d->dataset)) {
-        return est_fail(EST_INVALID_ARGUMENT, "the dataset never ends, and so would its evaluation: take a part of it "
-                                              "(est_dataset_take) or do not repeat it");
-    }
+    EST_TRY(check_shards(d->dataset));
     p.dataset = d->dataset;
     p.n       = est_dataset_components(d->dataset);
     p.element = est_zalloc(sizeof *p.element * ((size_t)p.n + 1));
     if (p.element == NULL) return est_no_memory();
-    status = est_iterator_create(p.dataset, &p.iterator);
+    status = data_error(est_iterator_create(p.dataset, &p.iterator));
     if (status == EST_OK) status = walk(c, call, &p, use, user);
     est_element_clear(p.element, p.n);
     est_iterator_free(p.iterator);

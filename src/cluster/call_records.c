@@ -38,28 +38,28 @@ static void advance(est_call_records *records, uint64_t first)
     records->first = first;
 }
 
-est_status est_call_records_set_origin(est_call_records *records, uint64_t origin)
+est_status est_call_records_set_origin(est_call_records *records, uint64_t origin, uint64_t first)
 {
     if (origin < records->origin) {
         return est_fail(EST_ABORTED, "a newer coordinator has replaced this one: %016" PRIx64 " is before %016" PRIx64,
                         origin, records->origin);
     }
-    if (origin == records->origin) return EST_OK;
-    est_call_records_clear(records);
+    if (origin > records->origin) est_call_records_clear(records);
     records->origin = origin;
+    advance(records, first);
     return EST_OK;
 }
 
 est_status est_call_records_admit(est_call_records *records, uint64_t origin, uint64_t call, uint64_t first)
 {
-    EST_TRY(est_call_records_set_origin(records, origin));
     if (first > call) {
         return est_fail(EST_INVALID_ARGUMENT, "call %" PRIu64 " is below the first call that is not over, %" PRIu64,
                         call, first);
     }
-    advance(records, first);
+    EST_TRY(est_call_records_set_origin(records, origin, first));
     if (call >= records->first) return EST_OK;
-    return est_fail(EST_ABORTED, "call %" PRIu64 " is over: another attempt of it has completed", call);
+    return est_fail(EST_ABORTED, "call %" PRIu64 " is over: another attempt of it has completed, or it was given up",
+                    call);
 }
 
 const est_answered *est_call_records_find(const est_call_records *records, uint64_t call, uint64_t print)

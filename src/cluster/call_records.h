@@ -8,8 +8,11 @@
  *        the same key.
  *   CR2  A run and its record are made under host_lock: attempts that race are made one after the other, and the second
  *        is answered from memory.
- *   CR3  A record is freed when its call is over. From then on runs of that call are refused, so no run is ever made
- *        without a look at the records that matter.
+ *   CR3  A record is freed when its call is over: completed, failed or cancelled. From then on runs of that call are
+ *        refused, so no run is ever made without a look at the records that matter. A task that was restarted has no
+ *        records, and a call that was given up leaves none, while a worker that only the coordinator cannot reach may
+ *        still run them. So the coordinator tells the ps tasks which calls are over (ORIGIN): before it restores
+ *        variables, before each checkpoint, and before the program gets the error of a call.
  *   CR4  Records are those of the highest origin. Runs of lower ones are refused: the variables were restored since
  *        those calls were scheduled, and an attempt of them would change a state that they do not belong to. So a
  *        coordinator sends ORIGIN to all ps tasks, and to one that was restarted, before it restores variables there.
@@ -21,8 +24,9 @@
 
 #include "cluster/clients.h"
 
-/* For ORIGIN: refuses a lower origin; a higher one frees all records. */
-EST_MUST_CHECK est_status est_call_records_set_origin(est_call_records *records, uint64_t origin);
+/* For ORIGIN, and for runs of calls that may be made twice: refuses a lower origin; a higher one frees all records.
+ * Calls below `first` are over. */
+EST_MUST_CHECK est_status est_call_records_set_origin(est_call_records *records, uint64_t origin, uint64_t first);
 
 /* Whether a run of the call may be made. Frees the records of calls below `first`. */
 EST_MUST_CHECK est_status est_call_records_admit(est_call_records *records, uint64_t origin, uint64_t call,

@@ -46,8 +46,8 @@ typedef struct est_called_iterator {
     est_field    *element; /* [components]: the current one */
     int           n;
     int64_t       taken;  /* elements */
-    uint64_t      serial; /* of the last execution that used it */
-    bool          kept;   /* that one failed because a ps task was lost: the next one gets the same element */
+    uint64_t      serial; /* of the last execution that has an element of it */
+    bool          kept;   /* that one did not use it: the next one gets the same element */
 } est_called_iterator;
 
 typedef struct est_calling {
@@ -70,6 +70,7 @@ typedef struct est_calling {
     est_remote   *remote;
     bool          lost;   /* a ps task was: sessions are made again before the next call */
     uint64_t      serial; /* counts executions of calls */
+    bool          used;   /* the one under way has an element of each of its iterators */
 
     est_called_function **functions;
     int                   n_functions, max_functions;
@@ -109,9 +110,13 @@ void                      est_calling_drop_datasets(est_calling *c); /* and iter
 /* Names of the functions that make datasets here, for SETUP. */
 EST_MUST_CHECK est_status est_calling_check_names(const est_calling *c, const est_message *message, est_packing *out);
 
-/* A component of the element that the iterator gives to the call under way; borrowed until the next call. "x:splits"
- * are the row splits of the ragged component "x". */
-EST_MUST_CHECK est_status est_calling_element(est_calling *c, uint64_t iterator, est_str component, est_tensor **out);
+/* Gives the call under way the next element of each iterator of its arguments; on failure it has none. */
+EST_MUST_CHECK est_status est_calling_take_elements(est_calling *c);
+
+/* A component of the element that the iterator has given to the call under way; borrowed until the next call.
+ * "x:splits" are the row splits of the ragged component "x". */
+EST_MUST_CHECK est_status est_calling_element(const est_calling *c, uint64_t iterator, est_str component,
+                                              est_tensor **out);
 
 /* The elements of the call under way, which has failed because of a ps task, are for the next call. */
 void est_calling_keep_elements(est_calling *c);

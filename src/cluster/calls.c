@@ -201,6 +201,23 @@ est_status est_call_request_read(const est_message *message, bool is_shard, est_
     return is_shard ? check_shard(message, out) : EST_OK;
 }
 
+void est_call_failure_put(est_status status, const char *error, est_packing *out)
+{
+    est_wire_put_u64(&out->head, EST_FIELD_FAILED, (uint64_t)status);
+    est_wire_put_string(&out->head, EST_FIELD_ERROR, error);
+}
+
+est_status est_call_failure_read(const est_message *answer)
+{
+    uint64_t status = est_head_u64(answer, EST_FIELD_FAILED, EST_OK);
+    est_str  error;
+
+    if (status == EST_OK) return EST_OK;
+    error = est_head_bytes(answer, EST_FIELD_ERROR);
+    return est_fail(status <= EST_UNAUTHENTICATED ? (est_status)status : EST_INTERNAL, "%.*s",
+                    est_text_precision(error), error.size > 0 ? error.data : "");
+}
+
 void est_call_argument_put(const est_call_argument *argument, est_packing *out)
 {
     size_t mark = est_wire_begin(&out->head, EST_FIELD_ARGUMENT);

@@ -2,8 +2,9 @@
  *
  * Calls: requests of a coordinator to workers and ps tasks, and their encoding.
  *
- *   origin  the incarnation of the coordinator, which rises with every start. A task remembers the highest; requests of
- *           a lower one fail with EST_ABORTED.
+ *   origin  the incarnation of the coordinator, which rises with every start: the time, or one more than the highest
+ *           that a ps task knows, whatever the clock says. A task remembers the highest; requests of a lower one fail
+ *           with EST_ABORTED.
  *   call    the number of a call: unique within an origin, from 1 up, the same for every attempt
  *   first   the lowest call that has not completed: all calls below it are over
  *
@@ -16,17 +17,20 @@
  * DATASET   DATASET, BYTES (est_dataset_encode) | NAME, PARAMS; PIPELINE, PIPELINES, READER
  *                                                                                    -> COMPONENT, DTYPE of each
  * ITERATOR  ITERATOR, DATASET, SKIP                                                  -> -
- * CALL      CALL, CALL_FIRST, FUNCTION, ARGUMENT*, tensors                           -> tensors
+ * CALL      CALL, CALL_FIRST, FUNCTION, ARGUMENT*, tensors                           -> tensors | FAILED, ERROR
  * SHARD     CALL, CALL_FIRST, FUNCTION, DATASET, SHARDS, SHARD, ARGUMENT*            -> tensors (the states)
  * RELEASE   FUNCTION* | DATASET* | ITERATOR*                                         -> -
  *
  * To a ps task (cluster/service_segments.h):
  *
- * ORIGIN    ORIGIN: runs of calls of lower origins are refused from now on, and their records freed -> -
- * RUN       gains ORIGIN, CALL, CALL_FIRST
+ * ORIGIN    ORIGIN, CALL_FIRST: runs of calls of lower origins, and of lower calls of this one, are refused from now
+ *           on, and their records freed. Without ORIGIN it only asks                  -> ORIGIN (the highest; 0: none)
+ * RUN       gains ORIGIN, CALL, CALL_FIRST; with AT_LEAST_ONCE just ORIGIN
  *
  * Failures. EST_UNAVAILABLE from the link: the worker is lost. An answer with EST_UNAVAILABLE or EST_ABORTED: a ps task
- * was lost or restarted, the worker makes a new session for its next call. Any other answer: the function's error. */
+ * was lost or restarted, the worker makes a new session for its next call. EST_CANCELLED: the worker is being stopped.
+ * Any other: an error of the program, with which the call has used no element of its iterators. FAILED: the function's
+ * error, whatever its status is; the call has used an element of each of its iterators. */
 #ifndef EST_CLUSTER_CALLS_H
 #define EST_CLUSTER_CALLS_H
 
@@ -54,6 +58,8 @@ enum {
     EST_FIELD_COMPONENT,
     EST_FIELD_DTYPE,
     EST_FIELD_READER,
+    EST_FIELD_FAILED, /* the status of a function that failed */
+    EST_FIELD_ERROR,
 };
 
 /* SETUP. */
@@ -109,6 +115,10 @@ typedef struct est_call_request {
 } est_call_request;
 void                      est_call_request_put(const est_call_request *call, bool is_shard, est_packing *out);
 EST_MUST_CHECK est_status est_call_request_read(const est_message *message, bool is_shard, est_call_request *out);
+
+/* The answer of a call whose function failed. Reading any answer of a call returns the function's error, or EST_OK. */
+void                      est_call_failure_put(est_status status, const char *error, est_packing *out);
+EST_MUST_CHECK est_status est_call_failure_read(const est_message *answer);
 
 /* The value of a feed: a component of the iterator's next element, which is one for all arguments of the call; of the
  * shard's elements (SHARD: from_iterator false, component given); or, with no component, the next tensor of the

@@ -117,7 +117,7 @@ void est_answered_free(est_answered *run)
 {
     est_free(run->answer);
     est_free(run->part_sizes);
-    est_parcel_free(run->parcel);
+    est_sends_free(run->sends);
     est_free(run);
 }
 
@@ -441,6 +441,7 @@ static bool is_driver_gone(void *user, uint64_t driver)
 {
     const est_server *s = user;
 
+    if (driver == s->self.incarnation) return false; /* a task that drives steps itself */
     for (int i = 0; i < s->n_clients; i++) {
         const est_client *client = s->clients[i];
 

@@ -24,7 +24,7 @@ typedef struct est_answered {
     size_t               head_size, turn_size; /* the last bytes of the head say that the answer includes a turn */
     size_t              *part_sizes;
     int                  n_parts;
-    est_parcel          *parcel; /* that the run sent to other tasks; NULL: none */
+    est_sends           *sends; /* that the run sent to other tasks; NULL: none */
 } est_answered;
 
 void est_answered_free(est_answered *run);

@@ -21,8 +21,6 @@ typedef struct setter {
     bool        by_bytes;
     int         next;      /* in turn: the task of the next variable */
     uint64_t   *bytes;     /* [n_ps], of the variables there */
-    int32_t     asked;     /* the last variable, which is asked about again with its name; -1: none */
-    int         task;      /* that it was given */
     char        text[192]; /* the device that was returned last */
 } setter;
 
@@ -75,11 +73,7 @@ static const char *set_device(est_node node, const char *op, const char *device,
     (void)op;
     if (def->op->source != EST_SOURCE_VARIABLE) return merge(s, pinned, est_device_name_task(s->worker));
     if (pinned.job[0] != '\0' && strcmp(pinned.job, "ps") != 0) return device;
-    if (pinned.task < 0 && s->asked != node.id) {
-        s->task  = choose_task(s, node);
-        s->asked = node.id;
-    }
-    given.task = s->task;
+    if (pinned.task < 0) given.task = choose_task(s, node);
     return merge(s, pinned, given);
 }
 
@@ -92,7 +86,7 @@ static est_status make_setter(est_graph *graph, const est_device_setter_options 
     EST_TRY(est_device_name_check(worker));
     s = est_arena_alloc(arena, sizeof *s);
     if (s == NULL) return est_no_memory();
-    *s = (setter){ .n_ps = n_ps, .by_bytes = o->by_bytes, .asked = -1 };
+    *s = (setter){ .n_ps = n_ps, .by_bytes = o->by_bytes };
 
     s->worker = est_arena_strdup(arena, worker);
     s->bytes  = est_arena_alloc(arena, (size_t)n_ps * sizeof *s->bytes);

@@ -4,13 +4,18 @@
 #include "cluster/master.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "cluster/master_session.h"
+#include "cluster/wait_table.h"
 
-#define SESSIONS_MAX 256 /* each has threads and links to all tasks */
+#define SESSIONS_MAX     64  /* each has threads and links to all tasks; a process may often have 1024 descriptors */
+#define WAITS_MAX        4   /* that a client is told of */
+#define CONNECT_SECS_MAX 1e9 /* more would not fit into a clock of nanoseconds */
 
 typedef struct entry {
     struct entry   *next;
@@ -32,11 +37,49 @@ struct est_master {
     entry          *entries;
     uint64_t        n_opened;
     bool            stopping;
+    bool            aborting; /* no session answers until the links of the server are lost */
+    pthread_cond_t  aborted;
 };
 
 bool est_master_has(int method)
 {
-    return method >= EST_METHOD_OPEN_SESSION && method <= EST_METHOD_SESSION_WRITE;
+    return method >= EST_METHOD_OPEN_SESSION && method <= EST_METHOD_SESSION_WAITS;
+}
+
+/* --- threads that have ended -------------------------------------------------------------------------------------- */
+
+/* Waits for the threads of entries that are in no list any more, and frees them. */
+static void join_entries(entry *list)
+{
+    while (list != NULL) {
+        entry *e = list;
+
+        list = e->next;
+        est_thread_join(&e->thread);
+        pthread_cond_destroy(&e->changed);
+        est_free(e);
+    }
+}
+
+/* Joins the threads that have ended. A session that ends does it for those before it, so that at most one is left. */
+static void reap(est_master *m)
+{
+    entry *ended = NULL;
+
+    pthread_mutex_lock(&m->lock);
+    for (entry **at = &m->entries; *at != NULL;) {
+        entry *e = *at;
+
+        if (!e->ended) {
+            at = &e->next;
+            continue;
+        }
+        *at     = e->next;
+        e->next = ended;
+        ended   = e;
+    }
+    pthread_mutex_unlock(&m->lock);
+    join_entries(ended);
 }
 
 /* --- the thread of a session -------------------------------------------------------------------------------------- */
@@ -86,7 +129,7 @@ static est_status open_session(entry *e, est_master_session *s, est_request *req
     double connect_secs = (double)est_head_u64(est_request_message(request), EST_FIELD_CONNECT_MS, 0) / 1000;
 
     EST_TRY(make_client(e, client));
-    return est_master_session_open(s, *client, connect_secs);
+    return est_master_session_open(s, *client, fmin(connect_secs, CONNECT_SECS_MAX));
 }
 
 static void answer_opened(const entry *e, est_request *request)
@@ -95,6 +138,14 @@ static void answer_opened(const entry *e, est_request *request)
 
     est_wire_put_u64(&out.head, EST_FIELD_SESSION, e->number);
     est_service_finish(request, EST_OK, &out);
+}
+
+static void fail_request(entry *e, est_request *request, est_status status, const char *why)
+{
+    pthread_mutex_lock(&e->master->lock);
+    while (e->master->aborting) pthread_cond_wait(&e->master->aborted, &e->master->lock);
+    pthread_mutex_unlock(&e->master->lock);
+    est_request_fail(request, status, why);
 }
 
 static void end_entry(entry *e, est_server *client)
@@ -112,13 +163,21 @@ static void end_entry(entry *e, est_server *client)
         est_queued *job = list;
 
         list = job->next;
-        est_request_fail(job->request, EST_ABORTED, "the session has ended");
+        fail_request(e, job->request, EST_ABORTED, "the session has ended");
         est_free(job);
     }
     est_server_free(client);
+    reap(e->master);
     pthread_mutex_lock(&e->master->lock);
     e->ended = true;
     pthread_mutex_unlock(&e->master->lock);
+}
+
+static void execute(entry *e, est_master_session *s, est_request *request)
+{
+    est_status status = est_master_session_execute(s, request);
+
+    if (status != EST_OK) fail_request(e, request, status, est_error_message());
 }
 
 static void *serve_session(void *arg)
@@ -135,9 +194,9 @@ static void *serve_session(void *arg)
             answer_opened(e, request);
             est_log_info("%s: session %" PRIu64 " of %s", e->master->server->task, e->number, e->task);
         } else {
-            est_request_fail(request, status, est_error_message());
+            fail_request(e, request, status, est_error_message());
         }
-        while (status == EST_OK && (request = take_request(e)) != NULL) est_master_session_execute(&s, request);
+        while (status == EST_OK && (request = take_request(e)) != NULL) execute(e, &s, request);
     }
     est_master_session_close(&s);
     end_entry(e, client);
@@ -152,40 +211,6 @@ static void end_session(entry *e, const char *why)
     e->ending = true;
     pthread_cond_signal(&e->changed);
     if (e->client != NULL) est_net_cancel(est_server_net(e->client), why);
-}
-
-/* Waits for the threads of entries that are in no list any more, and frees them. */
-static void join_entries(entry *list)
-{
-    while (list != NULL) {
-        entry *e = list;
-
-        list = e->next;
-        est_thread_join(&e->thread);
-        pthread_cond_destroy(&e->changed);
-        est_free(e);
-    }
-}
-
-/* Joins the threads that have ended. */
-static void reap(est_master *m)
-{
-    entry *ended = NULL;
-
-    pthread_mutex_lock(&m->lock);
-    for (entry **at = &m->entries; *at != NULL;) {
-        entry *e = *at;
-
-        if (!e->ended) {
-            at = &e->next;
-            continue;
-        }
-        *at     = e->next;
-        e->next = ended;
-        ended   = e;
-    }
-    pthread_mutex_unlock(&m->lock);
-    join_entries(ended);
 }
 
 static est_status queue_request(entry *e, est_request *request)
@@ -227,11 +252,12 @@ static est_status start_session(est_master *m, est_request *request)
     return EST_OK;
 }
 
+/* Those that are ending count: they have their threads and links until a task has answered or the client is gone. */
 static int count_sessions(const est_master *m)
 {
     int n = 0;
 
-    for (const entry *e = m->entries; e != NULL; e = e->next) n += !e->ending;
+    for (const entry *e = m->entries; e != NULL; e = e->next) n += !e->ended;
     return n;
 }
 
@@ -239,8 +265,9 @@ static est_status open_or_refuse(est_master *m, est_request *request)
 {
     if (m->server->target[0] == '\0') return est_fail(EST_FAILED_PRECONDITION, "a client has no master");
     if (count_sessions(m) >= SESSIONS_MAX) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "%s has %d sessions, which is the most: close some", m->server->task,
-                        SESSIONS_MAX);
+        return est_fail(EST_RESOURCE_EXHAUSTED,
+                        "%s has %d sessions, which is the most: close some, and wait until they have ended",
+                        m->server->task, SESSIONS_MAX);
     }
     return start_session(m, request);
 }
@@ -258,6 +285,32 @@ static est_status find_session(const est_master *m, const est_request *request, 
     return est_fail(EST_ABORTED, "%s has no such session of this client: make a new one", m->server->task);
 }
 
+/* Tells a client what its sessions wait for: "worker:1, nobody answers there". */
+static est_status answer_waits(const est_master *m, est_request *request)
+{
+    est_packing out  = { 0 };
+    est_strbuf  text = { 0 };
+    est_wait    waits[WAITS_MAX];
+    est_status  status;
+
+    for (const entry *e = m->entries; e != NULL; e = e->next) {
+        int n = e->link == est_request_link(request) && e->client != NULL
+                    ? est_waits_of(e->client->task, waits, WAITS_MAX)
+                    : 0;
+
+        for (int i = 0; i < n; i++) {
+            est_strbuf_printf(&text, "%s%s, %s", est_strbuf_text(&text)[0] != '\0' ? "; " : "", waits[i].for_whom,
+                              waits[i].why);
+        }
+    }
+    est_wire_put_string(&out.head, EST_FIELD_BYTES, est_strbuf_text(&text));
+    status = est_strbuf_status(&text);
+    est_strbuf_clear(&text);
+    if (status == EST_OK) est_service_finish(request, EST_OK, &out);
+    if (status != EST_OK) est_packing_clear(&out);
+    return status;
+}
+
 /* Under the lock. */
 static est_status serve(est_master *m, est_request *request)
 {
@@ -265,6 +318,7 @@ static est_status serve(est_master *m, est_request *request)
 
     if (m->stopping) return est_fail(EST_UNAVAILABLE, "the server is shutting down");
     if (est_request_method(request) == EST_METHOD_OPEN_SESSION) return open_or_refuse(m, request);
+    if (est_request_method(request) == EST_METHOD_SESSION_WAITS) return answer_waits(m, request);
     EST_TRY(find_session(m, request, &e));
     if (est_request_method(request) != EST_METHOD_CLOSE_SESSION) return queue_request(e, request);
     e->ending = true; /* without a cancel, so that it says goodbye to the tasks */
@@ -295,10 +349,10 @@ void est_master_lose_link(est_master *m, const est_link *link)
 
 int est_master_sessions(est_master *m)
 {
-    int n = 0;
+    int n;
 
     pthread_mutex_lock(&m->lock);
-    for (const entry *e = m->entries; e != NULL; e = e->next) n += !e->ended;
+    n = count_sessions(m);
     pthread_mutex_unlock(&m->lock);
     return n;
 }
@@ -313,12 +367,33 @@ est_status est_master_create(est_server *server, est_master **out)
     if (m == NULL) return est_no_memory();
     m->server = server;
     status    = est_lock_init(&m->lock);
+    if (status == EST_OK) {
+        status = est_cond_init(&m->aborted);
+        if (status != EST_OK) pthread_mutex_destroy(&m->lock);
+    }
     if (status != EST_OK) {
         est_free(m);
         return status;
     }
     *out = m;
     return EST_OK;
+}
+
+void est_master_abort(est_master *m, const char *why)
+{
+    pthread_mutex_lock(&m->lock); /* no callback of the sessions' own nets takes it */
+    m->stopping = m->aborting = true;
+    for (entry *e = m->entries; e != NULL; e = e->next) {
+        e->ending = true;
+        pthread_cond_signal(&e->changed);
+        if (e->client != NULL) est_net_abort(est_server_net(e->client), why);
+    }
+    pthread_mutex_unlock(&m->lock);
+    est_net_abort(est_server_net(m->server), why); /* last: sessions would tell the tasks of the loss */
+    pthread_mutex_lock(&m->lock);
+    m->aborting = false;
+    pthread_cond_broadcast(&m->aborted);
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* The network thread still serves: it finds no entries from now on. */
@@ -340,5 +415,6 @@ void est_master_free(est_master *m)
 {
     if (m == NULL) return;
     pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->aborted);
     est_free(m);
 }

@@ -14,9 +14,13 @@
  * SESSION_ENTER      SESSION, BYTES (a segment: a step) -> SEGMENT, OUTPUTS
  * SESSION_LEAVE      SESSION, SEGMENT                  -> -
  * SESSION_RUN        SESSION, SEGMENT, SEED, tensors   -> tensors
- * SESSION_VARIABLES  SESSION                           -> NAME, INITIALIZED of each
+ * SESSION_VARIABLES  SESSION                           -> NAME, INITIALIZED, DEVICE of each
  * SESSION_READ       SESSION, NAME                     -> a tensor
  * SESSION_WRITE      SESSION, NAME, a tensor           -> -
+ * SESSION_SAVE       SESSION, PREFIX, ENTRY of each variable -> -; each task writes its part, the master merges them
+ * SESSION_VERIFY, SESSION_RESTORE: the same            -> -
+ * SESSION_FIND_NAN   SESSION, ENTRY of each variable   -> STEP, the first entry with a NaN; -1: none
+ * SESSION_WAITS      -                                 -> BYTES, what the sessions of the client's link wait for now
  *
  * Threading: any thread. Its lock is taken after those of the server. */
 #ifndef EST_CLUSTER_MASTER_H
@@ -28,6 +32,10 @@ struct est_server;
 typedef struct est_master est_master;
 
 EST_MUST_CHECK est_status est_master_create(struct est_server *server, est_master **out);
+
+/* Cuts the connections of the server and those of all sessions to the tasks, without a farewell or an answer, as when
+ * the process is killed; to be followed by stop. Not under a lock of the server. */
+void est_master_abort(est_master *master, const char *why);
 
 /* Ends all sessions and waits for their threads; from then on requests fail. free: when the net was freed. NULL is
  * fine. */

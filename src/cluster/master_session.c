@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/checkpoint_entries.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
 #include "tensor/tensor.h"
@@ -186,6 +187,7 @@ static est_status list_variables(est_master_session *s)
     int        n     = est_store_size(store);
     est_var  **vars  = est_alloc(sizeof(est_var *) * ((size_t)n + 1));
     bool      *has   = est_zalloc((size_t)n + 1);
+    char       device[128];
     est_status status;
 
     for (int i = 0; i < n && vars != NULL; i++) vars[i] = est_store_at(store, i);
@@ -193,6 +195,8 @@ static est_status list_variables(est_master_session *s)
     for (int i = 0; i < n && status == EST_OK; i++) {
         est_wire_put_string(&s->out.head, EST_FIELD_NAME, vars[i]->name);
         est_wire_put_bool(&s->out.head, EST_FIELD_INITIALIZED, has[i]);
+        status = est_remote_device(s->remote, vars[i], device, sizeof device);
+        if (status == EST_OK) est_wire_put_string(&s->out.head, EST_FIELD_DEVICE, device);
     }
     est_free(vars);
     est_free(has);
@@ -254,9 +258,98 @@ static est_status write_variable(est_master_session *s, const est_message *messa
     return status;
 }
 
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
+
+/* The entries with their tasks. The remote has no partitioner, so that each variable is at one task. */
+static est_status locate_entries(const est_master_session *s, const est_store_entry *entries, int n,
+                                 est_remote_entry *out)
+{
+    for (int i = 0; i < n; i++) {
+        const est_var *var = est_store_find(est_host_store(s->client->host), entries[i].name);
+
+        if (var == NULL) {
+            return est_fail(EST_NOT_FOUND, "the graph of the session has no variable '%s'", entries[i].name);
+        }
+        out[i] = (est_remote_entry){ var->task, entries[i] };
+    }
+    return EST_OK;
+}
+
+static est_status read_request(const est_master_session *s, const est_message *message, est_arena *arena,
+                               est_remote_files *out)
+{
+    est_str           prefix = est_head_bytes(message, EST_FIELD_PREFIX);
+    est_store_entry  *entries;
+    est_remote_entry *located;
+
+    EST_TRY(est_checkpoint_entries_unpack(message, arena, &entries, &out->n));
+    located      = est_arena_alloc(arena, sizeof *located * ((size_t)out->n + 1));
+    out->prefix  = est_arena_printf(arena, "%.*s", est_text_precision(prefix), prefix.data != NULL ? prefix.data : "");
+    out->entries = located;
+    if (located == NULL || out->prefix == NULL) return est_no_memory();
+    return locate_entries(s, entries, out->n, located);
+}
+
+/* Makes one checkpoint of the parts that tasks wrote. */
+static est_status merge_parts(const est_master_session *s, const est_remote_files *files, const bool *wrote)
+{
+    char     **parts  = est_zalloc(sizeof *parts * ((size_t)s->remote->n_tasks + 1));
+    int        n      = 0;
+    est_status status = parts != NULL ? EST_OK : est_no_memory();
+
+    for (int i = 0; i < s->remote->n_tasks && status == EST_OK; i++) {
+        if (wrote[i]) status = est_part_prefix(files->prefix, i, &parts[n++]);
+    }
+    if (status == EST_OK) status = est_bundle_merge((const char *const *)parts, n, files->prefix);
+    while (n > 0) est_free(parts[--n]);
+    est_free(parts);
+    return status;
+}
+
+static est_status save(est_master_session *s, const est_remote_files *files)
+{
+    bool      *wrote = est_zalloc((size_t)s->remote->n_tasks + 1);
+    est_status status;
+
+    if (wrote == NULL) return est_no_memory();
+    status = s->remote->ops->save(s->remote, files, wrote);
+    if (status == EST_OK) status = merge_parts(s, files, wrote);
+    est_free(wrote);
+    return status;
+}
+
+static est_status find_nan(est_master_session *s, const est_remote_files *files)
+{
+    int found;
+
+    EST_TRY(s->remote->ops->find_nan(s->remote, files->entries, files->n, &found));
+    est_wire_put_i64(&s->out.head, EST_FIELD_STEP, found);
+    return EST_OK;
+}
+
+static est_status use_files(est_master_session *s, const est_request *request)
+{
+    est_arena       *arena = est_arena_create();
+    est_remote_files files = { 0 };
+    est_status       status;
+
+    if (arena == NULL) return est_no_memory();
+    status = read_request(s, est_request_message(request), arena, &files);
+    if (status == EST_OK) {
+        switch (est_request_method(request)) {
+        case EST_METHOD_SESSION_SAVE: status = save(s, &files); break;
+        case EST_METHOD_SESSION_VERIFY: status = s->remote->ops->verify(s->remote, &files); break;
+        case EST_METHOD_SESSION_RESTORE: status = s->remote->ops->restore(s->remote, &files); break;
+        default: status = find_nan(s, &files); break;
+        }
+    }
+    est_arena_free(arena);
+    return status;
+}
+
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-void est_master_session_execute(est_master_session *s, est_request *request)
+est_status est_master_session_execute(est_master_session *s, est_request *request)
 {
     const est_message *message  = est_request_message(request);
     bool               answered = false; /* by a function that has to do it itself */
@@ -269,6 +362,10 @@ void est_master_session_execute(est_master_session *s, est_request *request)
     case EST_METHOD_SESSION_LEAVE: status = leave(s, message); break;
     case EST_METHOD_SESSION_VARIABLES: status = list_variables(s); break;
     case EST_METHOD_SESSION_WRITE: status = write_variable(s, message); break;
+    case EST_METHOD_SESSION_SAVE:
+    case EST_METHOD_SESSION_VERIFY:
+    case EST_METHOD_SESSION_RESTORE:
+    case EST_METHOD_SESSION_FIND_NAN: status = use_files(s, request); break;
     case EST_METHOD_SESSION_READ:
         status   = read_variable(s, request);
         answered = status == EST_OK;
@@ -278,10 +375,6 @@ void est_master_session_execute(est_master_session *s, est_request *request)
         answered = status == EST_OK;
         break;
     }
-    if (answered) return;
-    if (status == EST_OK) {
-        est_service_answer(request, &s->out);
-    } else {
-        est_request_fail(request, status, est_error_message());
-    }
+    if (status == EST_OK && !answered) est_service_answer(request, &s->out);
+    return status;
 }

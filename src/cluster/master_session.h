@@ -23,7 +23,7 @@ typedef struct est_master_session {
 EST_MUST_CHECK est_status est_master_session_open(est_master_session *s, est_server *client, double connect_secs);
 void                      est_master_session_close(est_master_session *s);
 
-/* Executes a request other than OPEN_SESSION and CLOSE_SESSION, and answers it. */
-void est_master_session_execute(est_master_session *s, est_request *request);
+/* Executes a request of a session, and answers it unless it fails: that is left to the caller. */
+EST_MUST_CHECK est_status est_master_session_execute(est_master_session *s, est_request *request);
 
 #endif

@@ -53,7 +53,13 @@
     X(SESSION_RUN, 47, "a step")                                                                                       \
     X(SESSION_VARIABLES, 48, "the variables of a session")                                                             \
     X(SESSION_READ, 49, "the value of a variable")                                                                     \
-    X(SESSION_WRITE, 50, "the write of a variable")
+    X(SESSION_WRITE, 50, "the write of a variable")                                                                    \
+    X(FAIL_STEP, 51, "the failure of a step")                                                                          \
+    X(SESSION_SAVE, 52, "the save of all variables")                                                                   \
+    X(SESSION_VERIFY, 53, "the check of a checkpoint")                                                                 \
+    X(SESSION_RESTORE, 54, "the restore of all variables")                                                             \
+    X(SESSION_FIND_NAN, 55, "the search for NaN")                                                                      \
+    X(SESSION_WAITS, 56, "the waits of a session")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -90,7 +96,7 @@ enum {
     EST_FIELD_TIMELINE,    /* of the global step (cluster/sync_replicas.h) */
     EST_FIELD_FIRST,       /* all runs before this number have been answered; absent: all but this one */
     EST_FIELD_COUNTED,     /* the run needs a turn: a later run of its training step counts the step */
-    EST_FIELD_FAILURE,     /* for COMMIT: the status with which the step failed */
+    EST_FIELD_FAILURE,     /* for COMMIT and FAIL_STEP: the status with which the step failed */
     EST_FIELD_READY,       /* the chief has declared variables ready: training may have begun */
     EST_FIELD_TENSOR = 32, /* nested: dtype, dimensions; one part each */
     EST_FIELD_SEND   = 48, /* nested: a tensor that a run sends to a task (cluster/rendezvous.h) */
@@ -101,6 +107,7 @@ enum {
     EST_FIELD_TRANSFER,    /* of a step, by number */
     EST_FIELD_SESSION,     /* of a master, by number */
     EST_FIELD_CONNECT_MS,  /* how long a session waits for the tasks of the cluster */
+    EST_FIELD_DEVICE,      /* of a variable, follows its name */
 };
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

@@ -133,14 +133,25 @@ static est_status keep_waiting(void *user, const char *detail)
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
 
+static est_status check_step(void *user)
+{
+    const est_tasks *r = user;
+
+    return r->base.direct ? est_rendezvous_check_step(r->server->rendezvous, r->base.step) : EST_OK;
+}
+
 /* The link notices a lost task. A connected task that does not answer is logged after silence_secs, like a lost one. */
-est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, const char *then,
+est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why, est_tasks *run_of,
                                  double stop_secs, est_message **answer)
 {
     est_waiting w = est_wait_begin(p->server->task, p->name, why, est_ask_limit_secs(ask));
     est_status  status;
 
-    w.then        = then;
+    if (run_of != NULL) {
+        w.then  = "asks again";
+        w.check = check_step;
+        w.user  = run_of;
+    }
     w.report_secs = fmin(w.report_secs, p->server->silence_secs);
     status        = est_wait_answer(&w, ask, stop_secs, answer);
     est_wait_end(&w);

@@ -96,11 +96,11 @@ EST_MUST_CHECK est_status est_remote_task_ask(const est_remote_task *p, est_meth
 EST_MUST_CHECK est_status est_remote_task_tell(const est_remote_task *p, est_method method, const est_packing *packing,
                                                double secs);
 
-/* Waits for the answer to an earlier request. A long wait is logged with its reason `why` and with what the caller does
- * `then`, when it expires (NULL: it gives up). A signal ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it
- * does not. */
+/* Waits for the answer to an earlier request. A long wait is logged with its reason `why`. A signal ends it with
+ * EST_CANCELLED, `stop_secs` later; INFINITY: it does not. run_of: the request is a run, which is asked for again when
+ * it expires, and ends when another task reports that the step has failed; NULL: it is none. */
 EST_MUST_CHECK est_status est_remote_task_await(const est_remote_task *p, est_ask *ask, const char *why,
-                                                const char *then, double stop_secs, est_message **answer);
+                                                est_tasks *run_of, double stop_secs, est_message **answer);
 
 /* The same for requests to several tasks, asks[n_tasks], NULL: none. Waits for all of them and returns the first
  * failure. `out` (may be NULL) gets one answer per task, to be freed. */

@@ -175,6 +175,7 @@ static est_status put_sync_step(est_remote_segment *segment)
 static void put_call(est_remote_segment *segment)
 {
     est_wire_put_u64(&segment->in.head, EST_FIELD_ORIGIN, segment->remote->origin);
+    if (segment->remote->call == 0) return;
     est_wire_put_u64(&segment->in.head, EST_FIELD_CALL, segment->remote->call);
     est_wire_put_u64(&segment->in.head, EST_FIELD_CALL_FIRST, segment->remote->first);
 }
@@ -195,7 +196,7 @@ static void put_transfers(est_remote_segment *segment)
     for (int i = 0; i < cut->n_sends; i++) {
         const est_remote_task *to = &r->tasks[cut->sends[i].task];
 
-        est_parcel_put_send(head, &cut->sends[i], to->name, to->incarnation);
+        est_sends_put(head, &cut->sends[i], to->name, to->incarnation);
     }
 }
 
@@ -236,7 +237,7 @@ est_status est_remote_segment_start(est_remote_segment *segment, uint64_t run_se
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEQUENCE, segment->sequence);
     est_wire_put_u64(&segment->in.head, EST_FIELD_FIRST, first_unanswered(segment));
     est_wire_put_u64(&segment->in.head, EST_FIELD_SEED, run_seed);
-    if (segment->remote->call != 0) put_call(segment);
+    if (segment->remote->origin != 0) put_call(segment);
     if (segment->counted) est_wire_put_bool(&segment->in.head, EST_FIELD_COUNTED, true);
     if (segment->accumulated) EST_TRY(put_sync_step(segment));
     put_transfers(segment);
@@ -267,7 +268,7 @@ static est_status await_answer(est_remote_segment *segment)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", segment->phase);
-    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, "asks again",
+    status       = est_remote_task_await(&segment->remote->tasks[segment->task], segment->ask, why, segment->remote,
                                          EST_STOP_SECS, &segment->answer);
     segment->ask = NULL;
     if (status == EST_DEADLINE_EXCEEDED) {

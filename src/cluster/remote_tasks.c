@@ -344,6 +344,16 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
     return status;
 }
 
+bool est_remote_is_chief(const est_remote *remote)
+{
+    return est_tasks_of(remote)->options.is_chief;
+}
+
+int64_t est_remote_step_limit(const est_remote *remote)
+{
+    return est_tasks_of(remote)->options.step_limit;
+}
+
 bool est_remote_has_begun(const est_remote *remote)
 {
     if (est_tasks_of(remote)->declared) return true;
@@ -460,6 +470,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         return status;
     }
     server->has_remote = true;
+    r->base.step       = server->driven;
     *out               = &r->base;
     return EST_OK;
 }
@@ -525,7 +536,10 @@ void est_remote_free(est_remote *remote)
         forget_variables(p);
         est_free(p->address);
     }
-    if (r->server != NULL) r->server->has_remote = false;
+    if (r->server != NULL) {
+        r->server->has_remote = false;
+        r->server->driven     = r->base.step;
+    }
     est_map_clear(&r->homes);
     est_free(r->terms);
     est_free(r->tasks);

@@ -22,6 +22,10 @@ EST_MUST_CHECK est_status est_remote_create_for_calls(est_server *server, double
 /* The runs from now on belong to this call (cluster/calls.h), until the next; call 0: to none. */
 void est_remote_set_call(est_remote *remote, uint64_t origin, uint64_t call, uint64_t first);
 
+/* Two of its options. */
+bool    est_remote_is_chief(const est_remote *remote);
+int64_t est_remote_step_limit(const est_remote *remote);
+
 /* Whether this chief has declared the variables ready, or an earlier chief did at a task that still runs, as of the
  * last list of variables: steps may have been made since. */
 bool est_remote_has_begun(const est_remote *remote);

@@ -3,6 +3,7 @@
  * The tensors that have come for runs of this task, and the runs that wait for them. */
 #include "cluster/rendezvous.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,9 +14,9 @@ struct est_arrival {
     est_refcount    refs;
     est_transfer_id id;
     est_view        view;
-    est_message    *message; /* that it came with; NULL: it is of a parcel of this task */
+    est_message    *message; /* that it came with; NULL: a run of this task sent it */
     est_unpacked    tensors;
-    est_parcel     *parcel;
+    est_sends      *sends;
     est_arrival    *next;
 };
 
@@ -34,6 +35,8 @@ struct est_rendezvous {
     est_arrival    *arrived;
     waiter         *waiting;
     bool            stopping;
+    uint64_t        failed_step; /* of this process, as another task has reported, */
+    est_error       failure;     /* and why; EST_OK: none */
 };
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -54,12 +57,12 @@ est_status est_rendezvous_create(est_server *server, est_rendezvous **out)
     return EST_OK;
 }
 
-static void release(est_arrival *a)
+void est_arrival_free(est_arrival *a)
 {
-    if (!est_refcount_drop(&a->refs)) return;
+    if (a == NULL || !est_refcount_drop(&a->refs)) return;
     est_unpacked_clear(&a->tensors);
     est_message_free(a->message);
-    est_parcel_free(a->parcel);
+    est_sends_free(a->sends);
     est_free(a);
 }
 
@@ -113,7 +116,7 @@ void est_rendezvous_free(est_rendezvous *r)
         est_arrival *a = r->arrived;
 
         r->arrived = a->next;
-        release(a);
+        est_arrival_free(a);
     }
     pthread_mutex_destroy(&r->lock);
     est_free(r);
@@ -159,7 +162,7 @@ static waiter *drop(est_rendezvous *r, const selection *s)
             continue;
         }
         *at = a->next;
-        release(a);
+        est_arrival_free(a);
     }
     return taken;
 }
@@ -222,7 +225,7 @@ static est_status make_arrival(est_transfer_id id, est_arrival **out)
     return EST_OK;
 }
 
-static est_status read_arrival(est_message *message, est_arrival **out)
+est_status est_arrival_read(est_message *message, est_arrival **out)
 {
     est_transfer_id id = { est_head_u64(message, EST_FIELD_DRIVER, 0), est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0),
                            est_head_u64(message, EST_FIELD_TRANSFER, 0) };
@@ -236,7 +239,7 @@ static est_status read_arrival(est_message *message, est_arrival **out)
         status = est_fail(EST_DATA_LOSS, "a transfer between tasks has %d tensors, expected 1", a->tensors.n);
     }
     if (status != EST_OK) {
-        release(a);
+        est_arrival_free(a);
         return status;
     }
     a->view = a->tensors.views[0];
@@ -280,18 +283,18 @@ static void add_arrival(est_rendezvous *r, est_arrival *a, bool in_network_threa
         a          = NULL;
     }
     pthread_mutex_unlock(&r->lock);
-    if (a != NULL) release(a); /* RV1 */
+    est_arrival_free(a); /* RV1 */
     end_waits(older, EST_ABORTED, "a later step has begun");
     resume(r, complete, in_network_thread);
 }
 
-est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_parcel *parcel)
+est_status est_rendezvous_put(est_rendezvous *r, est_transfer_id id, const est_view *view, est_sends *sends)
 {
     est_arrival *a;
 
     EST_TRY(make_arrival(id, &a));
-    a->view   = *view;
-    a->parcel = est_parcel_ref(parcel);
+    a->view  = *view;
+    a->sends = est_sends_ref(sends);
     add_arrival(r, a, false);
     return EST_OK;
 }
@@ -306,18 +309,43 @@ static void abort_step(est_rendezvous *r, const est_request *request)
                   EST_ABORTED, "the step failed at another task");
 }
 
+static void note_failure(est_rendezvous *r, const est_request *request)
+{
+    const est_message *message = est_request_message(request);
+    uint64_t           failure = est_head_u64(message, EST_FIELD_FAILURE, EST_UNKNOWN);
+    est_str            why     = est_head_bytes(message, EST_FIELD_BYTES);
+
+    pthread_mutex_lock(&r->lock);
+    r->failed_step    = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0);
+    r->failure.status = failure > EST_OK && failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN;
+    snprintf(r->failure.message, sizeof r->failure.message, "%s: %.*s", est_link_peer(est_request_link(request))->task,
+             est_text_precision(why), why.data != NULL ? why.data : "");
+    pthread_mutex_unlock(&r->lock);
+}
+
+est_status est_rendezvous_check_step(est_rendezvous *r, uint64_t step)
+{
+    est_error failure = { 0 };
+
+    pthread_mutex_lock(&r->lock);
+    if (r->failed_step == step) failure = r->failure;
+    pthread_mutex_unlock(&r->lock);
+    return failure.status == EST_OK ? EST_OK : est_error_raise(&failure);
+}
+
 void est_rendezvous_serve(est_rendezvous *r, est_request *request)
 {
     est_arrival *a;
     est_status   status;
 
-    if (est_request_method(request) == EST_METHOD_ABORT_STEP) {
-        abort_step(r, request);
+    if (est_request_method(request) != EST_METHOD_SEND) {
+        if (est_request_method(request) == EST_METHOD_ABORT_STEP) abort_step(r, request);
+        if (est_request_method(request) == EST_METHOD_FAIL_STEP) note_failure(r, request);
         est_service_finish(request, EST_OK, NULL);
         return;
     }
-    status = read_arrival(est_request_message(request), &a);
-    est_service_finish(request, status, NULL); /* before the run, which the sender need not wait for */
+    status = est_arrival_read(est_request_message(request), &a);
+    est_service_finish(request, status, NULL);
     if (status == EST_OK) add_arrival(r, a, true);
 }
 
@@ -425,6 +453,11 @@ est_status est_rendezvous_inputs(est_rendezvous *r, const est_request *request, 
     return EST_OK;
 }
 
+est_transfer_id est_arrival_id(const est_arrival *arrival)
+{
+    return arrival->id;
+}
+
 const est_view *est_arrival_view(const est_arrival *arrival)
 {
     return &arrival->view;
@@ -433,8 +466,6 @@ const est_view *est_arrival_view(const est_arrival *arrival)
 void est_arrivals_free(est_arrival **list, int n)
 {
     if (list == NULL) return;
-    for (int i = 0; i < n; i++) {
-        if (list[i] != NULL) release(list[i]);
-    }
+    for (int i = 0; i < n; i++) est_arrival_free(list[i]);
     est_free(list);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parcels, and the links over which they are sent. A tensor that is lost with a link is sent again over another one, to
- * the same process. */
+ * What runs send, and the links over which it is sent. A tensor that is lost with a link is sent again over another
+ * one, to the same process. */
 #include "cluster/sender.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/refcount.h"
 #include "cluster/clients.h"
 #include "cluster/rendezvous.h"
@@ -19,7 +20,7 @@
 
 enum { OUTPUT = 1, TASK, INCARNATION, TRANSFER }; /* of EST_FIELD_SEND */
 
-/* A tensor of a parcel. */
+/* A tensor that a run sends. */
 typedef struct item {
     char            task[EST_NET_NAME_MAX];
     uint64_t        incarnation; /* of that task */
@@ -29,28 +30,17 @@ typedef struct item {
     est_packing     packing;
 } item;
 
-struct est_parcel {
+struct est_sends {
     est_refcount refs;
     int          n;
     item        *items;
 };
 
-/* A parcel on its way, and the request that is answered when it has arrived. */
-typedef struct delivery {
-    est_sender  *sender;
-    est_parcel  *parcel;
-    est_request *request;
-    void        *answer; /* head and parts in one block */
-    est_part    *parts;
-    est_payload  payload; /* of them */
-    int          left;    /* items that are under way, and one while they are started; guarded by the sender's lock */
-    est_error    error;
-} delivery;
-
-/* An item on its way. */
+/* A tensor on its way. */
 typedef struct attempt {
-    delivery       *of;
-    const item     *item;
+    est_sender     *sender;
+    est_sends      *sends; /* a reference */
+    const item     *item;  /* of them */
     int             tries;
     struct attempt *next;
 } attempt;
@@ -66,9 +56,9 @@ struct est_sender {
     bool            has_thread, stopping;
 };
 
-/* --- parcels ------------------------------------------------------------------------------------------------------ */
+/* --- what a run sends --------------------------------------------------------------------------------------------- */
 
-void est_parcel_put_send(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation)
+void est_sends_put(est_wire_writer *head, const est_segment_send *send, const char *task, uint64_t incarnation)
 {
     size_t mark = est_wire_begin(head, EST_FIELD_SEND);
 
@@ -116,8 +106,8 @@ static est_status copy_output(const est_host *host, int segment, uint64_t output
     return out->packing.failed ? est_no_memory() : EST_OK;
 }
 
-static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segment, const est_message *message,
-                              uint64_t driver)
+static est_status fill_sends(est_sends *sends, const est_host *host, int segment, const est_message *message,
+                             uint64_t driver)
 {
     est_transfer_id id = { .driver = driver, .step = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0) };
     est_wire_reader r, inner;
@@ -125,11 +115,11 @@ static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segm
 
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) {
-        item    *it = &parcel->items[parcel->n];
+        item    *it = &sends->items[sends->n];
         uint64_t output;
 
         if (field.number != EST_FIELD_SEND) continue;
-        parcel->n++;
+        sends->n++;
         it->id = id;
         est_wire_message(&r, &field, "Send", &inner);
         EST_TRY(read_send(&inner, it, &output));
@@ -138,120 +128,117 @@ static est_status fill_parcel(est_parcel *parcel, const est_host *host, int segm
     return est_wire_finish(&r);
 }
 
-est_status est_parcel_pack(const est_host *host, int segment, const est_message *message, uint64_t driver,
-                           est_parcel **out)
+est_status est_sends_pack(const est_host *host, int segment, const est_message *message, uint64_t driver,
+                          est_sends **out)
 {
     est_wire_reader r;
     est_wire_field  field;
     size_t          n = 0;
-    est_parcel     *parcel;
+    est_sends      *sends;
     est_status      status;
 
     *out = NULL;
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) n += field.number == EST_FIELD_SEND;
     if (n == 0) return EST_OK;
-    parcel = est_zalloc(sizeof *parcel);
-    if (parcel == NULL) return est_no_memory();
-    est_refcount_init(&parcel->refs);
-    parcel->items = est_zalloc(sizeof *parcel->items * n);
-    status        = parcel->items != NULL ? fill_parcel(parcel, host, segment, message, driver) : est_no_memory();
+    sends = est_zalloc(sizeof *sends);
+    if (sends == NULL) return est_no_memory();
+    est_refcount_init(&sends->refs);
+    sends->items = est_zalloc(sizeof *sends->items * n);
+    status       = sends->items != NULL ? fill_sends(sends, host, segment, message, driver) : est_no_memory();
     if (status != EST_OK) {
-        est_parcel_free(parcel);
+        est_sends_free(sends);
         return status;
     }
-    *out = parcel;
+    *out = sends;
     return EST_OK;
 }
 
-est_parcel *est_parcel_ref(est_parcel *parcel)
+est_sends *est_sends_ref(est_sends *sends)
 {
-    est_refcount_add(&parcel->refs);
-    return parcel;
+    est_refcount_add(&sends->refs);
+    return sends;
 }
 
-void est_parcel_free(est_parcel *parcel)
+void est_sends_free(est_sends *sends)
 {
-    if (parcel == NULL || !est_refcount_drop(&parcel->refs)) return;
-    for (int i = 0; i < parcel->n; i++) {
-        est_packing_clear(&parcel->items[i].packing);
-        est_tensor_free(parcel->items[i].value);
+    if (sends == NULL || !est_refcount_drop(&sends->refs)) return;
+    for (int i = 0; i < sends->n; i++) {
+        est_packing_clear(&sends->items[i].packing);
+        est_tensor_free(sends->items[i].value);
     }
-    est_free(parcel->items);
-    est_free(parcel);
+    est_free(sends->items);
+    est_free(sends);
 }
 
-/* --- deliveries --------------------------------------------------------------------------------------------------- */
+/* --- tensors on their way ----------------------------------------------------------------------------------------- */
 
-static void free_delivery(delivery *d)
+static void free_attempt(attempt *a)
 {
-    est_parcel_free(d->parcel);
-    est_free(d->answer);
-    est_free(d->parts);
-    est_free(d);
-}
-
-/* Copies the answer: outputs of the host change with the next run. */
-static est_status copy_answer(delivery *d, est_payload answer)
-{
-    size_t   bytes = answer.head_size;
-    uint8_t *at;
-
-    for (int i = 0; i < answer.n_parts; i++) bytes += answer.parts[i].size;
-    d->answer = est_alloc(bytes + 1);
-    d->parts  = est_alloc(sizeof *d->parts * ((size_t)answer.n_parts + 1));
-    if (d->answer == NULL || d->parts == NULL) return est_no_memory();
-    at = d->answer;
-    if (answer.head_size > 0) memcpy(at, answer.head, answer.head_size);
-    at += answer.head_size;
-    for (int i = 0; i < answer.n_parts; i++) {
-        size_t size = answer.parts[i].size;
-
-        if (size > 0) memcpy(at, answer.parts[i].data, size);
-        d->parts[i] = (est_part){ at, size };
-        at += size;
-    }
-    d->payload = (est_payload){ d->answer, answer.head_size, d->parts, answer.n_parts, false };
-    return EST_OK;
-}
-
-/* One item, or the start of all, has ended; the last one answers the request. */
-static void end_one(delivery *d, est_status status, const char *error)
-{
-    bool last;
-
-    pthread_mutex_lock(&d->sender->lock);
-    if (status != EST_OK && d->error.status == EST_OK) {
-        d->error.status = status;
-        snprintf(d->error.message, sizeof d->error.message, "%s", error);
-    }
-    last = --d->left == 0;
-    pthread_mutex_unlock(&d->sender->lock);
-    if (!last) return;
-    if (d->error.status == EST_OK) {
-        est_request_answer(d->request, d->payload);
-    } else {
-        est_request_fail(d->request, d->error.status, d->error.message);
-    }
-    free_delivery(d);
-}
-
-/* EST_UNAVAILABLE would make the driver ask for the run again, which would not help. */
-static void fail_attempt(attempt *a, est_status status, const char *why)
-{
-    char text[600];
-
-    snprintf(text, sizeof text, "a tensor for %s was not sent: %s", a->item->task, why);
-    end_one(a->of, status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED ? EST_ABORTED : status, text);
+    est_sends_free(a->sends);
     est_free(a);
+}
+
+/* Says which tensor was not sent. EST_UNAVAILABLE would make the driver ask for the run again, which would not help. */
+static est_status fail_send(const item *it, est_status status)
+{
+    return est_fail_context(status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED ? EST_ABORTED : status,
+                            "a tensor for %s was not sent", it->task);
+}
+
+/* A link to the process, referenced; NULL: none. */
+static est_link *link_to_driver(est_server *server, uint64_t incarnation)
+{
+    est_link *found = NULL;
+
+    pthread_mutex_lock(&server->lock);
+    for (int i = 0; i < server->n_clients && found == NULL; i++) {
+        const est_client *client = server->clients[i];
+
+        if (client->who.incarnation == incarnation && client->link != NULL) found = est_link_ref(client->link);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return found;
+}
+
+static void ignore_answer(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)user;
+    (void)status;
+    (void)error;
+    (void)answer;
+}
+
+/* Tells the driver, whose run was answered, that its step cannot end. Takes the attempt over, and the last error. */
+static void report(attempt *a, est_status status)
+{
+    est_link   *driver  = link_to_driver(a->sender->server, a->item->id.driver);
+    est_packing packing = { 0 };
+    est_payload payload;
+    est_error   error;
+
+    est_error_take(fail_send(a->item, status), &error);
+    est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, a->item->id.step);
+    est_wire_put_u64(&packing.head, EST_FIELD_FAILURE, (uint64_t)error.status);
+    est_wire_put_string(&packing.head, EST_FIELD_BYTES, error.message);
+    if (driver != NULL && (est_packing_payload(&packing, &payload) != EST_OK ||
+                           est_link_ask(driver, EST_METHOD_FAIL_STEP, est_method_text(EST_METHOD_FAIL_STEP), payload,
+                                        EST_FOREVER, ignore_answer, NULL, NULL) != EST_OK)) {
+        est_log_warn("%s: %s; the driver of the step was not told: %s", a->sender->server->task, error.message,
+                     est_error_message());
+    }
+    est_link_free(driver);
+    est_packing_clear(&packing);
+    free_attempt(a);
 }
 
 static void *make_links(void *arg);
 
 /* Leaves an attempt to the thread that makes links, which the first one starts. */
-static void queue_attempt(est_sender *s, attempt *a)
+static est_status queue_attempt(attempt *a)
 {
-    est_status status = EST_OK;
+    est_sender *s      = a->sender;
+    est_status  status = EST_OK;
 
     a->next = NULL;
     pthread_mutex_lock(&s->lock);
@@ -266,7 +253,7 @@ static void queue_attempt(est_sender *s, attempt *a)
         pthread_cond_signal(&s->changed);
     }
     pthread_mutex_unlock(&s->lock);
-    if (status != EST_OK) fail_attempt(a, status, est_error_message());
+    return status;
 }
 
 static void sent(void *user, est_status status, const char *error, est_message *answer)
@@ -275,13 +262,11 @@ static void sent(void *user, est_status status, const char *error, est_message *
 
     (void)answer;
     if (status == EST_OK) {
-        end_one(a->of, EST_OK, NULL);
-        est_free(a);
-    } else if (status == EST_UNAVAILABLE && a->tries < TRIES_MAX) {
-        queue_attempt(a->of->sender, a);
-    } else {
-        fail_attempt(a, status, error);
+        free_attempt(a);
+        return;
     }
+    status = status == EST_UNAVAILABLE && a->tries < TRIES_MAX ? queue_attempt(a) : est_fail(status, "%s", error);
+    if (status != EST_OK) report(a, status);
 }
 
 /* The open link to a task, referenced; NULL: none. */
@@ -302,7 +287,7 @@ static est_link *find_link(est_sender *s, const char *task)
     return found;
 }
 
-/* Keeps RV3. */
+/* Keeps RV3. `sent` takes the attempt over unless this fails. */
 static est_status send_over(attempt *a, est_link *link)
 {
     est_payload payload;
@@ -315,65 +300,40 @@ static est_status send_over(attempt *a, est_link *link)
     return est_link_ask(link, EST_METHOD_SEND, est_method_text(EST_METHOD_SEND), payload, EST_FOREVER, sent, a, NULL);
 }
 
-static void start_attempt(est_sender *s, attempt *a, est_link *link)
+/* Takes the attempt over unless it fails. */
+static est_status start_attempt(attempt *a)
 {
-    est_status status;
+    est_sender *s = a->sender;
+    est_link   *link;
+    est_status  status;
 
     if (strcmp(a->item->task, s->server->task) == 0) {
-        status = est_rendezvous_put(s->server->rendezvous, a->item->id, &a->item->view, a->of->parcel);
-        if (status == EST_OK) {
-            end_one(a->of, EST_OK, NULL);
-            est_free(a);
-            return;
-        }
-    } else if (link == NULL) {
-        queue_attempt(s, a);
-        return;
-    } else {
-        status = send_over(a, link);
+        EST_TRY(est_rendezvous_put(s->server->rendezvous, a->item->id, &a->item->view, a->sends));
+        free_attempt(a);
+        return EST_OK;
     }
-    if (status != EST_OK) fail_attempt(a, status, est_error_message());
+    link = find_link(s, a->item->task);
+    if (link == NULL) return queue_attempt(a);
+    status = send_over(a, link);
+    est_link_free(link);
+    return status;
 }
 
-static est_status make_delivery(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer,
-                                delivery **out)
+est_status est_sender_send(est_sender *s, est_sends *sends)
 {
-    delivery  *d = est_zalloc(sizeof *d);
-    est_status status;
+    for (int i = 0; i < sends->n; i++) {
+        attempt   *a = est_zalloc(sizeof *a);
+        est_status status;
 
-    if (d == NULL) return est_no_memory();
-    *d     = (delivery){ .sender = s, .parcel = est_parcel_ref(parcel), .request = request, .left = parcel->n + 1 };
-    status = copy_answer(d, answer);
-    if (status != EST_OK) {
-        free_delivery(d);
+        if (a == NULL) return fail_send(&sends->items[i], est_no_memory());
+        *a     = (attempt){ .sender = s, .sends = est_sends_ref(sends), .item = &sends->items[i] };
+        status = start_attempt(a);
+        if (status == EST_OK) continue;
+        status = fail_send(&sends->items[i], status);
+        free_attempt(a);
         return status;
     }
-    *out = d;
     return EST_OK;
-}
-
-void est_sender_send(est_sender *s, est_parcel *parcel, est_request *request, est_payload answer)
-{
-    delivery  *d;
-    est_status status = make_delivery(s, parcel, request, answer, &d);
-
-    if (status != EST_OK) {
-        est_request_fail(request, status, est_error_message());
-        return;
-    }
-    for (int i = 0; i < parcel->n; i++) {
-        attempt  *a    = est_zalloc(sizeof *a);
-        est_link *link = find_link(s, parcel->items[i].task);
-
-        if (a == NULL) {
-            end_one(d, EST_RESOURCE_EXHAUSTED, "no memory to send a tensor");
-        } else {
-            *a = (attempt){ .of = d, .item = &parcel->items[i] };
-            start_attempt(s, a, link);
-        }
-        if (link != NULL) est_link_free(link);
-    }
-    end_one(d, EST_OK, NULL);
 }
 
 /* --- links -------------------------------------------------------------------------------------------------------- */
@@ -437,17 +397,16 @@ static est_status make_link(est_sender *s, const char *task, est_link **out)
     return status;
 }
 
-static void send_queued(est_sender *s, attempt *a)
+static void send_queued(attempt *a)
 {
-    est_link  *link   = find_link(s, a->item->task);
-    est_status status = link != NULL ? EST_OK : make_link(s, a->item->task, &link);
+    est_link  *link   = find_link(a->sender, a->item->task);
+    est_status status = link != NULL ? EST_OK : make_link(a->sender, a->item->task, &link);
 
-    if (status != EST_OK) {
-        fail_attempt(a, status, est_error_message());
-        return;
+    if (status == EST_OK) {
+        status = send_over(a, link);
+        est_link_free(link);
     }
-    start_attempt(s, a, link);
-    est_link_free(link);
+    if (status != EST_OK) report(a, status);
 }
 
 static void *make_links(void *arg)
@@ -465,7 +424,7 @@ static void *make_links(void *arg)
         s->first = a->next;
         if (s->first == NULL) s->last = &s->first;
         pthread_mutex_unlock(&s->lock);
-        send_queued(s, a);
+        send_queued(a);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);

@@ -35,6 +35,7 @@
 #define STOP_SECS            INT64_C(10)  /* for others to leave after a signal */
 #define WRITE_SECS           INT64_C(300) /* for disks after a signal: one that hangs must not keep the process */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
+#define SWEEP_NS             EST_NS_PER_SEC /* between two looks for clients that will not come back */
 
 /* --- parked requests ---------------------------------------------------------------------------------------------- */
 
@@ -253,16 +254,29 @@ static void drained(void *user, est_link *link)
     est_calls_wake(s, false);
 }
 
+/* Every server has an executor, also one whose program never calls est_server_join. */
+static void sweep(est_server *s, int64_t *swept_ns)
+{
+    int64_t now = est_now_ns();
+
+    if (now - *swept_ns < SWEEP_NS) return;
+    *swept_ns = now;
+    est_clients_forget_gone(s);
+}
+
 static void *execute(void *arg)
 {
-    est_server *s = arg;
+    est_server *s        = arg;
+    int64_t     swept_ns = est_now_ns();
 
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        est_queued *job = take_job(s);
+        est_queued *job;
 
+        sweep(s, &swept_ns);
+        job = take_job(s);
         if (job == NULL) {
-            pthread_cond_wait(&s->changed, &s->lock);
+            est_cond_wait_ns(&s->changed, &s->lock, SWEEP_NS);
             continue;
         }
         s->busy = true;
@@ -520,7 +534,7 @@ void est_server_stop(est_server *server, bool abruptly)
     server->stop_asked = true;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
-    if (abruptly) est_net_abort(server->net, "it was stopped");
+    if (abruptly) est_master_abort(server->master, "it was stopped");
 }
 
 est_net *est_server_net(est_server *server)
@@ -800,6 +814,7 @@ est_status est_server_join(est_server *s)
 
     EST_REQUIRE(s);
     pthread_mutex_lock(&s->lock);
+    s->joined = true;
     for (;;) {
         int64_t now = est_now_ns();
 
@@ -809,10 +824,10 @@ est_status est_server_join(est_server *s)
         if (s->done && done_ns == 0) done_ns = now;
         if (join_ends(s, now, here_ns, done_ns, &status)) break;
         est_clients_expire_turns(s);
-        est_clients_forget_gone(s);
         est_server_wake(s); /* some conditions depend on time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
+    s->joined = false;
     await_chief(s, &wait, NULL, here_ns);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);

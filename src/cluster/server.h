@@ -122,6 +122,7 @@ struct est_server {
     double       lonely_secs, silence_secs;
     est_net     *net;
     uint64_t     sequence;   /* of the last run that this task asked of another */
+    uint64_t     driven;     /* the last step that earlier remotes drove (cluster/rendezvous.h) */
     bool         has_remote; /* which counts the sequence up */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
@@ -165,6 +166,7 @@ struct est_server {
     int      n_terms;  /* different terms that chiefs have had: a chief may be restarted with another program */
     uint64_t declarer; /* incarnation of the chief that declared the variables ready with these terms */
     bool     ready, done, stopping;
+    bool     joined;      /* est_server_join is under way: calls of a coordinator are welcome */
     bool     stop_asked;  /* est_server_stop */
     bool     enough_made; /* the chief lets no further step begin; the job may still go on after that */
 

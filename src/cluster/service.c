@@ -174,12 +174,14 @@ static est_status commit_step(est_server *s, est_request *request)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-static est_status set_origin(est_server *s, est_request *request)
+static est_status set_origin(est_server *s, est_request *request, est_packing *out)
 {
     uint64_t origin = est_head_u64(est_request_message(request), EST_FIELD_ORIGIN, 0);
+    uint64_t first  = est_head_u64(est_request_message(request), EST_FIELD_CALL_FIRST, 0);
 
-    if (origin == 0) return est_fail(EST_INVALID_ARGUMENT, "the request ORIGIN has no origin");
-    return est_call_records_set_origin(&s->calls, origin);
+    if (origin != 0) EST_TRY(est_call_records_set_origin(&s->calls, origin, first));
+    est_wire_put_u64(&out->head, EST_FIELD_ORIGIN, s->calls.origin);
+    return EST_OK;
 }
 
 /* --- one request -------------------------------------------------------------------------------------------------- */
@@ -195,7 +197,7 @@ static void execute_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit_step(s, request);
     if (method == EST_METHOD_LEAVE_SEGMENT) status = est_service_leave_segment(s, request);
-    if (method == EST_METHOD_ORIGIN) status = set_origin(s, request);
+    if (method == EST_METHOD_ORIGIN) status = set_origin(s, request, &out);
     est_service_finish(request, status, &out);
 }
 
@@ -417,6 +419,12 @@ static bool is_outdated(const est_server *s, const est_client *client, int metho
     return method == EST_METHOD_RUN || method == EST_METHOD_TURN || method == EST_METHOD_FINISH_STEP;
 }
 
+/* Whether a task that sent the request takes part by itself, and not only in steps that others drive. */
+static bool asks_for_itself(int method)
+{
+    return method != EST_METHOD_SEND && method != EST_METHOD_FAIL_STEP;
+}
+
 /* Any process may ask for the status; all else is for the process that owns its task's name. */
 static bool is_welcome(est_server *s, est_request *request)
 {
@@ -429,7 +437,7 @@ static bool is_welcome(est_server *s, est_request *request)
     known  = est_clients_knows(s, est_request_link(request));
     client = est_clients_get(s, est_request_link(request));
     if (client != NULL && est_request_method(request) == EST_METHOD_SEND) client->transfers = true;
-    if (client != NULL && est_request_method(request) != EST_METHOD_SEND) client->asks = true;
+    if (client != NULL && asks_for_itself(est_request_method(request))) client->asks = true;
     reserved = client != NULL && est_client_is_reserved(s, client);
     outdated = is_outdated(s, client, est_request_method(request));
     snprintf(why, sizeof why, "a newer process has replaced %s: %s", est_link_peer(est_request_link(request))->task,
@@ -484,6 +492,7 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_SHARD:
     case EST_METHOD_RELEASE: est_calls_serve(s, request); break;
     case EST_METHOD_SEND:
+    case EST_METHOD_FAIL_STEP:
     case EST_METHOD_ABORT_STEP: est_rendezvous_serve(s->rendezvous, request); break;
     case EST_METHOD_STATUS: answer_status(s, request); break;
     default:

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "cluster/calling.h"
 #include "cluster/remote_tasks.h"
 
@@ -39,7 +40,7 @@ bool est_calling_is_over(est_calling *c)
     bool over;
 
     pthread_mutex_lock(&c->lock);
-    over = c->stopping || c->done;
+    over = c->stopping || c->done || est_stop_signal() != 0;
     pthread_mutex_unlock(&c->lock);
     return over || (c->link != NULL && est_link_is_lost(c->link));
 }
@@ -146,12 +147,10 @@ static est_status check_feeds(const est_called_function *f)
     return EST_OK;
 }
 
-static est_status take_feeds(est_calling *c, est_called_function *f, const est_message *message)
+static est_status set_feeds(const est_calling *c, est_called_function *f)
 {
     int used = 0;
 
-    EST_TRY(est_call_arguments_read(message, &c->arguments));
-    EST_TRY(est_unpack_tensors(message, &c->inputs));
     for (int i = 0; i < c->arguments.n; i++) {
         const est_call_argument *argument = &c->arguments.data[i];
         est_tensor              *value;
@@ -180,7 +179,7 @@ static est_status run_step(est_calling *c, est_called_function *f, const est_cal
     est_status status;
 
     est_session_set_run_count(f->session, call->call);
-    if (numbered) est_remote_set_call(c->remote, c->origin, call->call, call->first);
+    est_remote_set_call(c->remote, c->origin, numbered ? call->call : 0, call->first);
     status = est_step_run(f->step, (const est_tensor *const *)f->feeds);
     est_remote_set_call(c->remote, 0, 0, 0);
     return status;
@@ -191,8 +190,11 @@ static est_status run_call(est_calling *c, est_called_function *f, const est_cal
 {
     est_status status;
 
+    EST_TRY(est_call_arguments_read(message, &c->arguments));
+    EST_TRY(est_unpack_tensors(message, &c->inputs));
     EST_TRY(est_called_function_prepare(c, f));
-    status = take_feeds(c, f, message);
+    EST_TRY(est_calling_take_elements(c));
+    status = set_feeds(c, f);
     if (status == EST_OK) status = run_step(c, f, call);
     if (status == EST_OK) pack_fetches(f->step, f->cut.io.n_fetches, &c->out);
     drop_feeds(f);
@@ -260,16 +262,21 @@ static void note_end(est_calling *c, est_status status)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* A ps task was lost, or this worker is being stopped: another attempt may succeed. */
-static est_status note_lost(est_calling *c, est_status status)
+/* How the coordinator gets the error of a call. If this worker is being stopped, or a ps task was lost, another attempt
+ * may succeed. */
+static est_status answer_failure(est_calling *c, est_status status)
 {
+    if (est_calling_is_over(c)) return est_fail_context(EST_CANCELLED, "%s is being stopped", c->server->task);
     if (status == EST_UNAVAILABLE || status == EST_ABORTED) {
         c->lost = true;
         est_calling_keep_elements(c);
-    } else if ((status == EST_CANCELLED || status == EST_OUT_OF_RANGE) && est_calling_is_over(c)) {
-        status = est_fail_context(EST_UNAVAILABLE, "%s is being stopped", c->server->task);
+        return status;
     }
-    return status;
+    if (!c->used) return status == EST_CANCELLED ? EST_INTERNAL : status;
+    est_packing_reset(&c->out);
+    est_call_failure_put(status, est_error_message(), &c->out);
+    est_error_clear();
+    return EST_OK;
 }
 
 static est_status execute_call(est_calling *c, const est_message *message, bool is_shard)
@@ -286,13 +293,13 @@ static est_status execute_call(est_calling *c, const est_message *message, bool 
                         is_shard ? "not " : "");
     }
     c->serial++;
+    c->used = false;
     note_begin(c, f, call.call);
     status = is_shard ? run_shard(c, f, &call, message) : run_call(c, f, &call, message);
     note_end(c, status);
-    status = note_lost(c, status);
-    return status == EST_OK
-               ? EST_OK
-               : est_fail_context(status, "%s, call %" PRIu64 " of '%s'", c->server->task, call.call, f->name);
+    if (status == EST_OK) return EST_OK;
+    status = est_fail_context(status, "%s, call %" PRIu64 " of '%s'", c->server->task, call.call, f->name);
+    return answer_failure(c, status);
 }
 
 /* --- the calling thread ------------------------------------------------------------------------------------------- */
@@ -377,7 +384,7 @@ static void serve_all(est_calling *c, int n)
         stopping = c->stopping;
         pthread_mutex_unlock(&c->lock);
         if (stopping) {
-            est_request_fail(c->taken[i], EST_UNAVAILABLE, "the server is shutting down");
+            est_request_fail(c->taken[i], EST_CANCELLED, "the server is shutting down");
         } else {
             serve_one(c, c->taken[i]);
         }
@@ -457,24 +464,35 @@ static est_status make_calling(est_server *s, est_calling **out)
     return EST_OK;
 }
 
+/* A worker that trains by itself does not let others run functions and datasets in its process. One that is about to
+ * join may be asked again: the coordinator tries until it has waited connect_secs. Under the server's lock. */
+static est_status check_joined(const est_server *s)
+{
+    if (s->stopping) return est_fail(EST_CANCELLED, "the server is shutting down");
+    if (s->joined) return EST_OK;
+    return est_fail(EST_UNAVAILABLE, "%s is not in est_server_join, and executes calls only there", s->task);
+}
+
 static est_status start_calling(est_server *s, int method)
 {
-    est_status status = EST_OK;
+    est_status status;
 
     if (strncmp(s->task, "worker:", 7) != 0) {
         return est_fail(EST_FAILED_PRECONDITION, "%s executes no calls: only tasks of the job \"worker\" do", s->task);
     }
-    if (s->calling != NULL) return EST_OK;
-    if (method != EST_METHOD_SETUP) return est_fail(EST_FAILED_PRECONDITION, "%s needs a SETUP first", s->task);
     pthread_mutex_lock(&s->lock);
-    status = s->stopping ? est_fail(EST_UNAVAILABLE, "the server is shutting down") : make_calling(s, &s->calling);
+    status = check_joined(s);
+    if (status == EST_OK && s->calling == NULL) {
+        status = method == EST_METHOD_SETUP ? make_calling(s, &s->calling)
+                                            : est_fail(EST_FAILED_PRECONDITION, "%s needs a SETUP first", s->task);
+    }
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
 static est_status queue_request(est_calling *c, est_request *request)
 {
-    if (c->stopping) return est_fail(EST_UNAVAILABLE, "the server is shutting down");
+    if (c->stopping) return est_fail(EST_CANCELLED, "the server is shutting down");
     if (c->n_queued == c->max_queued) {
         int           max  = c->max_queued == 0 ? 64 : 2 * c->max_queued;
         est_request **more = est_realloc(c->queue, sizeof *more * (size_t)max);

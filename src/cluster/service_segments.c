@@ -260,9 +260,10 @@ static est_status remember(est_answered *run, const est_packing *answer)
 /* Without the turn that the answer included, if another worker has got it since. */
 static void answer_again(est_server *s, est_request *request, const est_answered *run, bool has_turn)
 {
-    size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
-    est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
-    const uint8_t *at    = run->answer;
+    size_t         head   = has_turn ? run->head_size : run->head_size - run->turn_size;
+    est_part      *parts  = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
+    const uint8_t *at     = run->answer;
+    est_status     status = EST_OK;
 
     if (parts == NULL) {
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
@@ -273,8 +274,9 @@ static void answer_again(est_server *s, est_request *request, const est_answered
         parts[i] = (est_part){ at, run->part_sizes[i] };
         at += run->part_sizes[i];
     }
-    if (run->parcel != NULL) {
-        est_sender_send(s->sender, run->parcel, request, (est_payload){ run->answer, head, parts, run->n_parts });
+    if (run->sends != NULL) status = est_sender_send(s->sender, run->sends);
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
     } else {
         est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
     }
@@ -470,23 +472,20 @@ static est_status run_once(est_server *s, est_request *request, int segment, uin
  * NULL: it changed none. */
 static void send_and_answer(est_server *s, est_request *request, int segment, est_answered *run)
 {
-    est_parcel *parcel;
-    est_payload payload;
-    est_status  status = est_parcel_pack(s->host, segment, est_request_message(request),
-                                         est_link_peer(est_request_link(request))->incarnation, &parcel);
+    est_sends *sends;
+    est_status status = est_sends_pack(s->host, segment, est_request_message(request),
+                                       est_link_peer(est_request_link(request))->incarnation, &sends);
 
-    if (status == EST_OK && parcel == NULL) {
-        est_service_answer(request, &s->outputs);
-        return;
+    if (status == EST_OK && sends != NULL) {
+        if (run != NULL) run->sends = est_sends_ref(sends);
+        status = est_sender_send(s->sender, sends);
+        est_sends_free(sends);
     }
-    if (status == EST_OK) status = est_packing_payload(&s->outputs, &payload);
     if (status == EST_OK) {
-        if (run != NULL) run->parcel = est_parcel_ref(parcel);
-        est_sender_send(s->sender, parcel, request, payload);
+        est_service_answer(request, &s->outputs);
     } else {
         est_request_fail(request, status, est_error_message());
     }
-    est_parcel_free(parcel);
 }
 
 /* Answers a run that was made before; *done: it did, or refused the run. */
@@ -520,6 +519,16 @@ typedef struct made_run {
     bool          done;   /* it was answered from memory */
 } made_run;
 
+/* A run of a call that may be made twice has an origin and no number. */
+static est_status admit_call(est_server *s, const est_message *message, uint64_t call)
+{
+    uint64_t origin = est_head_u64(message, EST_FIELD_ORIGIN, 0);
+
+    if (call != 0)
+        return est_call_records_admit(&s->calls, origin, call, est_head_u64(message, EST_FIELD_CALL_FIRST, 0));
+    return origin != 0 ? est_call_records_set_origin(&s->calls, origin, 0) : EST_OK;
+}
+
 static est_status make_run(est_server *s, est_request *request, made_run *out)
 {
     const est_message *message  = est_request_message(request);
@@ -531,10 +540,7 @@ static est_status make_run(est_server *s, est_request *request, made_run *out)
 
     *out = (made_run){ .segment = at };
     if (at < 0) return est_fail(EST_ABORTED, "there is no such segment here: the task was restarted");
-    if (call != 0) {
-        EST_TRY(est_call_records_admit(&s->calls, est_head_u64(message, EST_FIELD_ORIGIN, 0), call,
-                                       est_head_u64(message, EST_FIELD_CALL_FIRST, 0)));
-    }
+    EST_TRY(admit_call(s, message, call));
     EST_TRY(repeat_run(s, request, at, sequence, call, &out->done));
     if (out->done) return EST_OK;
     EST_TRY(admit_run(s, request, at, call, &client));

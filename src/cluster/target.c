@@ -2,8 +2,8 @@
  *
  * The client of a master (cluster/master.h): a remote with one task, which has all variables and runs all operations.
  *
- * Checkpoints are written and read by this process: values travel through the master, and tasks and client need no
- * common file system. */
+ * Checkpoints are written and read by the tasks, as in a session with a remote: each takes one snapshot of its
+ * variables, and values do not travel. */
 #include "runtime/session_target.h"
 
 #include <inttypes.h>
@@ -12,11 +12,14 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "cluster/checkpoint_entries.h"
 #include "cluster/server.h"
 #include "cluster/wait_table.h"
 #include "tensor/tensor.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
+#define CONNECT_SECS_MAX     1e9
+#define WAITS_SECS           1.0 /* for the master to say what it waits for */
 #define CLOSE_SECS           2.0
 #define STOP_SECS            1.0 /* for an answer after a signal */
 
@@ -52,31 +55,65 @@ static target *target_of(const est_remote *remote)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-static est_status await(const target *t, est_ask *ask, int method, est_message **answer)
+/* Asks the master which tasks it waits for: a log message here names them. */
+static void look_at_master(void *user, char *detail, size_t size)
 {
-    est_waiting w      = est_wait_begin(t->server->task, est_link_peer(t->link)->task, est_method_text(method),
-                                        est_ask_limit_secs(ask));
-    est_status  status = est_wait_answer(&w, ask, STOP_SECS, answer);
+    const target *t      = user;
+    est_packing   none   = { 0 };
+    est_message  *answer = NULL;
+    est_payload   payload;
+    est_ask      *ask;
+    est_str       text;
+    est_status    status = est_packing_payload(&none, &payload);
 
+    if (status == EST_OK) {
+        status = est_link_ask(t->link, EST_METHOD_SESSION_WAITS, est_method_text(EST_METHOD_SESSION_WAITS), payload,
+                              WAITS_SECS, NULL, NULL, &ask);
+    }
+    if (status == EST_OK) status = est_ask_wait(ask, &answer);
+    if (status == EST_OK) {
+        text = est_head_bytes(answer, EST_FIELD_BYTES);
+        if (text.size > 0) snprintf(detail, size, "it waits for %.*s", est_text_precision(text), text.data);
+    } else {
+        est_error_clear(); /* a wait without the detail */
+    }
+    est_message_free(answer);
+}
+
+/* limit_secs: after which the master answers, for the log; INFINITY: none is known. */
+static est_status await(target *t, est_ask *ask, int method, double limit_secs, est_message **answer)
+{
+    est_waiting w = est_wait_begin(t->server->task, est_link_peer(t->link)->task, est_method_text(method), limit_secs);
+    est_status  status;
+
+    w.look = look_at_master;
+    w.user = t;
+    status = est_wait_answer(&w, ask, STOP_SECS, answer);
     est_wait_end(&w);
     return status;
 }
 
-/* Adds the session to the packing, sends it and waits. */
-static est_status ask_master(const target *t, est_method method, est_packing *packing, double secs,
-                             est_message **answer)
+/* Adds the session to the packing and sends it. */
+static est_status send_master(const target *t, est_method method, est_packing *packing, double secs, est_ask **ask)
 {
     est_payload payload;
-    est_ask    *ask;
 
     est_wire_put_u64(&packing->head, EST_FIELD_SESSION, t->session);
     EST_TRY(est_packing_payload(packing, &payload));
-    EST_TRY(est_link_ask(t->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return await(t, ask, method, answer);
+    return est_link_ask(t->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, ask);
+}
+
+/* The same, and waits. */
+static est_status ask_master(target *t, est_method method, est_packing *packing, double secs, est_message **answer)
+{
+    est_ask *ask;
+
+    EST_TRY(send_master(t, method, packing, secs, &ask));
+    return await(t, ask, method, est_ask_limit_secs(ask), answer);
 }
 
 /* The same without an answer. Clears the packing. */
-static est_status tell_master(const target *t, est_method method, est_packing *packing, double secs)
+static est_status tell_master(target *t, est_method method, est_packing *packing, double secs)
 {
     est_message *answer = NULL;
     est_status   status = ask_master(t, method, packing, secs, &answer);
@@ -110,11 +147,13 @@ static est_status open_session(target *t)
 {
     est_packing  packing = { 0 };
     est_message *answer;
+    est_ask     *ask;
     est_status   status;
 
-    est_wire_put_u64(&packing.head, EST_FIELD_CONNECT_MS, (uint64_t)(t->connect_secs * 1000));
-    status = ask_master(t, EST_METHOD_OPEN_SESSION, &packing, EST_FOREVER, &answer);
+    est_wire_put_u64(&packing.head, EST_FIELD_CONNECT_MS, (uint64_t)ceil(t->connect_secs * 1000)); /* 0: the default */
+    status = send_master(t, EST_METHOD_OPEN_SESSION, &packing, EST_FOREVER, &ask); /* the master keeps the time */
     est_packing_clear(&packing);
+    if (status == EST_OK) status = await(t, ask, EST_METHOD_OPEN_SESSION, t->connect_secs, &answer);
     if (status == EST_UNIMPLEMENTED) return est_fail_context(status, "%s has no master", t->text);
     EST_TRY(status);
     t->session = est_head_u64(answer, EST_FIELD_SESSION, 0);
@@ -241,7 +280,7 @@ static void drop_ask(est_remote_segment *segment)
     est_message *answer = NULL;
 
     if (segment->ask == NULL) return;
-    if (await(segment->of, segment->ask, EST_METHOD_SESSION_RUN, &answer) != EST_OK) est_error_clear();
+    if (await(segment->of, segment->ask, EST_METHOD_SESSION_RUN, INFINITY, &answer) != EST_OK) est_error_clear();
     est_message_free(answer);
     segment->ask = NULL;
 }
@@ -292,7 +331,7 @@ static est_status finish(est_remote_segment *segment, const est_view **out)
 
     if (ask == NULL) return est_fail(EST_INTERNAL, "a step at %s was not started", segment->of->text);
     segment->ask = NULL;
-    EST_TRY(await(segment->of, ask, EST_METHOD_SESSION_RUN, &segment->answer));
+    EST_TRY(await(segment->of, ask, EST_METHOD_SESSION_RUN, INFINITY, &segment->answer));
     EST_TRY(est_unpack_tensors(segment->answer, &segment->out));
     if (segment->out.n != segment->n_out) {
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", segment->of->text, segment->out.n,
@@ -340,19 +379,57 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
     return status;
 }
 
-static est_status read_named(est_remote *remote, const char *name, est_tensor **out)
+/* The answer of the master has the name of a variable, then its device. */
+static est_status take_device(const est_message *answer, const char *name, char *out, size_t size)
 {
-    const target *t       = target_of(remote);
-    est_packing   packing = { 0 };
-    est_unpacked  got     = { 0 };
-    est_message  *answer  = NULL;
-    est_status    status;
+    est_wire_reader r;
+    est_wire_field  field;
+    bool            found = false;
 
-    est_wire_put_string(&packing.head, EST_FIELD_NAME, name);
+    out[0] = '\0';
+    est_head_open(answer, &r);
+    while (est_wire_next(&r, &field)) {
+        if (field.number != EST_FIELD_NAME && (field.number != EST_FIELD_DEVICE || !found)) continue;
+
+        est_str text = est_wire_bytes(&r, &field);
+
+        if (field.number == EST_FIELD_NAME) {
+            found = text.size == strlen(name) && memcmp(text.data, name, text.size) == 0;
+        } else {
+            snprintf(out, size, "%.*s", est_text_precision(text), text.data);
+        }
+    }
+    return est_wire_finish(&r);
+}
+
+static est_status find_device(est_remote *remote, const est_var *var, char *out, size_t size)
+{
+    target      *t       = target_of(remote);
+    est_packing  packing = { 0 };
+    est_message *answer  = NULL;
+    est_status   status  = ask_master(t, EST_METHOD_SESSION_VARIABLES, &packing, EST_FOREVER, &answer);
+
+    if (status == EST_OK) status = take_device(answer, var->name, out, size);
+    if (status == EST_OK && out[0] == '\0')
+        status = est_fail(EST_DATA_LOSS, "%s did not say where variable '%s' is", t->text, var->name);
+    est_message_free(answer);
+    est_packing_clear(&packing);
+    return status;
+}
+
+static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
+{
+    target      *t       = target_of(remote);
+    est_packing  packing = { 0 };
+    est_unpacked got     = { 0 };
+    est_message *answer  = NULL;
+    est_status   status;
+
+    est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     status = ask_master(t, EST_METHOD_SESSION_READ, &packing, EST_FOREVER, &answer);
     if (status == EST_OK) status = est_unpack_tensors(answer, &got);
     if (status == EST_OK && got.n != 1)
-        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", t->text, got.n, name);
+        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", t->text, got.n, var->name);
     if (status == EST_OK)
         status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
     est_unpacked_clear(&got);
@@ -361,139 +438,74 @@ static est_status read_named(est_remote *remote, const char *name, est_tensor **
     return status;
 }
 
-static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
-{
-    return read_named(remote, var->name, out);
-}
-
-static est_status write_view(est_remote *remote, const char *name, const est_view *view)
-{
-    est_packing packing = { 0 };
-
-    est_wire_put_string(&packing.head, EST_FIELD_NAME, name);
-    est_pack_view(&packing, view);
-    return tell_master(target_of(remote), EST_METHOD_SESSION_WRITE, &packing, EST_FOREVER);
-}
-
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
 {
-    est_view view = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
-                      est_tensor_count(value) };
+    est_packing packing = { 0 };
+    est_view    view    = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+                            est_tensor_count(value) };
 
-    return write_view(remote, var->name, &view);
+    est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
+    est_pack_view(&packing, &view);
+    return tell_master(target_of(remote), EST_METHOD_SESSION_WRITE, &packing, EST_FOREVER);
 }
 
 /* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
-/* The variables of entries, in this process. */
-typedef struct copies {
-    est_store       *store;
-    est_store_entry *entries;
-    int              n;
-} copies;
-
-static void free_copies(copies *c)
+/* The master knows at which task each entry is. */
+static est_status ask_files(est_remote *remote, est_method method, const char *prefix, const est_remote_entry *entries,
+                            int n, est_message **answer)
 {
-    est_store_free(c->store);
-    est_free(c->entries);
+    est_packing packing = { 0 };
+    est_status  status;
+
+    if (prefix != NULL) est_wire_put_string(&packing.head, EST_FIELD_PREFIX, prefix);
+    for (int i = 0; i < n; i++) est_checkpoint_entry_pack(&packing, &entries[i].entry);
+    status = ask_master(target_of(remote), method, &packing, EST_FOREVER, answer);
+    est_packing_clear(&packing);
+    return status;
 }
 
-static est_status make_copies(const est_remote_entry *entries, int n, copies *out)
+static est_status use_files(est_remote *remote, est_method method, const char *prefix, const est_remote_files *files)
 {
-    *out = (copies){ .entries = est_alloc(sizeof *out->entries * ((size_t)n + 1)), .n = n };
-    if (out->entries == NULL) return est_no_memory();
-    for (int i = 0; i < n; i++) {
-        out->entries[i] = entries[i].entry;
-        if (entries[i].entry.rows_spec.name == NULL) continue;
-        return est_fail(EST_UNIMPLEMENTED,
-                        "'%s' belongs to a dynamic embedding, which a session at a target does not save or restore: "
-                        "use a session with a remote (docs/cluster.md)",
-                        entries[i].entry.name);
-    }
-    return est_store_create(&est_device_cpu, &out->store);
-}
+    est_message *answer = NULL;
+    est_status   status = ask_files(remote, method, prefix, files->entries, files->n, &answer);
 
-static est_status read_copies(est_remote *remote, const copies *c)
-{
-    for (int i = 0; i < c->n; i++) {
-        est_tensor *value;
-        est_var    *var;
-        est_status  status;
-
-        EST_TRY(read_named(remote, c->entries[i].name, &value));
-        status = est_store_get(c->store, c->entries[i].name, est_tensor_dtype(value), *est_tensor_shape(value), &var);
-        if (status == EST_OK) est_var_write(var, est_tensor_data(value));
-        est_tensor_free(value);
-        EST_TRY(status);
-    }
-    return EST_OK;
+    est_message_free(answer);
+    return status;
 }
 
 static est_status find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out)
 {
-    copies     c;
-    est_status status = make_copies(entries, n, &c);
+    est_message *answer = NULL;
+    est_status   status = ask_files(remote, EST_METHOD_SESSION_FIND_NAN, NULL, entries, n, &answer);
+    int64_t      found  = status == EST_OK ? (int64_t)est_head_u64(answer, EST_FIELD_STEP, UINT64_MAX) : -1;
 
-    if (status == EST_OK) status = read_copies(remote, &c);
-    if (status == EST_OK) *out = est_store_find_nan(c.store, c.entries, n);
-    free_copies(&c);
+    *out = found >= 0 && found < n ? (int)found : -1;
+    est_message_free(answer);
     return status;
 }
 
+/* To the session the master is one task, so that it leaves one part. */
 static est_status save(est_remote *remote, const est_remote_files *files, bool *parts)
 {
-    est_snapshot *snapshot = NULL;
-    char         *path     = NULL;
-    copies        c;
-    est_status    status = make_copies(files->entries, files->n, &c);
+    char      *path = NULL;
+    est_status status;
 
     parts[0] = files->n > 0;
-    if (status == EST_OK) status = read_copies(remote, &c);
-    if (status == EST_OK) status = est_part_prefix(files->prefix, 0, &path);
-    if (status == EST_OK) status = est_store_snapshot(c.store, c.entries, c.n, &snapshot);
-    if (status == EST_OK) status = est_snapshot_write(snapshot, path);
-    est_snapshot_free(snapshot);
-    free_copies(&c);
+    EST_TRY(est_part_prefix(files->prefix, 0, &path));
+    status = use_files(remote, EST_METHOD_SESSION_SAVE, path, files);
     est_free(path);
-    return status;
-}
-
-static est_status write_copies(est_remote *remote, const copies *c)
-{
-    for (int i = 0; i < c->n; i++) {
-        est_view view = est_var_stored(est_store_find(c->store, c->entries[i].name));
-
-        EST_TRY(write_view(remote, c->entries[i].name, &view));
-    }
-    return EST_OK;
-}
-
-static est_status read_files(est_remote *remote, const est_remote_files *files, bool verify_only)
-{
-    est_bundle *bundle = NULL;
-    copies      c;
-    est_status  status = make_copies(files->entries, files->n, &c);
-
-    if (status == EST_OK) status = est_bundle_open(files->prefix, &bundle);
-    if (status == EST_OK && verify_only) {
-        status = est_store_verify(bundle, c.entries, c.n);
-    } else if (status == EST_OK) {
-        status = est_store_restore(c.store, bundle, c.entries, c.n);
-        if (status == EST_OK) status = write_copies(remote, &c);
-    }
-    est_bundle_close(bundle);
-    free_copies(&c);
     return status;
 }
 
 static est_status verify(est_remote *remote, const est_remote_files *files)
 {
-    return read_files(remote, files, true);
+    return use_files(remote, EST_METHOD_SESSION_VERIFY, files->prefix, files);
 }
 
 static est_status restore(est_remote *remote, const est_remote_files *files)
 {
-    return read_files(remote, files, false);
+    return use_files(remote, EST_METHOD_SESSION_RESTORE, files->prefix, files);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -514,6 +526,7 @@ static const est_remote_ops target_ops = {
     .initialized = initialized,
     .read        = read_variable,
     .write       = write_variable,
+    .device      = find_device,
     .find_nan    = find_nan,
     .save        = save,
     .verify      = verify,
@@ -552,10 +565,16 @@ static est_status make_network(target *t, const char *transport)
 
 est_status est_target_create(const char *text, double connect_secs, est_remote **out)
 {
-    target    *t = est_zalloc(sizeof *t);
+    target    *t;
     char       transport[16];
     est_status status;
 
+    if (!(connect_secs >= 0 && connect_secs <= CONNECT_SECS_MAX)) { /* NaN as well */
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "connect_secs of a session is %g; expected seconds, from 0 (the default, %g) to %g",
+                        connect_secs, CONNECT_SECS_DEFAULT, CONNECT_SECS_MAX);
+    }
+    t = est_zalloc(sizeof *t);
     if (t == NULL) return est_no_memory();
     t->base         = (est_remote){ .ops = &target_ops, .n_tasks = 1, .n_keepers = 1, .runs_all = true };
     t->connect_secs = connect_secs > 0 ? connect_secs : CONNECT_SECS_DEFAULT;

@@ -107,14 +107,30 @@ void est_wait_report(est_waiting *w, const char *detail)
     w->reported    = true;
 }
 
+/* Ends an ask with the last error. */
+static est_status end_ask(est_ask *ask, est_status status)
+{
+    est_message *answer = NULL;
+    est_error    error;
+
+    est_error_take(status, &error);
+    est_ask_give_up(ask, error.message);
+    if (est_ask_wait(ask, &answer) == EST_OK) est_message_free(answer);
+    return est_error_raise(&error);
+}
+
 est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_message **answer)
 {
     double end_secs = INFINITY;
 
     while (!est_ask_await(ask, SLICE_SECS)) {
-        double secs = est_wait_secs(w);
+        double     secs        = est_wait_secs(w);
+        est_status status      = w->check != NULL ? w->check(w->user) : EST_OK;
+        char       detail[320] = "";
 
-        est_wait_report(w, "");
+        if (status != EST_OK) return end_ask(ask, status);
+        if (w->look != NULL && est_wait_is_due(w)) w->look(w->user, detail, sizeof detail);
+        est_wait_report(w, detail);
         if (est_stop_signal() != 0) end_secs = fmin(end_secs, secs + stop_secs);
         if (secs >= end_secs) est_ask_give_up(ask, est_stop_signal_name());
     }

@@ -32,7 +32,12 @@ typedef struct est_waiting {
     const char *then;        /* what follows the limit; NULL: "gives up" */
     double      report_secs; /* when the next log message is due */
     bool        reported;
-    int         place; /* in the table; -1: not in it */
+    /* For est_wait_answer; NULL: none. `check` is asked every half second, and its failure ends the wait; `look` writes a
+     * detail for a log message that is due. */
+    est_status (*check)(void *user);
+    void (*look)(void *user, char *detail, size_t size);
+    void *user;
+    int   place; /* in the table; -1: not in it */
 } est_waiting;
 
 /* `who` waits for `for_whom` from now until est_wait_end, at most `limit_secs`. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queued calls, first in, first out; a call that is to be made again comes before all that were never handed out. And
- * which calls have completed: bits in a ring, since they complete in any order. */
+ * Queued calls, first in, first out; a call that came back from its worker comes before all that were never handed
+ * out. And which calls have completed: bits in a ring, since they complete in any order. */
 #include "coordinator/coordinator.h"
 
 #include <string.h>
@@ -95,6 +95,11 @@ void est_call_queue_return(est_call_queue *q, est_scheduled *call)
     *at        = call;
     if (call->next == NULL) q->last = call;
     q->n++;
+}
+
+bool est_call_queue_has_returned(const est_call_queue *q)
+{
+    return q->first != NULL && q->first->number != 0;
 }
 
 est_scheduled *est_call_queue_drop(est_call_queue *q)

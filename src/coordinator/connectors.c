@@ -17,18 +17,24 @@
 
 /* --- one worker --------------------------------------------------------------------------------------------------- */
 
-/* Names of dataset functions that are used so far. Under `lock`; the names are borrowed until the objects are freed. */
-static void pack_setup(const est_coordinator *c, est_packing *out)
+/* With the names of dataset functions that are used so far. Under `lock`. */
+static est_status pack_setup(const est_coordinator *c, est_packing *out)
 {
-    est_setup   setup = { c->origin, c->seed, c->options.connect_secs, c->options.at_least_once };
-    const char *name;
+    est_setup    setup = { c->origin, c->seed, c->options.connect_secs, c->options.at_least_once };
+    const char **names;
+    int          n = 0;
 
-    est_setup_put(&setup, NULL, 0, out);
+    for (const est_call_object *o = c->objects; o != NULL; o = o->next) n++;
+    names = est_alloc(sizeof *names * ((size_t)n + 1));
+    if (names == NULL) return est_no_memory();
+    n = 0;
     for (est_call_object *o = c->objects; o != NULL; o = o->next) {
-        name = o->name;
         if (o->kind == EST_OBJECT_DATASET && EST_CONTAINER_OF(o, est_per_worker, object)->bytes.size == 0)
-            est_wire_put_string(&out->head, EST_FIELD_NAME, name);
+            names[n++] = o->name;
     }
+    est_setup_put(&setup, names, n, out);
+    est_free(names);
+    return EST_OK;
 }
 
 static est_status set_up(est_coordinator *c, est_link *link)
@@ -40,9 +46,9 @@ static est_status set_up(est_coordinator *c, est_link *link)
     est_status   status;
 
     pthread_mutex_lock(&c->lock);
-    pack_setup(c, &packing);
+    status = pack_setup(c, &packing);
     pthread_mutex_unlock(&c->lock);
-    status = est_packing_payload(&packing, &payload);
+    if (status == EST_OK) status = est_packing_payload(&packing, &payload);
     if (status == EST_OK)
         status = est_link_ask(link, EST_METHOD_SETUP, est_method_text(EST_METHOD_SETUP), payload, SETUP_SECS, NULL,
                               NULL, &ask);
@@ -63,10 +69,12 @@ static est_status reach(est_coordinator *c, const est_call_worker *w, est_link *
     return status;
 }
 
-/* The worker is there, unless the link was lost meanwhile, of which nobody will hear again. Takes the link. */
+/* The worker is there. Not if the link was lost meanwhile: that is reported once, and the report found no worker with
+ * this link. Takes the link. `lock` is released for the log. */
 static void welcome(est_coordinator *c, est_call_worker *w, est_link *link)
 {
-    uint64_t incarnation = est_link_peer(link)->incarnation;
+    uint64_t    incarnation = est_link_peer(link)->incarnation;
+    const char *how = w->incarnation == 0 ? "here" : w->incarnation == incarnation ? "back" : "back, as a new process";
 
     if (c->closing || est_link_is_lost(link)) {
         w->state = EST_WORKER_MISSING;
@@ -74,10 +82,6 @@ static void welcome(est_coordinator *c, est_call_worker *w, est_link *link)
         est_link_free(link);
         return;
     }
-    est_log_info("%s: %s is %s", c->server->task, w->name,
-                 w->incarnation == 0             ? "here"
-                 : w->incarnation == incarnation ? "back"
-                                                 : "back, as a new process");
     w->incarnation = incarnation;
     w->link        = link;
     w->state       = EST_WORKER_HERE;
@@ -85,6 +89,9 @@ static void welcome(est_coordinator *c, est_call_worker *w, est_link *link)
     w->why[0]      = '\0';
     memset(w->sent, 0, sizeof *w->sent * (size_t)(c->n_objects / 64 + 1));
     c->n_here++;
+    pthread_mutex_unlock(&c->lock);
+    est_log_info("%s: %s is %s", c->server->task, w->name, how);
+    pthread_mutex_lock(&c->lock);
     est_handout(c);
     est_coordinator_wake(c);
 }
@@ -127,6 +134,25 @@ static void try_to_reach(est_coordinator *c, est_call_worker *w)
     est_error_clear();
 }
 
+/* --- lost ps tasks ------------------------------------------------------------------------------------------------ */
+
+/* The session and the graph are the program's, so this thread does not recover: it says what the program has to do.
+ * Under `lock`, which is released for the log. */
+static void look_at_ps(est_coordinator *c)
+{
+    double secs = (double)(est_now_ns() - c->ps_lost_ns) / (double)EST_NS_PER_SEC;
+
+    if (!c->ps_lost || c->ended || c->recovering || c->session_used || c->ps_reported || c->n_waiting > 0) return;
+    if (secs < EST_WAIT_REPORT_SECS) return;
+    c->ps_reported = true;
+    pthread_mutex_unlock(&c->lock);
+    est_log_warn(
+        "%s: a ps task has been lost for %.0f s, and calls wait: the next est_coordinator_schedule, _join, _done, "
+        "_save or est_remote_value_fetch recovers it",
+        c->server->task, secs);
+    pthread_mutex_lock(&c->lock);
+}
+
 /* --- threads ------------------------------------------------------------------------------------------------------ */
 
 /* The missing worker whose last attempt was the longest ago; NULL: none is due. */
@@ -151,8 +177,10 @@ static void *connect_workers(void *arg)
 
     pthread_mutex_lock(&c->lock);
     while (!c->closing) {
-        est_call_worker *w = !c->ended ? choose_missing(c) : NULL;
+        est_call_worker *w;
 
+        look_at_ps(c);
+        w = !c->ended ? choose_missing(c) : NULL;
         if (w != NULL) {
             try_to_reach(c, w);
         } else {

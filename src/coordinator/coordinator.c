@@ -110,7 +110,6 @@ static est_status start_server(est_coordinator *c, const est_task *task)
                              EST_SERVER(.transport = o->transport, .certificates = o->certificates,
                                         .threads = o->threads, .silence_secs = o->silence_secs),
                              o->model_dir != NULL ? folder : NULL, &c->server));
-    c->origin = (uint64_t)est_wall_ns();
     EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
                                 &c->remote));
     EST_TRY(check_remote(c->remote));
@@ -198,7 +197,8 @@ static est_status give_up(est_coordinator *c, est_status status)
 
     est_signals_tell(status);
     est_error_take(status, &error);
-    c->ended = true;
+    c->ended      = true;
+    c->leaves_job = true; /* the program may try again */
     est_coordinator_free(c);
     return est_error_raise(&error);
 }
@@ -308,12 +308,14 @@ void est_coordinator_free(est_coordinator *coordinator)
     caught = !c->options.no_signals;
     pthread_mutex_lock(&c->lock);
     c->closing = true;
+    if (c->over == NULL) c->over = est_call_error_make(EST_CANCELLED, "the coordinator was freed");
     est_calls_cancel_queued(c, EST_CANCELLED, "the coordinator was freed");
     pthread_cond_broadcast(&c->missing);
     est_coordinator_wake(c);
     pthread_mutex_unlock(&c->lock);
-    if (!c->ended && (est_stop_signal() == 0 || !est_signals_told())) end_job(c);
-    est_session_free(c->replaced);
+    if (!c->leaves_job && (est_stop_signal() == 0 || !est_signals_told())) end_job(c);
+    if (c->polled.begun) est_wait_end(&c->polled.base);
+    est_coordinator_free_replaced(c);
     est_session_free(c->session);
     est_remote_free(c->remote);
     est_saver_free(c->saver);
@@ -341,7 +343,13 @@ bool est_coordinator_refuse(void *user, est_request *request)
 
 est_session *est_coordinator_session(est_coordinator *coordinator)
 {
-    return coordinator != NULL ? coordinator->session : NULL;
+    est_session *session;
+
+    if (coordinator == NULL) return NULL;
+    pthread_mutex_lock(&coordinator->lock);
+    session = coordinator->session;
+    pthread_mutex_unlock(&coordinator->lock);
+    return session;
 }
 
 int64_t est_coordinator_epoch(const est_coordinator *coordinator)
@@ -377,9 +385,8 @@ est_status est_coordinator_save(est_coordinator *coordinator, int64_t epoch)
     status = est_coordinator_quiesce(c);
     pthread_mutex_unlock(&c->lock);
     EST_TRY(status);
-    est_session_free(c->replaced);
-    c->replaced = NULL;
-    status      = est_coordinator_use_session(c, write_checkpoint, &epoch);
+    est_coordinator_free_replaced(c);
+    status = est_coordinator_use_session(c, write_checkpoint, &epoch);
     pthread_mutex_lock(&c->lock);
     est_coordinator_resume(c);
     pthread_mutex_unlock(&c->lock);

@@ -16,12 +16,15 @@
  *       leaves with a result, an error or a cancellation, once.
  *   Q2  Requests over the link of a worker are sent by one thread at a time (est_call_worker.sending), so that a
  *       function arrives before its calls.
- *   Q3  Nothing is handed out while `stops` is above 0 or an error waits for the program: `under_way` only falls then.
- *   Q4  A checkpoint is written while no call is under way: it contains all of each call, or nothing of it.
+ *   Q3  While an error waits for the program nothing is handed out, and while `stops` is above 0 only calls that were
+ *       handed out before and came back: the calls that have begun and not completed only become fewer.
+ *   Q4  A checkpoint is written while no call is under way and none has come back to the queue: it contains all of each
+ *       completed call, and nothing of those to come.
  *
  * Threads. The program's threads schedule and wait. The network thread takes answers and hands out the next calls. A
  * few connectors make links to missing workers. `lock` is held for a few instructions; requests are sent without it.
- * The session belongs to the thread that has set `recovering`, or to the program between its calls. */
+ * The session belongs to the thread that has set `recovering` or `session_used`, or to the program between its
+ * calls. */
 #ifndef EST_COORDINATOR_COORDINATOR_H
 #define EST_COORDINATOR_COORDINATOR_H
 
@@ -32,14 +35,15 @@
 #include "base/thread.h"
 #include "cluster/calls.h"
 #include "cluster/server.h"
+#include "cluster/wait_table.h"
 #include "estoc/coordinator.h"
 #include "estoc/saver.h"
 
-#define EST_CALL_LOSSES_SHOWN 4      /* names of lost workers in an error */
-#define EST_CONNECTORS_MAX    4      /* attempts to reach workers at the same time */
-#define EST_AHEAD_MAX         64     /* of a chosen `ahead` */
-#define EST_CALL_WINDOW       262144 /* calls from the oldest under way on: ps tasks remember runs of all of them */
-#define EST_SPARE_CALLS_MAX   4096   /* structs that the queue keeps */
+#define EST_CALL_LOSSES_SHOWN 4     /* names of lost workers in an error */
+#define EST_CONNECTORS_MAX    4     /* attempts to reach workers at the same time */
+#define EST_AHEAD_MAX         64    /* of a chosen `ahead` */
+#define EST_CALL_WINDOW       16384 /* calls from the oldest under way on: ps tasks keep answers to all of them */
+#define EST_SPARE_CALLS_MAX   4096  /* structs that the queue keeps */
 
 /* --- errors of calls ---------------------------------------------------------------------------------------------- */
 
@@ -99,6 +103,7 @@ struct est_per_worker {
     size_t          params_size;
     bool            shard;
     bool            same_order; /* at all workers, also where the order was drawn */
+    int             ordinal;    /* of an iterator: how many the program made before it */
     int64_t        *consumed;   /* of an iterator, per worker: elements of completed calls; under `lock` */
     est_tensor    **values;     /* of a value, per worker; references */
     char          **components; /* names that arguments have used; under `lock` */
@@ -110,7 +115,7 @@ struct est_per_worker {
 /* An argument of a call, by feed of its function. */
 typedef struct est_call_feed {
     est_per_worker *from;      /* an iterator or a value; a reference; NULL: `value` */
-    const char     *component; /* of an iterator; borrowed from it */
+    const char     *component; /* of an iterator, or of the dataset of a shard; borrowed from it */
     est_tensor     *value;     /* a reference */
 } est_call_feed;
 
@@ -124,7 +129,8 @@ typedef struct est_scheduled {
     struct est_shard_call  *shard;         /* of an exact evaluation; NULL: a plain call */
     int                     attempts;
     int64_t                 sent_ns;
-    int                     losses; /* workers lost with it; the last ones: */
+    int                     repeats; /* attempts that ended with a lost ps task or a stopped worker */
+    int                     losses;    /* workers lost while they ran it; the last ones: */
     int16_t                 lost[EST_CALL_LOSSES_SHOWN];
     est_packing             packing; /* of the request; its memory is used again */
     int                     n_feeds, max_feeds;
@@ -133,7 +139,7 @@ typedef struct est_scheduled {
 
 /* Which part of a dataset a call evaluates. */
 typedef struct est_shard_call {
-    est_per_worker *dataset; /* borrowed from the evaluation */
+    est_per_worker *dataset; /* a reference */
     int64_t         n_shards, shard;
 } est_shard_call;
 
@@ -156,8 +162,9 @@ void                      est_call_queue_clear(est_call_queue *queue); /* no cal
 est_scheduled *est_call_queue_new(est_call_queue *queue, int n_feeds);
 void           est_call_queue_recycle(est_call_queue *queue, est_scheduled *call);
 
-void           est_call_queue_append(est_call_queue *queue, est_scheduled *call);
-void           est_call_queue_return(est_call_queue *queue, est_scheduled *call); /* to its place by number */
+void est_call_queue_append(est_call_queue *queue, est_scheduled *call);
+void est_call_queue_return(est_call_queue *queue, est_scheduled *call); /* to its place by number */
+bool est_call_queue_has_returned(const est_call_queue *queue);          /* whether the next one was handed out before */
 est_scheduled *est_call_queue_take(
     est_call_queue *queue); /* the next, with its number; NULL: none, or the window is full */
 est_scheduled *est_call_queue_drop(est_call_queue *queue); /* the first, to be cancelled; NULL: none */
@@ -197,12 +204,23 @@ typedef struct est_call_worker {
     uint64_t        *sent;         /* bits by number of the object */
     est_scheduled   *first, *last; /* calls under way, in the order in which they were sent */
     int              under_way;
+    uint64_t         ran;         /* the call that it ran when it was lost; 0: none */
     int64_t          answered_ns; /* when the last answer came */
     double           pace_ns;     /* of one call: a moving average; 0: not known */
     int64_t          completed, lost;
     int64_t          tried_ns; /* the last attempt to reach it */
     char             why[256]; /* it is not here */
 } est_call_worker;
+
+/* --- waits -------------------------------------------------------------------------------------------------------- */
+
+/* A wait of the program. Under `lock`. */
+typedef struct est_call_wait {
+    est_waiting base;
+    bool        begun;
+    bool        looking;   /* a thread logs it */
+    int64_t     completed; /* when it was looked at last: a wait with progress is not logged */
+} est_call_wait;
 
 /* --- the coordinator ---------------------------------------------------------------------------------------------- */
 
@@ -213,19 +231,17 @@ struct est_coordinator {
     est_graph              *graph;
     est_server             *server;
     est_remote             *remote;
-    uint64_t                origin;
+    uint64_t                origin; /* 0: not chosen yet */
     uint64_t                seed;
     est_call_worker        *workers; /* [n_workers] */
     int                     n_workers;
     est_thread              connectors[EST_CONNECTORS_MAX];
     int                     n_connectors;
 
-    est_session *session;
-    est_session *replaced; /* by `session`; the program may still have it until the next join or save */
-    est_saver   *saver;
-    int64_t      epoch;
-    int64_t     *positions; /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
-    int          n_positions, n_iterators;
+    est_saver *saver;
+    int64_t    epoch;
+    int64_t   *positions; /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
+    int        n_positions;
 
     pthread_mutex_t  lock;      /* guards what follows */
     pthread_cond_t   changed;   /* for threads of the program */
@@ -235,17 +251,26 @@ struct est_coordinator {
     est_call_queue   queue;
     int64_t          under_way, completed, retried, workers_lost, ps_losses;
     int              n_here, next_worker;
-    int              stops;      /* Q3 */
-    bool             closing;    /* est_coordinator_free */
-    bool             ps_lost;    /* a ps task may be lost: the next waiting call of the program recovers */
-    bool             recovering; /* a thread has the session */
-    est_call_error  *error;      /* of a function, until the program has it; Q3 */
-    bool             failed;     /* the same, also when memory for `error` was out */
-    est_call_error  *over;       /* why this coordinator cannot go on */
-    bool             ended;      /* it cannot, also when memory for `over` was out */
+    est_session     *session;
+    est_session    **replaced; /* [n_replaced] by `session`; the program may use them until the next join or save */
+    int              n_replaced;
+    int              stops;        /* Q3 */
+    bool             closing;      /* est_coordinator_free */
+    bool             ps_lost;      /* a ps task may be lost: the next waiting call of the program recovers */
+    int64_t          ps_lost_ns;   /* since when */
+    bool             ps_reported;  /* that nothing recovers it */
+    bool             recovering;   /* a thread replaces the session */
+    bool             session_used; /* a thread uses it, and it stays */
+    est_call_wait    polled;       /* the wait of a loop over est_coordinator_done */
+    est_call_error  *error;        /* of a function, until the program has it; Q3 */
+    bool             failed;       /* the same, also when memory for `error` was out */
+    est_call_error  *over;         /* why this coordinator cannot go on, or that it is freed */
+    bool             ended;        /* it cannot, also when memory for `over` was out */
+    bool             leaves_job;   /* est_coordinator_free leaves the tasks running, for another coordinator */
     est_call_object *objects;
     uint64_t         n_objects;
-    int64_t          alone_ns; /* since when no worker is here */
+    int              n_iterators; /* that the program has made, freed ones as well */
+    int64_t          alone_ns;    /* since when no worker is here */
 };
 
 void est_coordinator_ref(est_coordinator *c);
@@ -259,7 +284,7 @@ typedef bool (*est_call_condition)(const est_coordinator *c, const void *user);
 EST_MUST_CHECK est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, const void *user,
                                                 const char *why);
 
-/* Stops handing out and waits until nothing is under way; resume goes on. Under `lock`. */
+/* Hands out no new calls and waits until those that have begun have completed; resume goes on. Under `lock`. */
 EST_MUST_CHECK est_status est_coordinator_quiesce(est_coordinator *c);
 void                      est_coordinator_resume(est_coordinator *c);
 
@@ -272,6 +297,12 @@ EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c,
 
 void est_coordinator_wake(est_coordinator *c); /* all waiting threads look again. Under `lock` */
 
+/* A ps task may be lost: handing out stops, and the next waiting call of the program recovers. Under `lock`. */
+void est_coordinator_note_ps_loss(est_coordinator *c);
+
+/* Frees the sessions that were replaced. */
+void est_coordinator_free_replaced(est_coordinator *c);
+
 /* --- handout.c ---------------------------------------------------------------------------------------------------- */
 
 /* Sends queued calls to workers that have room. Under `lock`, which is released while sending. */
@@ -280,6 +311,7 @@ void est_handout(est_coordinator *c);
 /* Ends a call without a result, and frees it. Under `lock`. */
 void est_call_cancel(est_coordinator *c, est_scheduled *call, est_call_error *why);
 void est_calls_cancel_queued(est_coordinator *c, est_status status, const char *why);
+void est_calls_cancel_shards(est_coordinator *c, const est_per_worker *dataset, est_status status, const char *why);
 
 /* A failure that the program gets once (a function's), or always. Under `lock`. */
 void est_coordinator_fail(est_coordinator *c, est_status status, const char *why);
@@ -287,8 +319,8 @@ void est_coordinator_end(est_coordinator *c, est_status status, const char *why)
 
 void est_scheduled_free(est_coordinator *c, est_scheduled *call); /* drops its references; under `lock` */
 
-/* A worker that is being stopped, or lacks what it was sent: its link is closed, and the next one sets it up again.
- * Under `lock`. */
+/* Closes the link to a worker that is being stopped, or that lacks an object; the next link sets it up again. Under
+ * `lock`, which is released for the log. */
 void est_worker_abandon(est_call_worker *w, const char *why);
 
 /* The extension of the server: a link was lost (network thread). */
@@ -309,6 +341,9 @@ void                      est_object_unref(est_call_object *object);   /* under 
 void                      est_object_release(est_call_object *object); /* the program's; NULL is fine */
 void                      est_function_clear(est_function *function);
 void                      est_per_worker_clear(est_per_worker *per_worker);
+
+/* The name of a component as the object keeps it; NULL: memory was out. Under `lock`. */
+const char *est_per_worker_component(est_per_worker *per_worker, const char *component);
 
 /* Sends what a call needs and the worker does not have. By the sending thread, under `lock`, which is released while
  * sending. EST_UNAVAILABLE: the link is lost. */

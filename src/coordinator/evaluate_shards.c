@@ -14,8 +14,6 @@
 #include "nn/metric.h"
 #include "tensor/tensor.h"
 
-#define SHARDS_EACH 4 /* for each worker, so that a slow or lost one delays by a part of its work */
-
 typedef struct evaluation {
     est_coordinator   *c;
     const est_metric  *metrics;
@@ -65,7 +63,7 @@ static est_status check_states(const evaluation *e)
     return EST_OK;
 }
 
-/* The states are what the resets reset. */
+/* The states are the variables that the resets assign. */
 static est_status list_states(evaluation *e)
 {
     size_t    size = (size_t)est_graph_size(e->c->graph) + 1;
@@ -131,31 +129,48 @@ static est_status make_function(evaluation *e, est_arguments arguments)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-/* Under `lock`. Component names live as long as the function. */
-static est_status schedule_shard(evaluation *e, est_arguments arguments, int64_t shard)
+/* Under `lock`. */
+static est_status fill_shard(evaluation *e, est_arguments arguments, int64_t shard, est_scheduled *call)
 {
-    est_coordinator *c    = e->c;
-    est_scheduled   *call = est_call_queue_new(&c->queue, arguments.n);
-
-    if (call == NULL) return est_no_memory();
     est_object_ref(&e->function->object);
     call->function = e->function;
     call->shard    = est_zalloc(sizeof *call->shard);
-    if (call->shard == NULL) {
-        est_scheduled_free(c, call);
-        return est_no_memory();
-    }
+    if (call->shard == NULL) return est_no_memory();
+    est_object_ref(&e->dataset->object);
     *call->shard = (est_shard_call){ e->dataset, e->n_shards, shard };
-    for (int i = 0; i < arguments.n; i++) call->feeds[i].component = arguments.data[i].component;
+    for (int i = 0; i < arguments.n; i++) {
+        call->feeds[i].component = est_per_worker_component(e->dataset, arguments.data[i].component);
+        if (call->feeds[i].component == NULL) return est_no_memory();
+    }
     est_refcount_add(&e->values[shard]->references);
     call->value = e->values[shard];
-    return est_coordinator_enqueue(c, call);
+    return EST_OK;
 }
 
-/* Calls borrow the arguments, so it waits for them also after a failure. */
+/* Under `lock`. */
+static est_status schedule_shard(evaluation *e, est_arguments arguments, int64_t shard)
+{
+    est_scheduled *call = est_call_queue_new(&e->c->queue, arguments.n);
+    est_status     status;
+
+    if (call == NULL) return est_no_memory();
+    status = fill_shard(e, arguments, shard, call);
+    if (status == EST_OK) return est_coordinator_enqueue(e->c, call);
+    est_scheduled_free(e->c, call);
+    return status;
+}
+
+/* An evaluation that has failed leaves no shard in the queue; those under way end by themselves. */
+static void cancel_shards(const evaluation *e, est_status status)
+{
+    pthread_mutex_lock(&e->c->lock);
+    est_calls_cancel_shards(e->c, e->dataset, status, est_error_message());
+    pthread_mutex_unlock(&e->c->lock);
+}
+
 static est_status run_shards(evaluation *e, est_arguments arguments)
 {
-    est_status status = EST_OK, joined;
+    est_status status = EST_OK;
 
     for (int64_t i = 0; i < e->n_shards && status == EST_OK; i++) {
         status = est_remote_value_make(e->c, e->states.n, &e->values[i]);
@@ -164,8 +179,9 @@ static est_status run_shards(evaluation *e, est_arguments arguments)
         status = schedule_shard(e, arguments, i);
         pthread_mutex_unlock(&e->c->lock);
     }
-    joined = est_coordinator_join(e->c);
-    return status != EST_OK ? status : joined;
+    if (status == EST_OK) status = est_coordinator_join(e->c);
+    if (status != EST_OK) cancel_shards(e, status);
+    return status;
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
@@ -312,7 +328,7 @@ est_status est_coordinator_evaluate(est_coordinator *coordinator, const est_data
     EST_TRY(check_arguments(coordinator, arguments, metrics, n));
     EST_TRY(check_dataset(coordinator, dataset, arguments));
     if (o.shards < 0) return est_fail(EST_INVALID_ARGUMENT, "est_coordinator_evaluate: shards is %d", o.shards);
-    e.n_shards = o.shards > 0 ? o.shards : SHARDS_EACH * coordinator->n_workers;
+    e.n_shards = o.shards > 0 ? o.shards : coordinator->n_workers;
     EST_TRY(est_coordinator_join(coordinator));
     status = evaluate(&e, dataset, arguments);
     clear(&e);

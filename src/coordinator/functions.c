@@ -32,7 +32,8 @@ static bool is_in(est_nodes nodes, const char *variable)
     return false;
 }
 
-/* Variables that each worker has its own of: local ones, and the states of an exact evaluation. */
+/* Variables that each worker has its own of: local ones, and the states of an exact evaluation. Calls have none: the
+ * program could neither reset nor read those of workers. */
 static est_status list_locals(est_function *f, const est_graph *graph, const est_graph *part, est_nodes states)
 {
     est_nodes locals = est_graph_collection(graph, "local_variables");
@@ -40,11 +41,16 @@ static est_status list_locals(est_function *f, const est_graph *graph, const est
     f->locals = est_zalloc(sizeof *f->locals * ((size_t)est_graph_size(part) + 1));
     if (f->locals == NULL) return est_no_memory();
     for (int32_t id = 0; id < est_graph_size(part); id++) {
-        const est_node_def *def = est_graph_node(part, id);
+        const est_node_def *def  = est_graph_node(part, id);
+        const char         *name = def->op->source == EST_SOURCE_VARIABLE ? est_node_string(def, "shared_name") : NULL;
 
-        if (def->op->source != EST_SOURCE_VARIABLE) continue;
-        if (!is_in(locals, est_node_string(def, "shared_name")) && !is_in(states, est_node_string(def, "shared_name")))
-            continue;
+        if (name == NULL || (!is_in(locals, name) && !is_in(states, name))) continue;
+        if (f->n_resets < 0) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "'%s' is a local variable, which no worker has a value of; if it is the state of a metric, "
+                            "create the metric with .shared",
+                            name);
+        }
         f->locals[f->n_locals] = est_strdup(def->name);
         if (f->locals[f->n_locals++] == NULL) return est_no_memory();
     }

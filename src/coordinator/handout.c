@@ -18,7 +18,7 @@
 
 #define AHEAD_NS       1000000.0 /* of work that a worker is sent in advance, when its length is chosen here */
 #define PACE_SHARE     (1.0 / 16)
-#define PS_LOSSES_MAX  100 /* attempts of one call that ended with a lost ps task: more are an error */
+#define REPEATS_MAX    100 /* attempts of one call that ended with a lost ps task or a stopped worker */
 #define ERROR_TEXT_MAX 1200
 
 /* --- the end of a call -------------------------------------------------------------------------------------------- */
@@ -29,6 +29,7 @@ void est_scheduled_free(est_coordinator *c, est_scheduled *call)
         if (call->feeds[i].from != NULL) est_object_unref(&call->feeds[i].from->object);
         est_tensor_free(call->feeds[i].value);
     }
+    if (call->shard != NULL) est_object_unref(&call->shard->dataset->object);
     est_free(call->shard);
     est_remote_value_free(call->value);
     est_object_unref(&call->function->object);
@@ -67,6 +68,24 @@ void est_calls_cancel_queued(est_coordinator *c, est_status status, const char *
     est_coordinator_wake(c);
 }
 
+/* The others keep their order. */
+void est_calls_cancel_shards(est_coordinator *c, const est_per_worker *dataset, est_status status, const char *why)
+{
+    est_call_error *error = est_call_error_make(status, why);
+
+    for (int64_t n = c->queue.n; n > 0; n--) {
+        est_scheduled *call = est_call_queue_drop(&c->queue);
+
+        if (call->shard != NULL && call->shard->dataset == dataset) {
+            est_call_cancel(c, call, error);
+        } else {
+            est_call_queue_append(&c->queue, call);
+        }
+    }
+    est_call_error_free(error);
+    est_coordinator_wake(c);
+}
+
 void est_coordinator_fail(est_coordinator *c, est_status status, const char *why)
 {
     if (c->failed || c->closing) return; /* the first one counts */
@@ -78,8 +97,9 @@ void est_coordinator_fail(est_coordinator *c, est_status status, const char *why
 void est_coordinator_end(est_coordinator *c, est_status status, const char *why)
 {
     if (c->ended) return;
-    c->ended = true;
-    c->over  = est_call_error_make(status, why);
+    c->ended      = true;
+    c->leaves_job = status == EST_ABORTED; /* a newer coordinator has it */
+    c->over       = est_call_error_make(status, why);
     est_calls_cancel_queued(c, status, why);
 }
 
@@ -116,24 +136,29 @@ static est_call_worker *choose_worker(est_coordinator *c)
     return best;
 }
 
-/* The link of a worker is lost. Its calls come back by themselves: their requests fail. */
+/* The link of a worker is lost. Its calls come back by themselves: their requests fail. `lock` is released for the log,
+ * so every call must be in its place (Q1). */
 static void lose_worker(est_call_worker *w, const est_link *link, const char *why)
 {
     est_coordinator *c = w->coordinator;
+    int              under_way;
 
     if (w->link != link || link == NULL) return;
     est_link_free(w->link);
     w->link  = NULL;
     w->state = EST_WORKER_MISSING;
+    w->ran   = w->first != NULL ? w->first->number : 0;
     snprintf(w->why, sizeof w->why, "%s", why);
     if (--c->n_here == 0) c->alone_ns = est_now_ns();
-    if (!c->closing) {
-        w->lost++;
-        c->workers_lost++;
-        est_log_info("%s: %s is lost with %d calls under way: %s", c->server->task, w->name, w->under_way, why);
-    }
     pthread_cond_signal(&c->missing);
     est_coordinator_wake(c);
+    if (c->closing) return;
+    w->lost++;
+    c->workers_lost++;
+    under_way = w->under_way;
+    pthread_mutex_unlock(&c->lock);
+    est_log_info("%s: %s is lost with %d calls under way: %s", c->server->task, w->name, under_way, why);
+    pthread_mutex_lock(&c->lock);
 }
 
 void est_worker_abandon(est_call_worker *w, const char *why)
@@ -148,15 +173,14 @@ void est_worker_abandon(est_call_worker *w, const char *why)
 void est_coordinator_link_lost(void *user, est_link *link, const char *why)
 {
     est_coordinator *c = user;
+    bool             is_ps;
 
     pthread_mutex_lock(&c->lock);
     for (int i = 0; i < c->n_workers; i++) lose_worker(&c->workers[i], link, why);
-    if (!c->closing && strncmp(est_link_peer(link)->task, "ps:", 3) == 0) {
-        est_log_info("%s: the link to %s is lost: %s", c->server->task, est_link_peer(link)->task, why);
-        c->ps_lost = true;
-        est_coordinator_wake(c);
-    }
+    is_ps = !c->closing && strncmp(est_link_peer(link)->task, "ps:", 3) == 0;
+    if (is_ps) est_coordinator_note_ps_loss(c);
     pthread_mutex_unlock(&c->lock);
+    if (is_ps) est_log_info("%s: the link to %s is lost: %s", c->server->task, est_link_peer(link)->task, why);
 }
 
 static void attach(est_call_worker *w, est_scheduled *call)
@@ -173,6 +197,7 @@ static void attach(est_call_worker *w, est_scheduled *call)
     w->under_way++;
     w->coordinator->under_way++;
     if (call->attempts++ > 0) w->coordinator->retried++;
+    if (call->value != NULL) call->value->call = call->number;
 }
 
 static void detach(est_scheduled *call)
@@ -210,7 +235,6 @@ static void count_elements(const est_scheduled *call, int rank)
 
 static void complete(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_message *answer)
 {
-    count_elements(call, w->rank);
     c->completed++;
     w->completed++;
     settle_value(call->value, EST_VALUE_READY, answer, NULL);
@@ -222,10 +246,7 @@ static void fail_call(est_coordinator *c, est_scheduled *call, est_status status
     char            text[ERROR_TEXT_MAX];
     est_call_error *error;
 
-    snprintf(text, sizeof text, "%s%s", why,
-             status == EST_OUT_OF_RANGE
-                 ? "; if a dataset has ended, repeat it (est_dataset_repeat) and let the number of calls end an epoch"
-                 : "");
+    snprintf(text, sizeof text, "%s", why); /* it may be the error message of this thread */
     error = est_call_error_make(status, text);
     settle_value(call->value, EST_VALUE_FAILED, NULL, error);
     est_call_error_free(error);
@@ -237,7 +258,7 @@ static void fail_call(est_coordinator *c, est_scheduled *call, est_status status
 static void give_back(est_coordinator *c, est_scheduled *call)
 {
     if (c->ended || c->failed || c->closing) {
-        est_call_cancel(c, call, c->ended ? c->over : c->error);
+        est_call_cancel(c, call, c->ended || c->closing ? c->over : c->error);
     } else {
         est_call_queue_return(&c->queue, call);
     }
@@ -262,8 +283,13 @@ static void fail_lost(est_coordinator *c, est_scheduled *call)
     fail_call(c, call, EST_UNAVAILABLE, text);
 }
 
+/* Calls that the worker was sent ahead are not to blame. */
 static void note_loss(est_coordinator *c, est_call_worker *w, est_scheduled *call)
 {
+    if (call->number != w->ran) {
+        give_back(c, call);
+        return;
+    }
     call->lost[call->losses++ % EST_CALL_LOSSES_SHOWN] = (int16_t)w->rank;
     if (call->losses >= c->options.fail_after && !c->failed && !c->closing && !c->ended) {
         fail_lost(c, call);
@@ -272,33 +298,48 @@ static void note_loss(est_coordinator *c, est_call_worker *w, est_scheduled *cal
     }
 }
 
-/* An answer that says that a ps task is lost; the worker is fine. */
-static void note_ps_loss(est_coordinator *c, est_scheduled *call, est_status status, const char *why)
+/* The function ran, with or without success. */
+static void take_answer(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_message *answer)
 {
-    est_log_debug("%s: call %" PRIu64 " is made again: %s", c->server->task, call->number, why);
-    if (call->attempts - call->losses > PS_LOSSES_MAX) {
+    est_status status = est_call_failure_read(answer);
+
+    count_elements(call, w->rank);
+    if (status == EST_OK) {
+        complete(c, w, call, answer);
+    } else {
+        fail_call(c, call, status, est_error_message());
+        est_error_clear();
+    }
+}
+
+/* An answer that says that the worker is being stopped, or that a ps task is lost and the worker is fine. `lock` is
+ * released for the log. */
+static void make_again(est_coordinator *c, est_call_worker *w, est_scheduled *call, est_status status, const char *why)
+{
+    uint64_t number = call->number;
+
+    if (++call->repeats > REPEATS_MAX) {
         fail_call(c, call, status, why);
         return;
     }
-    c->ps_lost = true;
-    est_coordinator_wake(c);
+    if (status != EST_CANCELLED) est_coordinator_note_ps_loss(c);
     give_back(c, call);
+    if (status == EST_CANCELLED) est_worker_abandon(w, why);
+    pthread_mutex_unlock(&c->lock);
+    est_log_debug("%s: call %" PRIu64 " is made again: %s", c->server->task, number, why);
+    pthread_mutex_lock(&c->lock);
 }
 
 static void settle(est_coordinator *c, est_call_worker *w, est_scheduled *call, bool lost, est_status status,
                    const char *why, est_message *answer)
 {
     if (status == EST_OK) {
-        complete(c, w, call, answer);
+        take_answer(c, w, call, answer);
     } else if (lost) {
         note_loss(c, w, call);
-    } else if (status == EST_CANCELLED) {
-        est_worker_abandon(w, why);
-        give_back(c, call);
-    } else if (status == EST_UNAVAILABLE || status == EST_ABORTED) {
-        note_ps_loss(c, call, status, why);
+    } else if (status == EST_CANCELLED || status == EST_UNAVAILABLE || status == EST_ABORTED) {
+        make_again(c, w, call, status, why);
     } else {
-        count_elements(call, w->rank);
         fail_call(c, call, status, why);
     }
 }
@@ -406,12 +447,13 @@ static void take_back(est_call_worker *w, est_link *link, est_scheduled *call, e
 {
     est_coordinator *c = w->coordinator;
 
-    detach(call);
     if (status == EST_UNAVAILABLE || status == EST_CANCELLED) {
         lose_worker(w, link, est_error_message());
+        detach(call);
         if (--call->attempts > 0) c->retried--;
         give_back(c, call);
     } else {
+        detach(call);
         fail_call(c, call, status, est_error_message());
     }
     est_error_clear();
@@ -419,7 +461,8 @@ static void take_back(est_call_worker *w, est_link *link, est_scheduled *call, e
 
 static bool may_hand_out(const est_coordinator *c)
 {
-    return c->stops == 0 && !c->failed && !c->ps_lost && !c->recovering && !c->closing && !c->ended;
+    if (c->stops > 0 && !est_call_queue_has_returned(&c->queue)) return false; /* Q3 */
+    return !c->failed && !c->ps_lost && !c->recovering && !c->closing && !c->ended;
 }
 
 /* Sends the worker as many calls as it has room for, and no more than its part of the queue; returns whether any. */

@@ -42,6 +42,7 @@ est_status est_object_add(est_coordinator *c, est_call_object *object)
         object->number      = c->n_objects;
         object->next        = c->objects;
         c->objects          = object;
+        c->n_iterators += object->kind == EST_OBJECT_ITERATOR;
         if (object->dataset != NULL) est_object_ref(object->dataset);
         est_coordinator_ref(c);
     } else {
@@ -64,6 +65,11 @@ static void ignore(void *user, est_status status, const char *error, est_message
 static bool was_sent(const est_call_worker *w, uint64_t number)
 {
     return (w->sent[number / WORD_BITS] >> number % WORD_BITS & 1) != 0;
+}
+
+static void forget_sent(est_call_worker *w, uint64_t number)
+{
+    w->sent[number / WORD_BITS] &= ~(UINT64_C(1) << number % WORD_BITS);
 }
 
 /* Tells workers to forget the object. A lost worker has forgotten it. */
@@ -123,15 +129,17 @@ void est_object_release(est_call_object *object)
 typedef struct passage {
     est_call_worker *worker;
     const est_link  *link; /* to compare with */
+    uint64_t         number;
     char             name[];
 } passage;
 
-/* Under `lock`. */
+/* An object that has failed is sent again with the next call that needs it. Under `lock`. */
 static void note_failure(const passage *p, est_status status, const char *error)
 {
     est_call_worker *w = p->worker;
     char             text[1024];
 
+    if (w->link == p->link) forget_sent(w, p->number);
     if (status != EST_UNAVAILABLE && status != EST_ABORTED && status != EST_CANCELLED) {
         snprintf(text, sizeof text, "'%s': %s", p->name, error);
         est_coordinator_fail(w->coordinator, status, text);
@@ -217,6 +225,7 @@ static est_status send_object(est_call_worker *w, est_link *link, est_call_objec
     if (p == NULL) return est_no_memory();
     p->worker = w;
     p->link   = link;
+    p->number = object->number;
     memcpy(p->name, object->name, strlen(object->name) + 1);
     est_packing_reset(&w->packing);
     method = pack_object(object, w, &w->packing);
@@ -228,8 +237,7 @@ static est_status send_object(est_call_worker *w, est_link *link, est_call_objec
                               NULL);
     pthread_mutex_lock(&c->lock);
     if (status != EST_OK) est_free(p);
-    if (status != EST_OK && w->link == link)
-        w->sent[object->number / WORD_BITS] &= ~(UINT64_C(1) << object->number % WORD_BITS);
+    if (status != EST_OK && w->link == link) forget_sent(w, object->number);
     return status;
 }
 

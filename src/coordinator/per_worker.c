@@ -61,6 +61,22 @@ void est_per_worker_free(est_per_worker *per_worker)
     if (per_worker != NULL) est_object_release(&per_worker->object);
 }
 
+const char *est_per_worker_component(est_per_worker *p, const char *component)
+{
+    char **grown;
+    char  *copy;
+
+    for (int i = 0; i < p->n_components; i++) {
+        if (strcmp(p->components[i], component) == 0) return p->components[i];
+    }
+    grown = est_realloc(p->components, sizeof *grown * ((size_t)p->n_components + 1));
+    if (grown == NULL) return NULL;
+    p->components = grown;
+    copy          = est_strdup(component);
+    if (copy != NULL) p->components[p->n_components++] = copy;
+    return copy;
+}
+
 /* --- datasets ----------------------------------------------------------------------------------------------------- */
 
 est_status est_per_worker_dataset_make(est_coordinator *c, const est_dataset *dataset, const char *name, bool shard,
@@ -132,7 +148,6 @@ est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out
     est_coordinator *c;
     est_per_worker  *p;
     est_status       status;
-    int              number;
 
     EST_REQUIRE(dataset);
     EST_REQUIRE(out);
@@ -146,13 +161,11 @@ est_status est_per_worker_iterator(est_per_worker *dataset, est_per_worker **out
     p->dataset        = dataset->dataset != NULL ? est_dataset_ref(dataset->dataset) : NULL;
     p->consumed       = est_zalloc(sizeof *p->consumed * ((size_t)c->n_workers + 1));
     status            = p->consumed != NULL ? EST_OK : est_no_memory();
-    number            = c->n_iterators;
-    if (status == EST_OK && number < c->n_positions)
-        memcpy(p->consumed, c->positions + (size_t)number * (size_t)c->n_workers,
+    p->ordinal        = c->n_iterators;
+    if (status == EST_OK && p->ordinal < c->n_positions)
+        memcpy(p->consumed, c->positions + (size_t)p->ordinal * (size_t)c->n_workers,
                sizeof *p->consumed * (size_t)c->n_workers);
-    status = finish(c, p, status, out);
-    if (status == EST_OK) c->n_iterators++;
-    return status;
+    return finish(c, p, status, out);
 }
 
 /* --- components --------------------------------------------------------------------------------------------------- */

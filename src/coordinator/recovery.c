@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cluster/remote_internal.h"
@@ -20,28 +21,71 @@
 
 /* --- the session -------------------------------------------------------------------------------------------------- */
 
-static est_status tell_origin(const est_coordinator *c)
+est_status est_coordinator_tell_origin(est_coordinator *c)
 {
     const est_tasks *tasks   = est_tasks_of(c->remote);
     est_packing      packing = { 0 };
     est_status       status  = EST_OK;
+    uint64_t         first;
 
+    pthread_mutex_lock(&c->lock);
+    first = c->queue.oldest;
+    pthread_mutex_unlock(&c->lock);
     est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, c->origin);
+    est_wire_put_u64(&packing.head, EST_FIELD_CALL_FIRST, first);
     for (int i = 0; i < c->remote->n_tasks && status == EST_OK; i++)
         status = est_remote_task_tell(&tasks->tasks[i], EST_METHOD_ORIGIN, &packing, EST_ASK_SECS);
     est_packing_clear(&packing);
     return status;
 }
 
+/* The time, unless a coordinator whose clock was ahead was here before. */
+static est_status choose_origin(est_coordinator *c)
+{
+    const est_tasks *tasks   = est_tasks_of(c->remote);
+    est_packing      nothing = { 0 };
+    uint64_t         origin  = (uint64_t)est_wall_ns();
+
+    for (int i = 0; i < c->remote->n_tasks; i++) {
+        est_message *answer;
+        uint64_t     known;
+
+        EST_TRY(est_remote_task_ask(&tasks->tasks[i], EST_METHOD_ORIGIN, &nothing, EST_ASK_SECS, &answer));
+        known = est_head_u64(answer, EST_FIELD_ORIGIN, 0);
+        est_message_free(answer);
+        if (known >= origin) origin = known + 1;
+    }
+    c->origin = origin;
+    return EST_OK;
+}
+
+/* Keeps the session of before for the program. Under `lock`. */
+static est_status replace_session(est_coordinator *c, est_session *session)
+{
+    est_session **grown = est_realloc(c->replaced, sizeof(est_session *) * ((size_t)c->n_replaced + 1));
+
+    if (grown == NULL) return est_no_memory();
+    c->replaced = grown;
+    if (c->session != NULL) c->replaced[c->n_replaced++] = c->session;
+    c->session = session;
+    return EST_OK;
+}
+
 est_status est_coordinator_open_session(est_coordinator *c)
 {
     est_session *session;
+    est_status   status;
 
     EST_TRY(est_session_create(c->graph, EST_SESSION(.remote = c->remote, .threads = c->options.threads), &session));
-    est_session_free(c->replaced);
-    c->replaced = c->session;
-    c->session  = session;
-    return tell_origin(c);
+    pthread_mutex_lock(&c->lock);
+    status = replace_session(c, session);
+    pthread_mutex_unlock(&c->lock);
+    if (status != EST_OK) {
+        est_session_free(session);
+        return status;
+    }
+    if (c->origin == 0) EST_TRY(choose_origin(c));
+    return est_coordinator_tell_origin(c);
 }
 
 /* --- initial values of variables that have others ----------------------------------------------------------------- */
@@ -149,7 +193,9 @@ static est_status take_positions(est_coordinator *c, const est_tensor *saved)
     int64_t          n = shape->rank == 2 ? shape->dim[0] : 0, workers = n > 0 ? shape->dim[1] : 0;
 
     if (est_tensor_dtype(saved) != EST_I64 || n == 0) return EST_OK;
-    c->positions = est_zalloc(sizeof *c->positions * (size_t)n * ((size_t)c->n_workers + 1));
+    est_free(c->positions); /* of an attempt before this one */
+    c->n_positions = 0;
+    c->positions   = est_zalloc(sizeof *c->positions * (size_t)n * ((size_t)c->n_workers + 1));
     if (c->positions == NULL) return est_no_memory();
     c->n_positions = (int)n;
     for (int64_t i = 0; i < n; i++) {
@@ -157,6 +203,11 @@ static est_status take_positions(est_coordinator *c, const est_tensor *saved)
             c->positions[i * c->n_workers + w] = data[i * workers + w];
     }
     return EST_OK;
+}
+
+static int count_positions(const est_coordinator *c)
+{
+    return c->n_iterators > c->n_positions ? c->n_iterators : c->n_positions;
 }
 
 static est_status read_positions(est_coordinator *c, const est_checkpoint *checkpoint)
@@ -171,40 +222,30 @@ static est_status read_positions(est_coordinator *c, const est_checkpoint *check
     return status;
 }
 
-/* Iterators that are not freed, in the order of their numbers. Under `lock`. */
-static int list_iterators(const est_coordinator *c, const est_per_worker **out)
+/* By the order in which iterators were made: a freed one is at its first element, one that this program has not made
+ * yet is where the checkpoint before had it. Under `lock`. */
+static void fill_positions(const est_coordinator *c, int64_t *out)
 {
-    int n = 0;
+    size_t row = (size_t)c->n_workers;
 
-    for (est_call_object *o = c->objects; o != NULL; o = o->next) n += o->kind == EST_OBJECT_ITERATOR;
-    if (out != NULL) {
-        int at = n;
+    memset(out, 0, sizeof *out * row * (size_t)count_positions(c));
+    for (int i = c->n_iterators; i < c->n_positions; i++)
+        memcpy(out + (size_t)i * row, c->positions + (size_t)i * row, sizeof *out * row);
+    for (est_call_object *o = c->objects; o != NULL; o = o->next) {
+        const est_per_worker *p = EST_CONTAINER_OF(o, est_per_worker, object);
 
-        for (est_call_object *o = c->objects; o != NULL; o = o->next) { /* the newest comes first */
-            if (o->kind == EST_OBJECT_ITERATOR) out[--at] = EST_CONTAINER_OF(o, est_per_worker, object);
-        }
+        if (o->kind == EST_OBJECT_ITERATOR) memcpy(out + (size_t)p->ordinal * row, p->consumed, sizeof *out * row);
     }
-    return n;
 }
 
 static est_status make_positions(est_coordinator *c, est_tensor **out)
 {
-    const est_per_worker **iterators;
-    est_status             status;
-    int                    n;
+    est_status status;
 
     pthread_mutex_lock(&c->lock);
-    n         = list_iterators(c, NULL);
-    iterators = est_alloc(sizeof(void *) * ((size_t)n + 1));
-    status    = iterators != NULL ? est_tensor_create(EST_I64, EST_SHAPE(n, c->n_workers), out) : est_no_memory();
-    if (status == EST_OK) {
-        (void)list_iterators(c, iterators);
-        for (int i = 0; i < n; i++)
-            memcpy((int64_t *)est_tensor_mutable_data(*out) + (size_t)i * (size_t)c->n_workers, iterators[i]->consumed,
-                   sizeof(int64_t) * (size_t)c->n_workers);
-    }
+    status = est_tensor_create(EST_I64, EST_SHAPE(count_positions(c), c->n_workers), out);
+    if (status == EST_OK) fill_positions(c, est_tensor_mutable_data(*out));
     pthread_mutex_unlock(&c->lock);
-    est_free(iterators);
     return status;
 }
 
@@ -234,11 +275,15 @@ static est_status choose_step(const est_coordinator *c, int64_t epoch, int64_t *
 est_status est_coordinator_write_checkpoint(est_coordinator *c, int64_t epoch)
 {
     est_tensor *numbers[2] = { NULL }, *positions = NULL;
-    int64_t     step   = 0;
-    est_status  status = choose_step(c, epoch, &step);
+    int64_t     step   = 0, calls;
+    est_status  status = est_coordinator_tell_origin(c);
 
+    if (status == EST_OK) status = choose_step(c, epoch, &step);
+    pthread_mutex_lock(&c->lock);
+    calls = (int64_t)c->queue.oldest - 1;
+    pthread_mutex_unlock(&c->lock);
     if (status == EST_OK) status = make_number(epoch, &numbers[0]);
-    if (status == EST_OK) status = make_number((int64_t)c->queue.oldest - 1, &numbers[1]);
+    if (status == EST_OK) status = make_number(calls, &numbers[1]);
     if (status == EST_OK) status = make_positions(c, &positions);
     if (status == EST_OK) {
         status = est_saver_save(c->saver, c->session, step,

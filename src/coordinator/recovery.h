@@ -6,6 +6,10 @@
 
 #include "coordinator/coordinator.h"
 
+/* Tells the ps tasks the origin, and that calls below the oldest one are over: runs of them are refused, which workers
+ * that this coordinator cannot reach may still make. Not under `lock`. */
+EST_MUST_CHECK est_status est_coordinator_tell_origin(est_coordinator *c);
+
 /* A new session over the ps tasks, which are told the origin. */
 EST_MUST_CHECK est_status est_coordinator_open_session(est_coordinator *c);
 

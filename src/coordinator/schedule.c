@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "cluster/wait_table.h"
 #include "coordinator/functions.h"
 #include "coordinator/recovery.h"
 
@@ -21,15 +20,18 @@
 
 /* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-typedef struct waiting {
-    est_waiting base;
-    bool        begun;
-    int64_t     completed; /* when it was looked at last: a wait with progress is not logged */
-} waiting;
-
 void est_coordinator_wake(est_coordinator *c)
 {
     if (c->n_waiting > 0) pthread_cond_broadcast(&c->changed);
+}
+
+/* For the log: a wait without a worker ends after lonely_secs, any other has no limit. Under `lock`. */
+static void limit_wait(const est_coordinator *c, est_waiting *w)
+{
+    double before = fmax(0, (double)(c->alone_ns - w->since_ns) / (double)EST_NS_PER_SEC);
+
+    w->limit_secs = c->n_here == 0 ? round(before + c->options.lonely_secs) : INFINITY;
+    w->then       = "fails without a worker (lonely_secs)";
 }
 
 static est_status raise_error(const est_call_error *error)
@@ -38,41 +40,76 @@ static est_status raise_error(const est_call_error *error)
     return est_fail(error->status, "%s", error->text);
 }
 
-/* Without a worker for too long: fails. Under `lock`. */
-static est_status check_alone(const est_coordinator *c, const waiting *w, const char *missing)
+void est_coordinator_note_ps_loss(est_coordinator *c)
 {
-    int64_t since = c->alone_ns > w->base.since_ns ? c->alone_ns : w->base.since_ns;
-    double  secs  = (double)(est_now_ns() - since) / (double)EST_NS_PER_SEC;
-
-    if (c->n_here > 0 || secs < c->options.lonely_secs) return EST_OK;
-    return est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs,
-                    missing);
+    if (!c->ps_lost) {
+        c->ps_lost_ns  = est_now_ns();
+        c->ps_reported = false;
+    }
+    c->ps_lost = true;
+    est_coordinator_wake(c);
 }
 
-/* Logs the wait while there is no worker, or while no call completes. Under `lock`, which is released for the log. */
-static est_status look_around(est_coordinator *c, waiting *w)
+static void begin_wait(const est_coordinator *c, est_call_wait *w, const char *why)
+{
+    if (w->begun) return;
+    w->base      = est_wait_begin(c->server->task, "the workers", why, INFINITY);
+    w->begun     = true;
+    w->completed = c->completed;
+}
+
+static void end_wait(est_call_wait *w)
+{
+    if (w->begun) est_wait_end(&w->base);
+    w->begun = false;
+}
+
+/* For how long no worker was here during the wait. Under `lock`. */
+static double alone_secs(const est_coordinator *c, const est_call_wait *w)
+{
+    int64_t since = c->alone_ns > w->base.since_ns ? c->alone_ns : w->base.since_ns;
+
+    return c->n_here > 0 ? 0 : (double)(est_now_ns() - since) / (double)EST_NS_PER_SEC;
+}
+
+/* Logs the wait while there is no worker, or while no call completes; fails without one for lonely_secs. Under `lock`,
+ * which is released for the log. */
+static est_status look_around(est_coordinator *c, est_call_wait *w)
 {
     est_strbuf missing = { 0 };
     bool       alone   = c->n_here == 0;
-    est_status status;
+    double     secs    = alone_secs(c, w);
+    est_status status  = EST_OK;
 
     if (est_stop_signal() != 0 && c->stops == 0) /* a checkpoint is written to its end */
         return est_fail(EST_CANCELLED, "%s while the coordinator waited: %s", est_stop_signal_name(), w->base.why);
+    limit_wait(c, &w->base);
     if (!alone && c->completed != w->completed) {
         w->completed        = c->completed;
         w->base.since_ns    = est_now_ns();
         w->base.report_secs = EST_WAIT_REPORT_SECS;
     }
+    if (secs < c->options.lonely_secs && !est_wait_is_due(&w->base)) return EST_OK;
     est_workers_missing(c, &missing);
-    status = check_alone(c, w, est_strbuf_text(&missing));
-    if (status == EST_OK && est_wait_is_due(&w->base)) {
+    if (secs >= c->options.lonely_secs) {
+        status = est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs,
+                          est_strbuf_text(&missing));
+    } else {
+        w->looking = true;
         pthread_mutex_unlock(&c->lock);
         est_wait_report(&w->base, est_strbuf_text(&missing));
         if (alone) w->base.report_secs = est_wait_secs(&w->base) + REPORT_SECS;
         pthread_mutex_lock(&c->lock);
+        w->looking = false;
     }
     est_strbuf_clear(&missing);
     return status;
+}
+
+/* Whether this thread has to recover. */
+static bool needs_recovery(const est_coordinator *c)
+{
+    return c->ps_lost && !c->recovering && !c->session_used;
 }
 
 /* Under `lock`, which is released meanwhile. A ps task that is lost again makes the next look recover again. */
@@ -87,7 +124,7 @@ static est_status recover(est_coordinator *c)
     pthread_mutex_lock(&c->lock);
     c->recovering = false;
     if (status == EST_CANCELLED || status == EST_DEADLINE_EXCEEDED || status == EST_UNAVAILABLE) {
-        c->ps_lost = true;
+        est_coordinator_note_ps_loss(c);
     } else if (status != EST_OK) {
         est_coordinator_end(c, status, est_error_message());
     }
@@ -98,24 +135,23 @@ static est_status recover(est_coordinator *c)
 
 est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, const void *user, const char *why)
 {
-    waiting    w      = { .completed = c->completed };
-    est_status status = EST_OK;
+    est_call_wait w      = { 0 };
+    est_status    status = EST_OK;
 
     c->n_waiting++;
     while (status == EST_OK && !ready(c, user)) {
         if (c->ended) {
             status = raise_error(c->over);
-        } else if (c->ps_lost && !c->recovering) {
+        } else if (needs_recovery(c)) {
             status = recover(c);
         } else {
-            if (!w.begun) w.base = est_wait_begin(c->server->task, "the workers", why, INFINITY);
-            w.begun = true;
+            begin_wait(c, &w, why);
             est_cond_wait_ns(&c->changed, &c->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
             if (!ready(c, user)) status = look_around(c, &w);
         }
     }
     c->n_waiting--;
-    if (w.begun) est_wait_end(&w.base);
+    end_wait(&w);
     est_signals_tell(status);
     return status;
 }
@@ -123,33 +159,66 @@ est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, c
 static bool has_ps(const est_coordinator *c, const void *user)
 {
     (void)user;
-    return !c->ps_lost && !c->recovering;
+    return !c->ps_lost && !c->recovering && !c->session_used;
+}
+
+/* Waits until no other thread has the session, and takes it. */
+static est_status claim_session(est_coordinator *c)
+{
+    est_status status;
+
+    pthread_mutex_lock(&c->lock);
+    status = est_coordinator_await(c, has_ps, NULL, "another thread uses the session, or a ps task is recovered");
+    if (status == EST_OK) c->session_used = true;
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+static void release_session(est_coordinator *c, bool lost)
+{
+    pthread_mutex_lock(&c->lock);
+    c->session_used = false;
+    if (lost) est_coordinator_note_ps_loss(c);
+    est_coordinator_wake(c);
+    pthread_mutex_unlock(&c->lock);
 }
 
 est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_coordinator *c, void *user), void *user)
 {
-    est_status status = EST_UNAVAILABLE;
+    est_status status = EST_OK;
+    bool       lost;
 
-    while (status == EST_UNAVAILABLE || status == EST_ABORTED) {
-        pthread_mutex_lock(&c->lock);
-        status = est_coordinator_await(c, has_ps, NULL, "a ps task is recovered");
-        pthread_mutex_unlock(&c->lock);
-        EST_TRY(status);
+    do {
+        EST_TRY(claim_session(c));
         status = fn(c, user);
         est_signals_tell(status);
-        if (status != EST_UNAVAILABLE && status != EST_ABORTED) break;
-        est_log_info("%s: %s", c->server->task, est_error_message());
-        pthread_mutex_lock(&c->lock);
-        c->ps_lost = true;
-        pthread_mutex_unlock(&c->lock);
-    }
+        lost = status == EST_UNAVAILABLE || status == EST_ABORTED;
+        if (lost) est_log_info("%s: %s", c->server->task, est_error_message());
+        release_session(c, lost);
+    } while (lost);
     return status;
 }
 
+void est_coordinator_free_replaced(est_coordinator *c)
+{
+    est_session **replaced;
+    int           n;
+
+    pthread_mutex_lock(&c->lock);
+    replaced      = c->replaced;
+    n             = c->n_replaced;
+    c->replaced   = NULL;
+    c->n_replaced = 0;
+    pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < n; i++) est_session_free(replaced[i]);
+    est_free(replaced);
+}
+
+/* A call that came back to the queue may be half applied (Q4). */
 static bool is_quiet(const est_coordinator *c, const void *user)
 {
     (void)user;
-    return c->under_way == 0;
+    return c->under_way == 0 && !est_call_queue_has_returned(&c->queue);
 }
 
 static bool is_done(const est_coordinator *c, const void *user)
@@ -169,7 +238,7 @@ est_status est_coordinator_quiesce(est_coordinator *c)
     est_status status;
 
     c->stops++;
-    status = est_coordinator_await(c, is_quiet, NULL, "calls under way end before a checkpoint is written");
+    status = est_coordinator_await(c, is_quiet, NULL, "calls that have begun complete before a checkpoint is written");
     if (status != EST_OK) est_coordinator_resume(c);
     return status;
 }
@@ -180,13 +249,24 @@ void est_coordinator_resume(est_coordinator *c)
     est_handout(c);
 }
 
-/* Returns the error of a function once, when all calls under way have ended. Under `lock`. */
+static est_status tell_origin(est_coordinator *c, void *user)
+{
+    (void)user;
+    return est_coordinator_tell_origin(c);
+}
+
+/* Returns the error of a function once, when all calls under way have ended. Workers that are out of reach may still
+ * run calls that were given up: the ps tasks refuse them from here on. Under `lock`, which is released meanwhile. */
 static est_status take_error(est_coordinator *c)
 {
     est_status status;
 
     if (!c->failed) return EST_OK;
     EST_TRY(est_coordinator_await(c, is_quiet, NULL, "calls under way end, since one has failed"));
+    pthread_mutex_unlock(&c->lock);
+    status = est_coordinator_use_session(c, tell_origin, NULL);
+    pthread_mutex_lock(&c->lock);
+    EST_TRY(status);
     if (!c->failed) return EST_OK; /* another thread has it */
     status = raise_error(c->error);
     est_call_error_free(c->error);
@@ -210,6 +290,7 @@ static est_status await_room(est_coordinator *c)
     est_status status = check_signal();
 
     if (c->ended) return raise_error(c->over);
+    if (needs_recovery(c)) EST_TRY(recover(c));
     while (status == EST_OK && (c->failed || c->queue.n >= c->options.queue_max)) {
         status = take_error(c);
         if (status != EST_OK) break;
@@ -265,23 +346,6 @@ static int find_feed(const est_function *f, est_node node)
     return -1;
 }
 
-/* The name as the iterator keeps it; NULL: memory was out. Under `lock`. */
-static const char *intern(est_per_worker *p, const char *component)
-{
-    char **grown;
-    char  *copy;
-
-    for (int i = 0; i < p->n_components; i++) {
-        if (strcmp(p->components[i], component) == 0) return p->components[i];
-    }
-    grown = est_realloc(p->components, sizeof *grown * ((size_t)p->n_components + 1));
-    if (grown == NULL) return NULL;
-    p->components = grown;
-    copy          = est_strdup(component);
-    if (copy != NULL) p->components[p->n_components++] = copy;
-    return copy;
-}
-
 /* A wrong component is found here, and not by a worker. The dataset of a worker's function is known only there. Under
  * `lock`. */
 static est_status check_component(est_function *f, int feed, const est_per_worker *from, const char *component)
@@ -312,7 +376,7 @@ static est_status take_argument(est_scheduled *call, const est_argument *a)
     }
     memcpy(&from, &a->from, sizeof from); /* const for the program: only its references change */
     if (from != NULL && a->component != NULL) {
-        at->component = intern(from, a->component);
+        at->component = est_per_worker_component(from, a->component);
         if (at->component == NULL) return est_no_memory();
         EST_TRY(check_component(call->function, feed, from, at->component));
     }
@@ -388,10 +452,25 @@ est_status est_coordinator_join(est_coordinator *coordinator)
     EST_REQUIRE(coordinator);
     pthread_mutex_lock(&coordinator->lock);
     status = est_coordinator_await(coordinator, is_done, NULL, "scheduled calls have not completed");
+    if (!coordinator->polled.looking) end_wait(&coordinator->polled);
     if (status == EST_OK) status = take_error(coordinator);
     pthread_mutex_unlock(&coordinator->lock);
-    est_session_free(coordinator->replaced);
-    coordinator->replaced = NULL;
+    est_coordinator_free_replaced(coordinator);
+    return status;
+}
+
+/* A loop over done is a wait, of all threads together. Under `lock`. */
+static est_status note_poll(est_coordinator *c, bool done)
+{
+    est_call_wait *w      = &c->polled;
+    est_status     status = EST_OK;
+
+    if (w->looking) return EST_OK;
+    if (!done) {
+        begin_wait(c, w, "scheduled calls have not completed");
+        status = look_around(c, w);
+    }
+    if (done || status != EST_OK) end_wait(w);
     return status;
 }
 
@@ -405,13 +484,16 @@ est_status est_coordinator_done(est_coordinator *coordinator, bool *done)
     pthread_mutex_lock(&c->lock);
     if (c->ended) {
         status = raise_error(c->over);
-    } else if (c->ps_lost && !c->recovering) {
+    } else if (needs_recovery(c)) {
         status = recover(c);
     }
     est_signals_tell(status);
     if (status == EST_OK && !is_done(c, NULL)) status = check_signal();
     if (status == EST_OK && c->failed && c->under_way == 0) status = take_error(c);
-    if (status == EST_OK) *done = is_done(c, NULL);
+    if (status == EST_OK) {
+        *done  = is_done(c, NULL);
+        status = note_poll(c, *done);
+    }
     pthread_mutex_unlock(&c->lock);
     return status;
 }

@@ -21,12 +21,11 @@ typedef struct part {
 /* est_dataset_shard, or that of files. */
 typedef est_dataset *(*deal_fn)(est_dataset *dataset, int64_t n, int64_t index);
 
-/* The first stage whose order differs between processes; NULL: none. */
-static const est_dataset *find_varying(const est_dataset *dataset)
+const est_dataset *est_dataset_varying(const est_dataset *dataset)
 {
     if (dataset->varies) return dataset;
     for (int i = 0; i < dataset->stage->n_inputs; i++) {
-        const est_dataset *found = find_varying(dataset->input[i]);
+        const est_dataset *found = est_dataset_varying(dataset->input[i]);
 
         if (found != NULL) return found;
     }
@@ -36,7 +35,7 @@ static const est_dataset *find_varying(const est_dataset *dataset)
 /* The part of the elements of `dataset`. */
 static est_status deal(const part *p, const est_dataset *dataset, deal_fn fn, est_dataset **out)
 {
-    const est_dataset *varying = p->n > 1 ? find_varying(dataset) : NULL;
+    const est_dataset *varying = p->n > 1 ? est_dataset_varying(dataset) : NULL;
 
     if (varying != NULL) {
         return est_fail(EST_INVALID_ARGUMENT,

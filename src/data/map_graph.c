@@ -123,7 +123,7 @@ static est_status graph_open(est_iter *it, est_status (*work)(est_ahead *it, int
     graph_iter          *iter = (graph_iter *)it;
     const graph_stage   *own  = (const graph_stage *)it->dataset;
     const size_t         in   = (size_t)own->base.input[0]->n_components * sizeof(est_field);
-    const est_ahead_spec spec = { .name         = "map_graph",
+    const est_ahead_spec spec = { .name         = it->stage->name,
                                   .workers      = own->options.workers,
                                   .unordered    = own->options.unordered,
                                   .bad_rows_max = own->options.bad_rows_max,

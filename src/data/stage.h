@@ -179,6 +179,9 @@ est_dataset *est_dataset_with(est_dataset *dataset, const est_component *compone
 /* Fails unless component 0 is a string scalar, as `stage` needs; `what` is the expected input: "paths of files". */
 EST_MUST_CHECK est_status est_dataset_need_strings(const est_dataset *dataset, const char *what);
 
+/* The first stage whose order differs between processes; NULL: none. */
+const est_dataset *est_dataset_varying(const est_dataset *dataset);
+
 /* The same stage over other inputs of the same components, which are taken; as constructors do. `suffix` is appended to
  * the name of a file that it writes: copies for several workers must not share one. */
 est_dataset *est_dataset_copy(const est_dataset *dataset, est_dataset *first, est_dataset *second, const char *suffix);

@@ -123,7 +123,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     evaluation *e = user;
 
     EST_TRY(est_run_join(&e->run, loop));
-    EST_TRY(est_run_read_step(loop, global_step));
+    EST_TRY(est_loop_read_step(loop, global_step));
     e->counter.done     = 0;
     e->counter.loss_sum = 0;
     return EST_OK;

@@ -319,7 +319,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     est_training *t = user;
 
     EST_TRY(est_run_join(&t->run, loop));
-    return est_run_read_step(loop, global_step);
+    return est_loop_read_step(loop, global_step);
 }
 
 static est_status open_loop(est_training *t, est_loop **out)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A training and its checkpoints: what a new session gets from the last one, and what is saved beside the variables. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "estimator/training.h"
 #include "estoc/layers.h"
@@ -48,48 +44,22 @@ static est_status compare_rates(const est_graph *graph, est_session *session, co
     return EST_OK;
 }
 
-/* Some tasks may have lost their variables; the line says that the others keep theirs. */
-static void log_restored(const char *tasks, const char *path, int64_t had_step)
+static est_recovery_names names_of(const est_training *t)
 {
-    const char *dash = strrchr(path, '-');
-    char       *end  = NULL;
-    int64_t     step = dash != NULL ? strtoll(dash + 1, &end, 10) : had_step;
-
-    if (tasks[0] == '\0') {
-        est_log_info("Restoring parameters from %s", path);
-    } else {
-        est_log_info("Restoring the variables of %s from %s; all others keep the values they have.", tasks, path);
-    }
-    if (step >= had_step || end == dash + 1 || *end != '\0') return;
-    est_log_warn("training had come to step %" PRId64 ", and %s%s go back to step %" PRId64
-                 ", the last checkpoint; save more often (save_checkpoints_steps) to lose less",
-                 had_step, tasks[0] != '\0' ? "the variables of " : "all variables", tasks, step);
-}
-
-/* There is no checkpoint: variables get their first values, but not in the middle of a training. */
-static est_status check_beginning(const est_training *t, const est_reached *had)
-{
-    char at[64] = "training had begun";
-
-    if (!had->unknown && had->step <= 0) return EST_OK;
-    if (had->step > 0) snprintf(at, sizeof at, "training had come to step %" PRId64, had->step);
-    return est_fail(EST_DATA_LOSS,
-                    "%s, the variables%s%s are lost, and model_dir %s has no checkpoint to restore them from; bring "
-                    "its checkpoint files back and start this task again, or restart all tasks with an empty model_dir "
-                    "to train from the beginning",
-                    at, had->tasks[0] != '\0' ? " of " : "", had->tasks, t->estimator->model_dir);
+    return (est_recovery_names){ "model_dir", t->estimator->model_dir, "save_checkpoints_steps" };
 }
 
 static est_status use_restored(est_training *t, est_loop *loop, const est_reached *had, const est_restored *restored,
                                const est_tensor *position, const est_tensor *runs)
 {
-    est_session *session = est_loop_session(loop);
+    est_recovery_names names   = names_of(t);
+    est_session       *session = est_loop_session(loop);
 
     if (restored->path[0] == '\0') {
         est_log_info("All variables have values already: going on with them.");
         return EST_OK;
     }
-    log_restored(had->all ? "" : had->tasks, restored->path, had->step);
+    est_recovery_log(had, &names, restored->path);
     if (restored->n_missing > 0)
         EST_TRY(est_session_init(session)); /* slots of variables that were not trained there */
     EST_TRY(compare_rates(t->model->graph, session, restored->path));
@@ -101,11 +71,12 @@ static est_status use_restored(est_training *t, est_loop *loop, const est_reache
 
 est_status est_training_restore(void *user, est_loop *loop, const est_reached *had)
 {
-    est_training *t        = user;
-    est_session  *session  = est_loop_session(loop);
-    est_tensor   *position = NULL, *runs = NULL;
-    est_restored  restored = { 0 };
-    est_status    status;
+    est_training      *t        = user;
+    est_recovery_names names    = names_of(t);
+    est_session       *session  = est_loop_session(loop);
+    est_tensor        *position = NULL, *runs = NULL;
+    est_restored       restored = { 0 };
+    est_status         status;
 
     status = est_saver_restore(
         t->saver, session,
@@ -116,7 +87,7 @@ est_status est_training_restore(void *user, est_loop *loop, const est_reached *h
     if (status == EST_OK) {
         status = use_restored(t, loop, had, &restored, position, runs);
     } else if (status == EST_NOT_FOUND) {
-        status = check_beginning(t, had);
+        status = est_recovery_check_beginning(had, &names);
         if (status == EST_OK) status = est_session_init(session);
         if (status == EST_OK && t->estimator->warm_start != NULL) {
             status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);

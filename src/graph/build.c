@@ -376,6 +376,8 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
     if (!EST_LIST_OK(in)) b.in.n = in.n = 0; /* missing inputs are reported below */
     for (int i = 0; i < in.n && b.g == NULL; i++) b.g = in.data[i].graph;
     if (b.g == NULL) return no_graph(op, in.n);
+    status = est_graph_ask_device(b.g, b.g->unplaced);
+    if (status != EST_OK) return est_graph_poison(b.g, status);
     if (est_graph_poisoned(b.g)) return (est_node){ b.g, EST_POISON, 0 };
     for (int i = 0; i < in.n; i++) {
         const est_node_def *from = in.data[i].graph == b.g ? est_def(in.data[i]) : NULL;
@@ -394,8 +396,7 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
         drop_tensors(b.def);
         return est_graph_poison(b.g, input_shapes_text(&b, status));
     }
-    status = est_graph_ask_device(b.g, b.def);
-    if (status != EST_OK) return est_graph_poison(b.g, status);
+    if (b.g->device_fn != NULL) b.g->unplaced = b.def;
     return (est_node){ b.g, b.def->id, 0 };
 }
 

@@ -85,9 +85,18 @@ uint64_t est_graph_version(const est_graph *graph)
     return graph->version;
 }
 
+/* The last node keeps the name that it has. */
+static void name_is_final(est_graph *g)
+{
+    est_status status = est_graph_ask_device(g, g->unplaced);
+
+    if (status != EST_OK) (void)est_graph_poison(g, status);
+}
+
 est_status est_graph_status(const est_graph *graph)
 {
     if (graph == NULL) return est_fail(EST_INVALID_ARGUMENT, "the graph is NULL");
+    name_is_final((est_graph *)(uintptr_t)graph);
     return graph->error.status == EST_OK ? EST_OK : est_error_raise(&graph->error);
 }
 
@@ -166,6 +175,7 @@ est_node est_named(est_node node, const char *name)
 {
     est_node_def *def;
     const char   *full;
+    est_status    status;
 
     if (est_def(node) == NULL) return node;
     if (name == NULL) {
@@ -179,12 +189,8 @@ est_node est_named(est_node node, const char *name)
         return est_graph_poison(node.graph, est_no_memory());
     }
     def->name = full;
-    if (def->id == node.graph->n_nodes - 1) { /* it was just made */
-        est_status status = est_graph_ask_device(node.graph, def);
-
-        if (status != EST_OK) return est_graph_poison(node.graph, status);
-    }
-    return node;
+    status    = est_graph_ask_device(node.graph, def);
+    return status == EST_OK ? node : est_graph_poison(node.graph, status);
 }
 
 est_node est_graph_find(const est_graph *graph, const char *name)
@@ -216,6 +222,7 @@ void est_graph_device(est_graph *graph, const char *device)
 void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user)
 {
     if (graph == NULL) return;
+    name_is_final(graph);
     graph->device_fn   = fn;
     graph->device_user = user;
 }
@@ -238,9 +245,9 @@ est_status est_graph_ask_device(est_graph *graph, est_node_def *def)
 {
     est_status status;
 
-    if (graph->device_fn == NULL) return EST_OK;
-    def->device = graph->device;
-    status      = est_graph_place(graph, def, graph->device_fn, graph->device_user);
+    if (def == NULL || def != graph->unplaced) return EST_OK;
+    graph->unplaced = NULL;
+    status          = est_graph_place(graph, def, graph->device_fn, graph->device_user);
     return status == EST_OK ? EST_OK : est_fail_context(status, "device function, operation %s", def->name);
 }
 
@@ -248,6 +255,7 @@ est_colocation est_graph_colocate(est_graph *graph, est_node with)
 {
     est_colocation before = { graph->device, graph->device_fn };
 
+    name_is_final(graph);
     if (est_def(with) != NULL) {
         graph->device    = est_def(with)->device;
         graph->device_fn = NULL;
@@ -258,7 +266,7 @@ est_colocation est_graph_colocate(est_graph *graph, est_node with)
 void est_graph_colocate_end(est_graph *graph, est_colocation before)
 {
     graph->device    = before.device;
-    graph->device_fn = before.device_fn;
+    graph->device_fn = before.device_fn; /* there was none meanwhile, and no node waits for it */
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ typedef struct est_node_def {
 /* Sets the device of a node to the one that `fn` returns for it. */
 EST_MUST_CHECK est_status est_graph_place(est_graph *graph, est_node_def *def, est_device_fn fn, void *user);
 
-/* Asks the device function of the graph, if there is one, about a node that was just made or named. */
+/* Asks the device function of the graph about a node whose name is final, unless it was asked or there is none. */
 EST_MUST_CHECK est_status est_graph_ask_device(est_graph *graph, est_node_def *def);
 
 /* A collection: pairs of variables that live at one task, one after the other. The placement of a session gives them

@@ -38,6 +38,7 @@ struct est_graph {
     const char    *device;    /* "": free */
     est_device_fn  device_fn; /* NULL: none */
     void          *device_user;
+    est_node_def  *unplaced; /* the last node: device_fn is asked when its name is final; NULL: it was asked */
     initializer   *initializers;
     int            n_initializers;
     est_i64_map    initializer_of; /* a variable's id -> its last initializer's position */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The certificates of a user on this machine: in a directory that only the user can enter, made once, under a lock.
- * Readers need no lock: the files appear together, by the rename of their folder. */
+ * Readers need no lock: the files appear together, by the rename of their folder, and a reader that meets files of two
+ * generations looks again (est_tls_context_create). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,14 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <openssl/err.h>
-#include <openssl/pem.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "net/certificates.h"
+#include "net/tls.h"
 
 #define USER_DAYS  3650 /* they protect this machine alone, and tasks with older and newer ones refuse each other */
 #define LOCK_SECS  INT64_C(30)
@@ -27,16 +26,27 @@
 #define INSTEAD    "or name another folder in ESTOC_CERTS (`estoc certificates` makes one)"
 #define FOLDER_MAX (PATH_MAX - 32) /* leaves room for the names of files */
 
-/* The directory of XDG_STATE_HOME, which is ~/.local/state by default. A process without a home uses the directory of
- * temporary files. */
+/* Whether a variable names a directory of this user. Under sudo HOME may be the home of another user, where files of
+ * root would lock that user out. */
+static bool is_own(const char *dir)
+{
+    struct stat info;
+
+    if (dir == NULL || dir[0] != '/' || stat(dir, &info) != 0) return false;
+    return S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+/* The directory of XDG_STATE_HOME, which is ~/.local/state by default. A process without a home of its own uses the
+ * directory of temporary files. */
 static est_status find_root(char root[FOLDER_MAX])
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME"), *temporary = getenv("TMPDIR");
-    int         n;
+    const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME"),
+               *temporary = secure_getenv("TMPDIR");
+    int n;
 
-    if (state != NULL && state[0] == '/') {
+    if (is_own(state)) {
         n = snprintf(root, FOLDER_MAX, "%s/estoc", state);
-    } else if (home != NULL && home[0] == '/') {
+    } else if (is_own(home)) {
         n = snprintf(root, FOLDER_MAX, "%s/.local/state/estoc", home);
     } else {
         n = snprintf(root, FOLDER_MAX, "%s/estoc-%ld", temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
@@ -45,6 +55,18 @@ static est_status find_root(char root[FOLDER_MAX])
     if (n < FOLDER_MAX) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
                     "the path of the user's state directory has %d bytes; set XDG_STATE_HOME, " INSTEAD, n);
+}
+
+static est_status refuse(const char *root, const struct stat *info)
+{
+    if (info->st_uid != geteuid()) {
+        return est_fail(EST_PERMISSION_DENIED,
+                        "%s belongs to user %ld, but keys need a directory of user %ld: remove it, " INSTEAD, root,
+                        (long)info->st_uid, (long)geteuid());
+    }
+    return est_fail(EST_PERMISSION_DENIED,
+                    "%s has mode %04o, but keys need a directory of user %ld with mode 0700: chmod 700 it, " INSTEAD,
+                    root, (unsigned)info->st_mode & 07777, (long)geteuid());
 }
 
 /* Makes the directory, or checks that nobody else can have put anything into it. */
@@ -70,10 +92,7 @@ static est_status open_root(const char *root, int *out)
     }
     if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
         close(fd);
-        return est_fail(EST_PERMISSION_DENIED,
-                        "%s belongs to user %ld and has mode %04o, but keys need a directory of user %ld with mode "
-                        "0700: chmod 700 it, " INSTEAD,
-                        root, (long)info.st_uid, (unsigned)info.st_mode & 07777, (long)geteuid());
+        return refuse(root, &info);
     }
     *out = fd;
     return EST_OK;
@@ -106,56 +125,45 @@ static est_status take_lock(const char *root, int root_fd, int *out)
     return EST_OK;
 }
 
-static bool has_file(const char *folder, const char *name)
+/* *usable: all files are there, fit each other, and have not expired. */
+static est_status check(const char *folder, bool *usable)
 {
-    char path[PATH_MAX];
+    est_tls_context *context = NULL;
+    est_status       status  = est_tls_context_create(folder, &context);
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, R_OK) == 0;
+    *usable = status == EST_OK;
+    est_tls_context_free(context);
+    if (status != EST_FAILED_PRECONDITION) return status;
+    est_error_clear();
+    return EST_OK;
 }
 
-/* Whether all files are there and the certificate has not expired. */
-static bool is_usable(const char *folder)
-{
-    char  path[PATH_MAX];
-    FILE *file;
-    X509 *cert;
-    bool  usable;
-
-    if (!has_file(folder, "ca.pem") || !has_file(folder, "key.pem")) return false;
-    snprintf(path, sizeof path, "%s/cert.pem", folder);
-    file = fopen(path, "re");
-    if (file == NULL) return false;
-    cert   = PEM_read_X509(file, NULL, NULL, NULL);
-    usable = cert != NULL && X509_cmp_current_time(X509_get0_notAfter(cert)) > 0;
-    X509_free(cert);
-    ERR_clear_error();
-    fclose(file);
-    return usable;
-}
-
-/* Under the lock. */
+/* Under the lock. What is replaced goes aside first: for readers the files vanish for a moment only. */
 static est_status make_again(const char *root, const char *folder)
 {
-    char made[PATH_MAX];
+    char made[PATH_MAX], old[PATH_MAX];
 
     snprintf(made, sizeof made, "%s/new", root);
-    EST_TRY(est_dir_remove(made)); /* of a process that was killed */
+    snprintf(old, sizeof old, "%s/old", root);
+    EST_TRY(est_dir_remove(made)); /* of a process that was killed, as the other */
+    EST_TRY(est_dir_remove(old));
     EST_TRY(est_certificates_make(made, "localhost", USER_DAYS));
-    EST_TRY(est_dir_remove(folder));
+    if (est_file_exists(folder)) EST_TRY(est_file_rename(folder, old));
     EST_TRY(est_file_rename(made, folder));
     est_log_info("made the certificates of this user for jobs on this machine: %s", folder);
-    return EST_OK;
+    return est_dir_remove(old);
 }
 
 /* Another process may have made them while this one waited for the lock. */
 static est_status make_once(const char *root, int root_fd, const char *folder)
 {
-    est_status status = EST_OK;
-    int        lock   = -1;
+    est_status status;
+    bool       usable;
+    int        lock = -1;
 
     EST_TRY(take_lock(root, root_fd, &lock));
-    if (!is_usable(folder)) status = make_again(root, folder);
+    status = check(folder, &usable);
+    if (status == EST_OK && !usable) status = make_again(root, folder);
     close(lock);
     return status;
 }
@@ -163,13 +171,15 @@ static est_status make_once(const char *root, int root_fd, const char *folder)
 est_status est_certificates_of_user(char *out, size_t size)
 {
     char       root[FOLDER_MAX], folder[PATH_MAX];
-    est_status status  = EST_OK;
+    est_status status;
+    bool       usable;
     int        root_fd = -1;
 
     EST_TRY(find_root(root));
     EST_TRY(open_root(root, &root_fd));
     snprintf(folder, sizeof folder, "%s/certificates", root);
-    if (!is_usable(folder)) status = make_once(root, root_fd, folder);
+    status = check(folder, &usable);
+    if (status == EST_OK && !usable) status = make_once(root, root_fd, folder);
     close(root_fd);
     if (status != EST_OK) return status;
     snprintf(out, size, "%s", folder);

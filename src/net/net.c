@@ -396,12 +396,25 @@ typedef struct attempt {
     const est_socket_address *to;
 } attempt;
 
+static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
+{
+    bool cancelled;
+
+    pthread_mutex_lock(&net->lock);
+    cancelled = net->cancelled;
+    if (cancelled) memcpy(why, net->cancel_why, EST_WHY_MAX);
+    pthread_mutex_unlock(&net->lock);
+    return cancelled;
+}
+
 static est_status connect_call(est_net *net, void *arg)
 {
     attempt   *a = arg;
     est_wire  *wire;
     est_status status;
+    char       why[EST_WHY_MAX];
 
+    if (is_cancelled(net, why)) return est_fail(EST_CANCELLED, "cancelled: %s", why); /* since the caller looked */
     status = net->transport->connect(net->carrier, a->to, a->link, &a->link->lock, &wire);
     if (status != EST_OK) return status;
     pthread_mutex_lock(&a->link->lock);
@@ -416,17 +429,6 @@ static est_status give_up_call(est_net *net, void *arg)
     (void)net;
     est_link_lose(arg, EST_UNAVAILABLE, "it sent no hello in time");
     return EST_OK;
-}
-
-static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
-{
-    bool cancelled;
-
-    pthread_mutex_lock(&net->lock);
-    cancelled = net->cancelled;
-    if (cancelled) memcpy(why, net->cancel_why, EST_WHY_MAX);
-    pthread_mutex_unlock(&net->lock);
-    return cancelled;
 }
 
 /* A call of est_net_connect. */

@@ -174,19 +174,11 @@ static est_status configure(est_tls_context *context)
     return EST_OK;
 }
 
-est_status est_tls_context_create(const char *folder, est_tls_context **out)
+static est_status create_context(const char *folder, est_tls_context **out)
 {
-    est_tls_context *context;
+    est_tls_context *context = est_zalloc(sizeof *context);
     est_status       status;
 
-    if (folder == NULL) {
-        return est_fail(
-            EST_INVALID_ARGUMENT,
-            "the transport tls needs certificates, unless all tasks are on this machine. Run `estoc certificates "
-            "certs` once, copy the folder to every machine, and run `export ESTOC_CERTS=certs` before each task; or "
-            "set ESTOC_PROTOCOL=tcp to go without protection");
-    }
-    context = est_zalloc(sizeof *context);
     if (context == NULL) return est_no_memory();
     context->ctx    = SSL_CTX_new(TLS_method());
     context->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | 0x70, "estoc");
@@ -198,6 +190,22 @@ est_status est_tls_context_create(const char *folder, est_tls_context **out)
     }
     *out = context;
     return EST_OK;
+}
+
+/* Another process may replace the files while they are read: a second look then finds those that belong together. */
+est_status est_tls_context_create(const char *folder, est_tls_context **out)
+{
+    est_status status;
+
+    if (folder == NULL) {
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "the transport tls needs certificates, unless all tasks are on this machine. Run `estoc certificates "
+            "certs` once, copy the folder to every machine, and run `export ESTOC_CERTS=certs` before each task; or "
+            "set ESTOC_PROTOCOL=tcp to go without protection");
+    }
+    status = create_context(folder, out);
+    return status == EST_FAILED_PRECONDITION ? create_context(folder, out) : status;
 }
 
 void est_tls_context_free(est_tls_context *context)

@@ -113,6 +113,9 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*verify)(est_remote *remote, const est_remote_files *files);
     EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_files *files);
 
+    /* The device of a variable that is elsewhere. NULL: that of its task. */
+    EST_MUST_CHECK est_status (*device)(est_remote *remote, const est_var *var, char *out, size_t size);
+
     /* Waits for the turn to make a training step and sets has_turn; *finished: no step is left. NULL: no turns are
      * needed. */
     EST_MUST_CHECK est_status (*turn)(est_remote *remote, bool *finished);
@@ -134,6 +137,10 @@ struct est_remote {
     bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */
     const est_partitioner *partitioner;   /* which variables are spread over tasks; borrowed. NULL: none */
 };
+
+/* "/job:ps/replica:0/task:1/device:CPU:0", where a variable or a shard is; job localhost, task 0: in this process
+ * (runtime/variable_parts.c). */
+EST_MUST_CHECK est_status est_remote_device(est_remote *remote, const est_var *var, char *out, size_t size);
 
 /* --- the cut (runtime/partition.c) -------------------------------------------------------------------------------- */
 

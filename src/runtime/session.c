@@ -259,8 +259,7 @@ est_status est_session_fill_tables(est_session *session, est_plan *plan)
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
-/* Whether the step moves global_step on at other tasks. */
-static bool trains(const est_step *step)
+bool est_step_trains(const est_step *step)
 {
     return step->plan->n_segments > 0 && step->plan->segments[0].trains;
 }
@@ -272,7 +271,7 @@ static est_status take_turn(const est_step *step)
     est_remote *remote   = step->session->options.remote;
     bool        finished = false;
 
-    if (remote == NULL || !trains(step)) return EST_OK;
+    if (remote == NULL || !est_step_trains(step)) return EST_OK;
     if (remote->takes_turns && !remote->has_turn) EST_TRY(remote->ops->turn(remote, &finished));
     remote->has_turn = false;
     if (!finished) return EST_OK;
@@ -284,7 +283,7 @@ static est_status complete_step(const est_step *step)
 {
     est_remote *remote = step->session->options.remote;
 
-    if (remote == NULL || remote->ops->complete == NULL || !trains(step)) return EST_OK;
+    if (remote == NULL || remote->ops->complete == NULL || !est_step_trains(step)) return EST_OK;
     return remote->ops->complete(remote);
 }
 
@@ -365,14 +364,14 @@ double est_step_scalar(const est_step *step, int i)
     }
 }
 
-static est_status copy_fetches(const est_step *step, est_tensor **out)
+est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out)
 {
-    int          n = step->key.n_fetches, made = 0;
+    int          made   = 0;
     est_tensor **copies = est_alloc(sizeof(est_tensor *) * ((size_t)n + 1)); /* out is written only when all is well */
     est_status   status = copies != NULL ? EST_OK : est_no_memory();
 
     while (made < n && status == EST_OK) {
-        const est_view *view = est_plan_fetch(step->plan, made);
+        const est_view *view = est_plan_fetch(step->plan, first + made);
         status               = est_tensor_create_from(view->dtype, view->shape, view->data, &copies[made]);
         if (status == EST_OK) made++;
     }
@@ -405,7 +404,7 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
         }
         status = est_session_prepare(session, (est_nodes){ nodes, feeds.n }, fetches, targets, &step);
         if (status == EST_OK) status = est_step_run(step, values);
-        if (status == EST_OK) status = copy_fetches(step, out);
+        if (status == EST_OK) status = est_step_copy(step, 0, fetches.n, out);
     }
     est_free(nodes);
     est_free(values);

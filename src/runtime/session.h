@@ -16,6 +16,12 @@ EST_MUST_CHECK est_status est_session_create_in(est_graph *graph, const est_sess
 /* The plan behind a prepared step; borrowed until the session goes. */
 est_plan *est_step_plan(est_step *step);
 
+/* Whether the step moves global_step on at other tasks. */
+bool est_step_trains(const est_step *step);
+
+/* New tensors with results first .. first + n - 1 of the last run; all or none. */
+EST_MUST_CHECK est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out);
+
 /* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads
  * and the graph. Borrowed until the session goes. */
 EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);

@@ -45,13 +45,16 @@ static est_status find_part(est_session *session, const char *name, int i, const
 }
 
 /* A task is called "ps:1". */
-static void name_device(est_session *session, const est_var *part, char *out, size_t size)
+est_status est_remote_device(est_remote *remote, const est_var *var, char *out, size_t size)
 {
-    const est_remote *remote = est_session_remote(session);
-    const char       *task   = part->elsewhere ? remote->ops->name(remote, part->task) : "localhost:0";
-    const char       *colon  = strrchr(task, ':');
+    const char *task, *colon;
 
+    if (var->elsewhere && remote->ops->device != NULL) return remote->ops->device(remote, var, out, size);
+    task  = var->elsewhere ? remote->ops->name(remote, var->task) : "localhost:0";
+    colon = strrchr(task, ':');
+    if (colon == NULL) return est_fail(EST_INTERNAL, "task '%s' has no name of the form job:index", task);
     (void)snprintf(out, size, "/job:%.*s/replica:0/task:%s/device:CPU:0", (int)(colon - task), task, colon + 1);
+    return EST_OK;
 }
 
 est_status est_session_variable_part(est_session *session, const char *variable, int i, est_variable_part *out)
@@ -63,8 +66,7 @@ est_status est_session_variable_part(est_session *session, const char *variable,
     EST_REQUIRE(out);
     EST_TRY(find_part(session, variable, i, &part));
     *out = (est_variable_part){ .shape = part->value.shape, .first_row = part->first_row };
-    name_device(session, part, out->device, sizeof out->device);
-    return EST_OK;
+    return est_remote_device(est_session_remote(session), part, out->device, sizeof out->device);
 }
 
 est_status est_session_read_part(est_session *session, const char *variable, int i, est_tensor **out)

@@ -287,7 +287,7 @@ static est_status restore_offered(est_multi_worker *m, est_loop *loop)
 
     m->at_step = m->view.step;
     EST_TRY(m->run->owner->restore(m->run->user, loop, &reached));
-    EST_TRY(est_run_read_step(loop, &m->fallen_to));
+    EST_TRY(est_loop_read_step(loop, &m->fallen_to));
     m->fell_back = m->fallen_to != m->view.step;
     if (!m->fell_back) return EST_OK;
     m->pending = false;

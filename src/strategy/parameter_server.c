@@ -20,7 +20,6 @@
 #include "strategy/run.h"
 #include "tensor/shape.h"
 #include "train/done_mark.h"
-#include "train/saver.h"
 
 #define DELAY_EACH_SECS 5.0 /* between the starts of two workers */
 
@@ -146,39 +145,9 @@ static est_status ps_prepare(est_run *run, est_loop_spec *spec)
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-/* How far the training had come, as far as the ps tasks know. */
-static est_status find_reached(const est_run *run, est_loop *loop, est_reached *out)
-{
-    bool       counted = false;
-    int64_t    step    = 0;
-    est_status status;
-
-    if (!out->all) {
-        status  = est_run_read_step(loop, &step);
-        counted = status != EST_FAILED_PRECONDITION;
-        if (counted) EST_TRY(status);
-    }
-    if (step > out->step) out->step = step;
-    out->unknown = !counted && est_remote_has_begun(run->remote);
-    return EST_OK;
-}
-
-/* Variables that have values keep them, so that a task that was started again takes nothing back from the others. */
 static est_status ps_join(est_run *run, est_loop *loop)
 {
-    est_strbuf  tasks   = { 0 };
-    est_reached reached = { .step = est_loop_global_step(loop), .missing_only = true };
-    est_status  status;
-
-    if (!run->self.is_chief) return EST_OK;
-    status        = est_tasks_without_values(est_loop_session(loop), &tasks, &reached.all);
-    reached.tasks = est_strbuf_text(&tasks);
-    if (status == EST_OK) status = find_reached(run, loop, &reached);
-    if (status == EST_OK) status = run->owner->restore(run->user, loop, &reached);
-    est_strbuf_clear(&tasks);
-    EST_TRY(status);
-    EST_TRY(est_session_init(est_loop_session(loop))); /* variables that no checkpoint has */
-    return est_remote_declare_ready(run->remote);
+    return run->self.is_chief ? est_recovery_join(loop, run->remote, run->owner->restore, run->user) : EST_OK;
 }
 
 /* Tasks take turns, so that all together make no step too many. */
@@ -189,28 +158,9 @@ static est_status ps_turn(est_run *run, bool *finished)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* The last step of the chief need not be the last of the job. A stop that a hook of the chief requested, such as
- * early stopping, holds for all. A chief that a signal stopped leaves the others to themselves. */
 static est_status ps_settle(est_run *run, est_loop *loop)
 {
-    int64_t step;
-    bool    last;
-
-    if (!run->self.is_chief) return EST_OK;
-    EST_TRY(est_run_read_step(loop, &step));
-    last            = run->max_steps > 0 && step >= run->max_steps;
-    run->unfinished = !last && est_stop_signal() != 0;
-    if (!last && !run->unfinished) {
-        est_status status;
-
-        est_log_info("Waiting for the other workers before writing the final checkpoint.");
-        status = est_remote_await_others(run->remote, est_loop_should_stop(loop));
-        if (status != EST_OK && est_stop_signal() == 0) return status;
-        run->unfinished = status != EST_OK;
-        EST_TRY(est_run_read_step(loop, &step));
-    }
-    est_loop_set_global_step(loop, step);
-    return EST_OK;
+    return run->self.is_chief ? est_recovery_settle(loop, run->remote, run->max_steps, &run->unfinished) : EST_OK;
 }
 
 static est_status ps_end(est_run *run)

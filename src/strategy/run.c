@@ -275,13 +275,3 @@ void est_run_add_max_steps(const est_run *run, est_strbuf *terms)
         est_strbuf_append(terms, "max_steps=none\n");
     }
 }
-
-est_status est_run_read_step(est_loop *loop, int64_t *out)
-{
-    est_tensor *step = NULL;
-
-    EST_TRY(est_session_read(est_loop_session(loop), "global_step", &step));
-    *out = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
-    return EST_OK;
-}

@@ -10,6 +10,7 @@
 #include "cluster/remote_tasks.h"
 #include "strategy/strategy.h"
 #include "train/lock.h"
+#include "train/loop_recovery.h"
 
 typedef enum est_run_purpose {
     EST_RUN_TRAIN = 0,
@@ -17,20 +18,10 @@ typedef enum est_run_purpose {
     EST_RUN_BY_HAND /* the program steps by itself (estoc/workers.h): there is no est_loop, and no model directory */
 } est_run_purpose;
 
-/* How far a training had come when its variables, or some of them, need values. */
-typedef struct est_reached {
-    int64_t     step;         /* as far as is known */
-    bool        unknown;      /* it had begun, and the task that counts its steps is lost */
-    bool        missing_only; /* variables that have values keep them: those are newer than the checkpoint */
-    bool        all;          /* no variable has a value */
-    const char *tasks;        /* "ps:0, ps:2": whose variables have none; "": those of this process */
-} est_reached;
-
 /* What a strategy asks of the owner. */
 typedef struct est_run_owner {
-    /* Gives variables and run count of the loop's session the values of the checkpoint, or their first ones, and calls
-     * est_run_restore_input. */
-    EST_MUST_CHECK est_status (*restore)(void *user, est_loop *loop, const est_reached *reached);
+    /* It calls est_run_restore_input for the input. */
+    est_recovery_restore restore;
 
     /* A hook that saves as the owner would, over the checkpoints that other processes have left. *out NULL: it would
      * not. */
@@ -127,8 +118,5 @@ EST_MUST_CHECK est_status est_run_start_client(const est_run *run, const est_clu
 
 /* Appends the line of max_steps to the terms that all tasks must agree on (cluster/terms.h). */
 void est_run_add_max_steps(const est_run *run, est_strbuf *terms);
-
-/* The global step that the loop's session has. */
-EST_MUST_CHECK est_status est_run_read_step(est_loop *loop, int64_t *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/argument.h"
@@ -62,22 +63,53 @@ est_status est_dir_watch_pause(double left_secs)
 est_status est_latest_usable_checkpoint(const char *dir, char out[EST_CHECKPOINT_PATH_MAX])
 {
     est_checkpoint *checkpoint = NULL;
+    est_status      status     = EST_OK;
+    int             n;
 
     EST_TRY(est_checkpoint_open(dir, &checkpoint));
-    snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", est_checkpoint_path(checkpoint));
+    n = snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", est_checkpoint_path(checkpoint));
+    if (n >= EST_CHECKPOINT_PATH_MAX) {
+        status = est_fail(EST_INVALID_ARGUMENT, "the path of a checkpoint in %s has %d bytes; at most %d can be used",
+                          dir, n, EST_CHECKPOINT_PATH_MAX - 1);
+    }
     est_checkpoint_close(checkpoint);
-    return EST_OK;
+    return status;
 }
 
 /* --- the watch of a program --------------------------------------------------------------------------------------- */
+
+/* Tells a checkpoint from one of the same name that replaced it: a training that starts over saves the same steps. */
+typedef struct identity {
+    dev_t           device;
+    ino_t           inode;
+    struct timespec modified;
+} identity;
 
 struct est_checkpoint_watch {
     char                        *dir;
     est_checkpoint_watch_options o;
     est_dir_watch                seen;
     char                         given[EST_CHECKPOINT_PATH_MAX]; /* the last one; "": none yet */
+    identity                     given_id;
     int64_t                      given_ns;
 };
+
+/* Of the index file, which is written last. A file that vanished has none. */
+static identity identify(const char *prefix)
+{
+    char        path[EST_CHECKPOINT_PATH_MAX + sizeof ".index"];
+    struct stat info;
+
+    snprintf(path, sizeof path, "%s.index", prefix);
+    if (stat(path, &info) != 0) return (identity){ 0 };
+    return (identity){ info.st_dev, info.st_ino, info.st_mtim };
+}
+
+static bool is_same(identity a, identity b)
+{
+    return a.device == b.device && a.inode == b.inode && a.modified.tv_sec == b.modified.tv_sec &&
+           a.modified.tv_nsec == b.modified.tv_nsec;
+}
 
 static est_status check_secs(const char *name, double value, bool off)
 {
@@ -130,17 +162,30 @@ static est_status look(est_checkpoint_watch *w, bool done, char path[EST_CHECKPO
 {
     char       latest[EST_CHECKPOINT_PATH_MAX];
     est_status status = est_latest_usable_checkpoint(w->dir, latest);
+    identity   id;
 
     *found = false;
     if (status == EST_NOT_FOUND) return EST_OK;
     EST_TRY(status);
-    if (strcmp(latest, w->given) == 0) return EST_OK;
+    id = identify(latest);
+    if (strcmp(latest, w->given) == 0 && is_same(id, w->given_id)) return EST_OK;
     if (!done && w->given[0] != '\0' && secs_since(w->given_ns) < w->o.throttle_secs) return EST_OK;
     memcpy(w->given, latest, sizeof latest);
     memcpy(path, latest, sizeof latest);
+    w->given_id = id;
     w->given_ns = est_now_ns();
     *found      = true;
     return EST_OK;
+}
+
+/* A training loop that is not an Estimator's takes no lock, so that nobody can tell whether it runs. */
+static void report(const est_checkpoint_watch *w, est_waiting *waiting)
+{
+    if (!est_wait_is_due(waiting)) return;
+    est_wait_report(waiting,
+                    est_dir_watch_is_abandoned(&w->seen)
+                        ? "no Estimator trains there, and no training has marked its end: check that the trainer runs"
+                        : "");
 }
 
 static est_status wait_for_next(est_checkpoint_watch *w, est_waiting *waiting, char path[EST_CHECKPOINT_PATH_MAX])
@@ -160,7 +205,7 @@ static est_status wait_for_next(est_checkpoint_watch *w, est_waiting *waiting, c
             return est_fail(EST_DEADLINE_EXCEEDED, "there was no new checkpoint in %s for %g s (timeout_secs)", w->dir,
                             w->o.timeout_secs);
         }
-        if (w->given[0] == '\0') est_wait_report(waiting, ""); /* later ones may take long */
+        report(w, waiting);
         EST_TRY(est_dir_watch_pause(left));
     }
 }
@@ -172,7 +217,8 @@ est_status est_checkpoint_watch_next(est_checkpoint_watch *watch, char path[EST_
 
     EST_REQUIRE(watch);
     EST_REQUIRE(path);
-    snprintf(why, sizeof why, "there is none in %s", watch->dir);
+    snprintf(why, sizeof why, watch->given[0] != '\0' ? "there is no new one in %s" : "there is none in %s",
+             watch->dir);
     waiting = est_wait_make("the evaluator", "a checkpoint", why,
                             watch->o.timeout_secs > 0 ? watch->o.timeout_secs : INFINITY);
     return wait_for_next(watch, &waiting, path);

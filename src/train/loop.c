@@ -122,44 +122,74 @@ static int n_own(const est_loop *loop)
     return (loop->spec.loss.graph != NULL) + (loop->spec.global_step.graph != NULL);
 }
 
+static int n_asked_feeds(const est_loop *loop)
+{
+    return loop->ask != NULL ? loop->ask->feeds.n : 0;
+}
+
+static void free_variant(est_loop_variant *variant)
+{
+    est_free(variant->wanted);
+    est_free(variant->place);
+    est_free(variant->values);
+}
+
 static void forget_variants(est_loop *loop)
 {
     for (int i = 0; i < loop->n_variants; i++) {
-        est_free(loop->variants[i].wanted);
-        est_free(loop->variants[i].place);
+        free_variant(&loop->variants[i]);
     }
     loop->n_variants = 0; /* the steps went with their session */
     loop->idle       = NULL;
     loop->ran        = -1;
 }
 
-static est_status prepare(est_loop *loop, est_loop_variant *out)
+static void put_nodes(est_node *out, int *n, est_nodes nodes)
 {
-    int        n = 0, n_fetches = loop->fetches.n;
-    est_node  *fetches;
-    est_status status;
+    if (nodes.n > 0) memcpy(out + *n, nodes.data, (size_t)nodes.n * sizeof *out);
+    *n += nodes.n;
+}
 
-    out->wanted = est_alloc((size_t)n_fetches + 1);
-    out->place  = est_alloc(((size_t)n_fetches + 1) * sizeof *out->place);
-    fetches     = est_alloc((size_t)(n_own(loop) + n_fetches + 1) * sizeof *fetches);
-    if (out->wanted == NULL || out->place == NULL || fetches == NULL) {
-        status = est_no_memory();
-        goto done;
-    }
-    memcpy(out->wanted, loop->wanted, (size_t)n_fetches);
+/* Fills fetches and feeds, for which there is room, and prepares the step. */
+static est_status prepare_step(est_loop *loop, est_loop_variant *out, est_node *fetches, est_node *feeds)
+{
+    const est_loop_ask *ask = loop->ask;
+    int                 n = 0, n_feeds = 0;
+
+    out->ask = ask;
+    memcpy(out->wanted, loop->wanted, (size_t)loop->fetches.n);
     if (loop->spec.loss.graph != NULL) fetches[n++] = loop->spec.loss;
-    if (loop->spec.global_step.graph != NULL) fetches[n++] = loop->spec.global_step;
-    for (int i = 0; i < n_fetches; i++) {
+    if (loop->spec.global_step.graph != NULL) fetches[n++] = ask != NULL ? ask->global_step : loop->spec.global_step;
+    for (int i = 0; i < loop->fetches.n; i++) {
         out->place[i] = loop->wanted[i] ? n : -1;
         if (loop->wanted[i]) fetches[n++] = loop->fetches.data[i];
     }
-    status = est_session_prepare(loop->session, (est_nodes){ loop->fed.data, loop->fed.n }, (est_nodes){ fetches, n },
-                                 (est_nodes){ loop->targets, loop->spec.targets.n }, &out->step);
-done:
+    out->asked = n;
+    if (ask != NULL) put_nodes(fetches, &n, ask->fetches);
+    put_nodes(feeds, &n_feeds, (est_nodes){ loop->fed.data, loop->fed.n });
+    if (ask != NULL) put_nodes(feeds, &n_feeds, ask->feeds);
+    return est_session_prepare(loop->session, (est_nodes){ feeds, n_feeds }, (est_nodes){ fetches, n },
+                               ask != NULL ? ask->targets : (est_nodes){ loop->targets, loop->spec.targets.n },
+                               &out->step);
+}
+
+static est_status prepare(est_loop *loop, est_loop_variant *out)
+{
+    int        n_feeds = loop->fed.n + n_asked_feeds(loop), n_asked = loop->ask != NULL ? loop->ask->fetches.n : 0;
+    est_node  *fetches = est_alloc((size_t)(n_own(loop) + loop->fetches.n + n_asked + 1) * sizeof *fetches);
+    est_node  *feeds   = est_alloc((size_t)(n_feeds + 1) * sizeof *feeds);
+    est_status status  = EST_OK;
+
+    *out = (est_loop_variant){ .wanted = est_alloc((size_t)loop->fetches.n + 1),
+                               .place  = est_alloc(((size_t)loop->fetches.n + 1) * sizeof *out->place),
+                               .values = est_alloc(((size_t)n_feeds + 1) * sizeof *out->values) };
+    if (fetches == NULL || feeds == NULL || out->wanted == NULL || out->place == NULL || out->values == NULL) {
+        status = est_no_memory();
+    }
+    if (status == EST_OK) status = prepare_step(loop, out, fetches, feeds);
     est_free(fetches);
-    if (status == EST_OK) return EST_OK;
-    est_free(out->wanted);
-    est_free(out->place);
+    est_free(feeds);
+    if (status != EST_OK) free_variant(out);
     return status;
 }
 
@@ -167,7 +197,9 @@ done:
 static est_status find_variant(est_loop *loop, int *out)
 {
     for (int i = 0; i < loop->n_variants; i++) {
-        if (memcmp(loop->variants[i].wanted, loop->wanted, (size_t)loop->fetches.n) != 0) continue;
+        if (loop->variants[i].ask != loop->ask ||
+            memcmp(loop->variants[i].wanted, loop->wanted, (size_t)loop->fetches.n) != 0)
+            continue;
         *out = i;
         return EST_OK;
     }
@@ -226,6 +258,42 @@ static est_status check_values(const est_loop *loop)
     return EST_OK;
 }
 
+static void put_values(est_loop *loop, const est_tensor **out)
+{
+    if (loop->fed.n > 0) memcpy(out, loop->values, (size_t)loop->fed.n * sizeof *out);
+    if (n_asked_feeds(loop) > 0) memcpy(out + loop->fed.n, loop->asked, (size_t)loop->ask->feeds.n * sizeof *out);
+}
+
+/* *ends: there is no step left to make, or a signal ended the wait, and before a step is as good as after one. */
+static est_status await_turn(est_loop *loop, bool *ends)
+{
+    const est_loop_strategy *strategy = &loop->spec.strategy;
+    est_status               status;
+
+    *ends = false;
+    if (strategy->turn == NULL) return EST_OK;
+    status = strategy->turn(strategy->user, ends);
+    if (status == EST_CANCELLED && stop_signalled(loop)) {
+        *ends = true;
+        return EST_OK;
+    }
+    EST_TRY(status);
+    if (*ends) est_loop_request_stop(loop, "all steps were made");
+    return EST_OK;
+}
+
+/* A run that the program asks for needs a turn only if it trains, which is known when it is prepared. */
+static est_status run_variant(est_loop *loop, est_loop_variant *variant)
+{
+    bool ends = false;
+
+    if (loop->ask != NULL && est_step_trains(variant->step)) EST_TRY(await_turn(loop, &ends));
+    if (ends) return end_here(loop);
+    put_values(loop, variant->values);
+    est_session_set_run_count(loop->session, loop->run_count);
+    return est_step_run(variant->step, variant->values);
+}
+
 /* The run itself, with the hooks around it. A batch counts as used when all of them were content. */
 static est_status run_once(est_loop *loop)
 {
@@ -243,8 +311,7 @@ static est_status run_once(est_loop *loop)
     EST_TRY(find_variant(loop, &v));
     step = loop->variants[v].step;
     if (loop->traced) EST_TRY(est_step_trace(step, 1));
-    est_session_set_run_count(loop->session, loop->run_count);
-    EST_TRY(est_step_run(step, loop->values));
+    EST_TRY(run_variant(loop, &loop->variants[v]));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = v;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
@@ -254,16 +321,6 @@ static est_status run_once(est_loop *loop)
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
-    return EST_OK;
-}
-
-static est_status read_global_step(est_loop *loop)
-{
-    est_tensor *step = NULL;
-
-    EST_TRY(est_session_read(loop->session, "global_step", &step));
-    loop->global_step = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
     return EST_OK;
 }
 
@@ -284,7 +341,7 @@ static est_status run_idle(est_loop *loop)
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
-    if (loop->spec.global_step.graph != NULL) EST_TRY(read_global_step(loop));
+    if (loop->spec.global_step.graph != NULL) EST_TRY(est_loop_read_step(loop, &loop->global_step));
     loop->runs++;
     EST_TRY(CALL_IDLE(loop, after_run));
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -330,13 +387,16 @@ static est_status run_step(est_loop *loop, bool has_one)
 
 est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
 {
-    est_feed  *feeds = est_alloc((size_t)(loop->fed.n + 1) * sizeof *feeds);
+    est_feed  *feeds = est_alloc((size_t)(loop->fed.n + n_asked_feeds(loop) + 1) * sizeof *feeds);
     int        n     = 0;
     est_status status;
 
     if (feeds == NULL) return est_no_memory();
     for (int i = 0; i < loop->fed.n; i++) {
         if (loop->values[i] != NULL) feeds[n++] = (est_feed){ loop->fed.data[i], loop->values[i] };
+    }
+    for (int i = 0; i < n_asked_feeds(loop); i++) {
+        feeds[n++] = (est_feed){ loop->ask->feeds.data[i], loop->asked[i] };
     }
     status = est_session_run(loop->session, (est_feeds){ feeds, n }, nodes, EST_NO_NODES, out);
     est_free(feeds);
@@ -437,32 +497,18 @@ static void note_progress(est_loop *loop)
     loop->recoveries = loop->fruitless = 0;
 }
 
-static est_status await_turn(est_loop *loop)
-{
-    const est_loop_strategy *strategy = &loop->spec.strategy;
-    bool                     finished = false;
-    est_status               status;
-
-    if (strategy->turn == NULL) return EST_OK;
-    status = strategy->turn(strategy->user, &finished);
-    if (status == EST_CANCELLED && stop_signalled(loop)) return EST_OK; /* before a step is as good as after one */
-    EST_TRY(status);
-    if (finished) est_loop_request_stop(loop, "all steps were made");
-    return EST_OK;
-}
-
 est_status est_loop_step(est_loop *loop)
 {
     for (;;) {
-        bool       has_one;
-        est_status status;
+        bool       has_one, ends = false;
+        est_status status = EST_OK;
 
         loop->at_end = false;
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
         if (!has_one && loop->spec.strategy.idle_feeds == NULL) return end_here(loop);
-        status = await_turn(loop);
-        if (status == EST_OK && loop->stop) return end_here(loop);
+        if (loop->ask == NULL) status = await_turn(loop, &ends);
+        if (ends) return end_here(loop);
         if (status == EST_OK) status = run_step(loop, has_one);
         if (status == EST_OK) note_progress(loop);
         if (status == EST_CANCELLED && stop_signalled(loop))
@@ -477,6 +523,17 @@ est_status est_loop_step(est_loop *loop)
         }
         EST_TRY(recover(loop, status));
     }
+}
+
+est_status est_loop_step_as(est_loop *loop, const est_loop_ask *ask, const est_tensor *const *values, est_tensor **out)
+{
+    const est_loop_variant *ran;
+
+    loop->ask   = ask;
+    loop->asked = values;
+    EST_TRY(est_loop_step(loop));
+    ran = &loop->variants[loop->ran];
+    return est_step_copy(ran->step, ran->asked, ask->fetches.n, out);
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
@@ -572,7 +629,8 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
 static void ask_for_step(est_loop *loop)
 {
     if (loop->spec.global_step.graph == NULL || !loop->spec.strategy.shared) return;
-    if (read_global_step(loop) != EST_OK) est_log_debug("the last step is one of our own: %s", est_error_message());
+    if (est_loop_read_step(loop, &loop->global_step) != EST_OK)
+        est_log_debug("the last step is one of our own: %s", est_error_message());
 }
 
 est_status est_loop_end(est_loop *loop)
@@ -598,18 +656,28 @@ static est_status resume(est_loop *loop, est_status status)
     return EST_OK;
 }
 
+est_status est_loop_end_or_resume(est_loop *loop, bool *resumed)
+{
+    est_status status = est_loop_end(loop);
+
+    *resumed = false;
+    if (!is_recoverable(status) || (!loop->spec.strategy.shared && loop->spec.strategy.rejoin == NULL)) return status;
+    EST_TRY(resume(loop, status));
+    *resumed = true;
+    return EST_OK;
+}
+
 est_status est_loop_run(est_loop *loop)
 {
     est_status status;
+    bool       resumed;
 
     for (;;) {
         do status = est_loop_step(loop);
         while (status == EST_OK);
         if (!est_loop_at_end(loop)) return status;
-        status = est_loop_end(loop);
-        if (!is_recoverable(status) || (!loop->spec.strategy.shared && loop->spec.strategy.rejoin == NULL))
-            return status;
-        EST_TRY(resume(loop, status));
+        EST_TRY(est_loop_end_or_resume(loop, &resumed));
+        if (!resumed) return EST_OK;
     }
 }
 

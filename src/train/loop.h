@@ -99,16 +99,32 @@ typedef struct est_loop_spec {
 /* Everything up to the first run. On failure nothing is left. */
 EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);
 
+/* A run that the program describes itself, in place of the input, fetches and targets of the spec. Borrowed until the
+ * loop goes: a loop knows it by its address. */
+typedef struct est_loop_ask {
+    est_nodes feeds, fetches, targets;
+    est_node  global_step; /* as in est_loop_spec */
+} est_loop_ask;
+
 /* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. Since a
  * hook or a file may fail with that code as well, est_loop_at_end says whether it was the end. */
 EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
 bool                      est_loop_at_end(const est_loop *loop);
+
+/* One run of this kind, with values[ask->feeds.n], which stay until the next one: a hook may compute more with them.
+ * New tensors, out[ask->fetches.n], are the caller's. EST_OUT_OF_RANGE as above. */
+EST_MUST_CHECK est_status est_loop_step_as(est_loop *loop, const est_loop_ask *ask, const est_tensor *const *values,
+                                           est_tensor **out);
 
 /* Runs until the end or a stop, then lets the hooks end. */
 EST_MUST_CHECK est_status est_loop_run(est_loop *loop);
 
 /* Lets the hooks end, after est_loop_step said EST_OUT_OF_RANGE or the caller has enough. */
 EST_MUST_CHECK est_status est_loop_end(est_loop *loop);
+
+/* The same; *resumed: a task with variables was lost before they were saved, the loop has a new session and may go on,
+ * from an earlier step perhaps. */
+EST_MUST_CHECK est_status est_loop_end_or_resume(est_loop *loop, bool *resumed);
 
 void est_loop_free(est_loop *loop); /* NULL is fine */
 
@@ -120,6 +136,9 @@ EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
 
 /* In before_run: the input ends here, without this run; for a hook that acts as an input. */
 void est_loop_end_input(est_loop *loop);
+
+/* The global step as the session's variable has it, which other tasks may have moved on. */
+EST_MUST_CHECK est_status est_loop_read_step(est_loop *loop, int64_t *out);
 
 /* In end: other tasks have counted steps, and this is the global step now. */
 void est_loop_set_global_step(est_loop *loop, int64_t step);

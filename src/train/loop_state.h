@@ -7,11 +7,14 @@
 #include "base/alloc.h"
 #include "train/loop.h"
 
-/* A prepared step that computes the always-fetches and those that `wanted` marks. */
+/* A prepared step that computes the always-fetches, those that `wanted` marks, and what the program asks for. */
 typedef struct est_loop_variant {
-    est_step *step;
-    bool     *wanted; /* [n_fetches] */
-    int      *place;  /* [n_fetches]: which result of the step; -1: not computed */
+    est_step           *step;
+    const est_loop_ask *ask;    /* NULL: none */
+    bool               *wanted; /* [n_fetches] */
+    int                *place;  /* [n_fetches]: which result of the step; -1: not computed */
+    int                 asked;  /* the first result that was asked for */
+    const est_tensor  **values; /* [fed.n + ask->feeds.n] */
 } est_loop_variant;
 
 typedef enum est_loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } est_loop_phase;
@@ -36,6 +39,9 @@ struct est_loop {
     est_loop_variant *variants; /* [n_variants] */
     int               n_variants, variants_capacity;
     int               ran; /* the variant of the last run; -1: none yet */
+
+    const est_loop_ask      *ask;   /* of the run at hand, or of the last; NULL: none */
+    const est_tensor *const *asked; /* [ask->feeds.n] */
 
     est_session  *session;
     est_iterator *input;

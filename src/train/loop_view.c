@@ -269,6 +269,16 @@ int64_t est_loop_global_step(const est_loop *loop)
     return loop != NULL ? loop->global_step : -1;
 }
 
+est_status est_loop_read_step(est_loop *loop, int64_t *out)
+{
+    est_tensor *step = NULL;
+
+    EST_TRY(est_session_read(loop->session, "global_step", &step));
+    *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
 void est_loop_set_global_step(est_loop *loop, int64_t step)
 {
     loop->global_step = step;

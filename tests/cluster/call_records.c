@@ -46,7 +46,7 @@ TEST(far)
 {
     est_call_records records = { 0 };
 
-    assert_ok(est_call_records_set_origin(&records, 1));
+    assert_ok(est_call_records_set_origin(&records, 1, 0));
     for (uint64_t call = 1; call <= 3 * EST_CALL_CHAINS; call++) add(&records, call, 7);
     assert_ok(est_call_records_admit(&records, 1, 2 * EST_CALL_CHAINS + 5, 2 * EST_CALL_CHAINS + 5));
     assert_int_equal(records.n, EST_CALL_CHAINS - 4);
@@ -65,8 +65,12 @@ TEST(origins)
     assert_int_equal(records.n, 1);
     assert_ok(est_call_records_admit(&records, 6, 1, 1)); /* numbers begin again */
     assert_int_equal(records.n, 0);
-    assert_ok(est_call_records_set_origin(&records, 6));
-    assert_int_equal(est_call_records_set_origin(&records, 5), EST_ABORTED);
+    assert_ok(est_call_records_set_origin(&records, 6, 0));
+    assert_int_equal(est_call_records_set_origin(&records, 5, 0), EST_ABORTED);
+    assert_ok(est_call_records_set_origin(&records, 6, 8)); /* calls below 8 are over, also those without a record */
+    assert_ok(est_call_records_set_origin(&records, 6, 2));
+    assert_int_equal(est_call_records_admit(&records, 6, 7, 1), EST_ABORTED);
+    assert_ok(est_call_records_admit(&records, 6, 8, 1));
 }
 
 TEST(arguments_without_memory)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "cluster/service_calls.h"
 #include "cluster/task_status.h"
 #include "support/calls_test.h"
 
@@ -130,9 +131,19 @@ TEST(race)
     calls_stop(&j);
 }
 
+static est_status tell_origin(est_link *ps, uint64_t origin, uint64_t first)
+{
+    est_packing packing = { 0 };
+
+    est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, origin);
+    est_wire_put_u64(&packing.head, EST_FIELD_CALL_FIRST, first);
+    return calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL);
+}
+
 TEST(at_least_once)
 {
     calls_job   j       = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_link   *ps      = calls_meet(&j, "ps", 0);
     est_packing packing = { 0 };
 
     est_setup_put(&(est_setup){ .origin = 1, .at_least_once = true }, NULL, 0, &packing);
@@ -140,14 +151,38 @@ TEST(at_least_once)
     calls_send_functions(&j, j.link[0]);
     for (int i = 0; i < 2; i++) assert_ok(calls_call(j.link[0], 1, 1, CALLS_ADD, calls_ones, NULL));
     assert_true(calls_read(&j, "w") == 2);
+    assert_ok(tell_origin(ps, 2, 0)); /* a newer coordinator refuses calls of the older one also here */
+    assert_int_equal(calls_call(j.link[0], 2, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "newer coordinator"));
+    assert_true(calls_read(&j, "w") == 2);
+    est_link_free(ps);
+    calls_stop(&j);
+}
+
+/* A call that the coordinator has given up, or that completed before a ps task was restarted, is not applied by an
+ * attempt that is late. */
+TEST(late_attempt)
+{
+    calls_job j  = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_link *ps = calls_meet(&j, "ps", 0);
+
+    assert_ok(calls_set_up(j.link[0], 1));
+    calls_send_functions(&j, j.link[0]);
+    assert_ok(tell_origin(ps, 1, 3));
+    assert_int_equal(calls_call(j.link[0], 2, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "call 2 is over"));
+    assert_ok(calls_call(j.link[0], 3, 1, CALLS_ADD, calls_ones, NULL));
+    assert_true(calls_read(&j, "w") == 1);
+    est_link_free(ps);
     calls_stop(&j);
 }
 
 TEST(origins)
 {
-    calls_job   j       = calls_start(servers_start(1, 2, "tcp"), NULL);
-    est_packing packing = { 0 };
-    est_link   *ps      = calls_meet(&j, "ps", 0);
+    calls_job    j       = calls_start(servers_start(1, 2, "tcp"), NULL);
+    est_packing  packing = { 0 };
+    est_link    *ps      = calls_meet(&j, "ps", 0);
+    est_message *answer;
 
     for (int i = 0; i < 2; i++) {
         assert_ok(calls_set_up(j.link[i], 5));
@@ -160,7 +195,9 @@ TEST(origins)
     assert_int_equal(count_records(j.s.ps[0]), 0);
     est_wire_put_u64(&packing.head, EST_FIELD_ORIGIN, 5);
     assert_int_equal(calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL), EST_ABORTED);
-    assert_int_equal(calls_ask(ps, EST_METHOD_ORIGIN, &packing, NULL), EST_INVALID_ARGUMENT);
+    assert_ok(calls_ask(ps, EST_METHOD_ORIGIN, &packing, &answer)); /* a question */
+    assert_int_equal(est_head_u64(answer, EST_FIELD_ORIGIN, 0), 6);
+    est_message_free(answer);
     assert_int_equal(calls_call(j.link[1], 2, 1, CALLS_ADD, calls_ones, NULL), EST_ABORTED);
     assert_non_null(strstr(est_error_message(), "newer coordinator"));
     assert_true(calls_read(&j, "w") == 1);
@@ -232,6 +269,45 @@ TEST(lost_coordinator)
     calls_stop(&j);
 }
 
+static void expect(est_status got, est_status want, const char *text)
+{
+    if (got != want || strstr(est_error_message(), text) == NULL)
+        fail_msg("%s: %s; expected %s: %s", est_status_name(got), est_error_message(), est_status_name(want), text);
+}
+
+static bool is_calling(const est_server *worker)
+{
+    est_calls_seen seen;
+
+    return est_calls_look(worker, &seen) && seen.call != 0;
+}
+
+/* A worker that is stopped says so of the call under way and of those that wait: no ps task was lost. */
+TEST(stopped_worker)
+{
+    calls_job j       = calls_start(servers_start(1, 1, "tcp"), NULL);
+    est_ask  *asks[2] = { NULL };
+
+    assert_ok(calls_set_up(j.link[0], 1));
+    calls_send_functions(&j, j.link[0]);
+    pthread_mutex_lock(&j.s.ps[0]->host_lock); /* it executes nothing */
+    for (int i = 0; i < 2; i++) {
+        est_packing packing = { 0 };
+        est_payload payload;
+
+        calls_pack((uint64_t)i + 1, 1, CALLS_ADD, calls_ones, &packing);
+        assert_ok(est_packing_payload(&packing, &payload));
+        assert_ok(est_link_ask(j.link[0], EST_METHOD_CALL, "a call", payload, CALLS_SECS, NULL, NULL, &asks[i]));
+        est_packing_clear(&packing);
+    }
+    await(is_calling(j.s.worker[0]));
+    est_server_free(j.s.worker[0]);
+    j.s.worker[0] = NULL;
+    pthread_mutex_unlock(&j.s.ps[0]->host_lock);
+    for (int i = 0; i < 2; i++) assert_int_equal(est_ask_wait(asks[i], NULL), EST_CANCELLED);
+    calls_stop(&j);
+}
+
 /* The end of the job ends the worker's connections, so that no task waits for another. */
 TEST(end)
 {
@@ -243,7 +319,15 @@ TEST(end)
     assert_ok(calls_ask(j.link[0], EST_METHOD_DONE, &packing, NULL));
     await(!is_connected(j.s.ps[0], "worker:0"));
     est_link_close(j.link[0], EST_GOODBYE);
-    assert_ok(est_server_join(j.s.worker[0]));
+    calls_end(&j, 0);
+
+    /* A worker executes calls only while it is in est_server_join. */
+    est_link_free(j.link[0]);
+    j.link[0] = calls_meet(&j, "worker", 0);
+    expect(calls_set_up(j.link[0], 2), EST_UNAVAILABLE, "worker:0 is not in est_server_join");
+    expect(calls_call(j.link[0], 1, 1, CALLS_ADD, calls_ones, NULL), EST_UNAVAILABLE, "not in est_server_join");
+    calls_join(&j, 0); /* the coordinator that tries again is served */
+    assert_ok(calls_set_up(j.link[0], 2));
     calls_stop(&j);
 }
 
@@ -293,12 +377,6 @@ TEST(status)
     assert_non_null(strstr(text, "\"under_way\": null"));
     est_free(text);
     calls_stop(&j);
-}
-
-static void expect(est_status got, est_status want, const char *text)
-{
-    if (got != want || strstr(est_error_message(), text) == NULL)
-        fail_msg("%s: %s; expected %s: %s", est_status_name(got), est_error_message(), est_status_name(want), text);
 }
 
 TEST(bad_requests)

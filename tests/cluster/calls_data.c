@@ -27,10 +27,20 @@ static est_status unavailable_input(const est_input_context *context, void *user
     return est_fail(EST_UNAVAILABLE, "the disk is away");
 }
 
+static est_status cancelled_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    (void)user;
+    (void)out;
+    return est_fail(EST_CANCELLED, "the user pressed a key");
+}
+
 static servers start_servers(int n_ps, int n_workers)
 {
-    return servers_start_functions(
-        n_ps, n_workers, EST_WORKER_FUNCTIONS({ "count", count_input, "the user" }, { "broken", unavailable_input }));
+    return servers_start_functions(n_ps, n_workers,
+                                   EST_WORKER_FUNCTIONS({ "count", count_input, "the user" },
+                                                        { "broken", unavailable_input },
+                                                        { "cancelled", cancelled_input }));
 }
 
 static est_status send_dataset(est_link *link, uint64_t number, const char *name, const int64_t *params, int pipeline,
@@ -122,13 +132,14 @@ TEST(bad_datasets)
 
     est_setup_put(&(est_setup){ .origin = 1 }, &wanted, 1, &packing);
     expect(calls_ask(link, EST_METHOD_SETUP, &packing, NULL), EST_NOT_FOUND,
-           "worker:0 has no function 'evaluate'; it has 'count', 'broken'");
+           "worker:0: no function 'evaluate'; this server was given 'count', 'broken', 'cancelled'");
     est_setup_put(&(est_setup){ .origin = 1 }, NULL, 0, &packing);
     assert_ok(calls_ask(link, EST_METHOD_SETUP, &packing, &answer));
     assert_int_equal(est_head_bytes(answer, EST_FIELD_NAME).size, strlen("count"));
     est_message_free(answer);
-    expect(send_dataset(link, 1, "evaluate", NULL, 0, 1), EST_NOT_FOUND, "'count', 'broken'");
+    expect(send_dataset(link, 1, "evaluate", NULL, 0, 1), EST_NOT_FOUND, "'count', 'broken', 'cancelled'");
     expect(send_dataset(link, 1, "broken", NULL, 0, 1), EST_INTERNAL, "the disk is away"); /* no ps task was lost */
+    expect(send_dataset(link, 1, "cancelled", NULL, 0, 1), EST_INTERNAL, "pressed a key"); /* nor is this the end */
     expect(send_dataset(link, 1, "count", NULL, 2, 2), EST_INVALID_ARGUMENT, "pipeline 2");
     expect(send_iterator(link, 1, 1, 0), EST_NOT_FOUND, "no dataset 1");
     assert_ok(send_dataset(link, 1, "count", NULL, 0, 1));
@@ -217,6 +228,17 @@ TEST(shards)
     expect(calls_call(j.link[0], 7, 1, SHARDS, NULL, NULL), EST_INVALID_ARGUMENT, "is for the evaluation of shards");
     assert_ok(send_bytes(j.link[0], 2, est_dataset_repeat(est_dataset_range(0, 4, 1), EST_FOREVER), 0, 1, NULL));
     expect(ask_shard(j.link[0], 7, 2, 1, 0, NULL), EST_INVALID_ARGUMENT, "never ends");
+    assert_ok(send_bytes(j.link[0], 3,
+                         est_dataset_map_graph(est_dataset_batch(est_dataset_range(0, 4, 1), 2, NULL),
+                                               EST_NAMED_NODES({ "value", j.n }),
+                                               EST_NAMED_NODES({ "value", est_add(j.n, j.n) }),
+                                               EST_MAP_GRAPH(.workers = 2, .unordered = true)),
+                         0, 1, NULL));
+    expect(ask_shard(j.link[0], 7, 3, 1, 0, NULL), EST_INVALID_ARGUMENT, "leave out .unordered");
+    assert_ok(send_bytes(j.link[0], 4,
+                         est_dataset_shuffle(est_dataset_batch(est_dataset_range(0, 4, 1), 2, NULL), 4, 0), 0, 1,
+                         NULL)); /* a drawn order is the same for all */
+    assert_ok(ask_shard(j.link[0], 7, 4, 1, 0, NULL));
     expect(calls_send_function(&j, j.link[0], (est_function_request){ .number = 9, .has_resets = true }, "total",
                                EST_NODES(j.x), EST_NO_NODES, EST_NODES(j.add)),
            EST_INVALID_ARGUMENT, "local states");
@@ -244,6 +266,62 @@ TEST(kept_element)
     assert_int_not_equal(call_sum(link, 2, 1, "value", NULL), EST_OK);
     calls_initialize(&j);
     assert_true(sum_next(link, 2, 1) == 5);
+    calls_stop(&j);
+}
+
+/* A call that uses two iterators. */
+static void pack_two(uint64_t call, uint64_t function, uint64_t a, uint64_t b, est_packing *packing)
+{
+    uint64_t iterators[] = { a, b };
+
+    est_call_request_put(&(est_call_request){ .call = call, .first = 1, .function = function }, false, packing);
+    for (int i = 0; i < 2; i++) {
+        est_call_argument_put(
+            &(est_call_argument){
+                .feed = i, .from_iterator = true, .iterator = iterators[i], .component = { "value", 5 } },
+            packing);
+    }
+}
+
+/* A call uses an element of each of its iterators, or of none; whether it did, its answer says. */
+TEST(used_elements)
+{
+    calls_job    j       = calls_start(start_servers(1, 1), NULL);
+    est_link    *link    = j.link[0];
+    int64_t      two     = 2;
+    est_node     m       = est_placeholder(j.graph, "m", EST_I64, EST_SHAPE(-1));
+    est_packing  packing = { 0 };
+    est_payload  payload;
+    est_ask     *ask;
+    est_message *answer;
+
+    assert_ok(calls_set_up(link, 1));
+    send_sum(&j, link);
+    assert_ok(calls_send_function(&j, link, (est_function_request){ .number = 21, .name = { "both", 4 } }, "total",
+                                  EST_NODES(j.n, m), EST_NODES(est_add(j.n, m)), EST_NO_NODES));
+    assert_ok(send_dataset(link, 1, "count", NULL, 0, 1)); /* 0 1 | 2 3 | ... */
+    assert_ok(send_dataset(link, 2, "count", &two, 0, 1)); /* 0 1 */
+    for (uint64_t i = 1; i <= 2; i++) assert_ok(send_iterator(link, i, i, 0));
+    pack_two(1, 21, 1, 2, &packing);
+    assert_ok(calls_ask(link, EST_METHOD_CALL, &packing, NULL));
+    for (uint64_t i = 2; i <= 3; i++) { /* the second one has ended, so the first keeps its element */
+        pack_two(i, 21, 1, 2, &packing);
+        assert_ok(est_packing_payload(&packing, &payload));
+        assert_ok(est_link_ask(link, EST_METHOD_CALL, "a call", payload, CALLS_SECS, NULL, NULL, &ask));
+        expect(est_ask_wait(ask, &answer), EST_OUT_OF_RANGE, "ended after 1 elements");
+        est_packing_clear(&packing);
+    }
+    assert_true(sum_next(link, 4, 1) == 5);
+    est_call_request_put(&(est_call_request){ .call = 5, .first = 1, .function = SUM }, false, &packing);
+    est_call_argument_put(
+        &(est_call_argument){ .feed = 0, .from_iterator = true, .iterator = 1, .component = { "label", 5 } }, &packing);
+    assert_ok(est_packing_payload(&packing, &payload));
+    assert_ok(est_link_ask(link, EST_METHOD_CALL, "a call", payload, CALLS_SECS, NULL, NULL, &ask));
+    assert_ok(est_ask_wait(ask, &answer)); /* 4 5 is used, and the answer says that the function failed */
+    expect(est_call_failure_read(answer), EST_NOT_FOUND, "no component 'label'");
+    est_message_free(answer);
+    est_packing_clear(&packing);
+    assert_true(sum_next(link, 6, 1) == 13);
     calls_stop(&j);
 }
 

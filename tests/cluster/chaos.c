@@ -48,12 +48,15 @@ struct mode {
     int         flood;                   /* connections of a stranger, at a ps, while the rest happens */
 };
 
-typedef enum act { KILL, STOP, CUT, N_ACTS } act;
+/* The last one is for coordinators: the chief cannot reach one of the other tasks for a while; those reach each
+ * other. */
+typedef enum act { KILL, STOP, CUT, PART, N_ACTS } act;
 
-static const char *const act_names[N_ACTS] = { "kill", "stop", "cut" };
+static const char *const act_names[N_ACTS] = { "kill", "stop", "cut", "part the chief from" };
 
 typedef struct event {
-    int     task; /* of the cluster */
+    int     task; /* of the cluster; for PART the chief */
+    int     from; /* for PART */
     act     what;
     int64_t at_ms, until_ms; /* since the beginning: it happens, and is over */
     bool    begun, ended;
@@ -70,22 +73,29 @@ static int64_t draw(uint64_t *seed, int64_t n)
 }
 
 /* Nothing happens to a task to which something happens already. */
-static void draw_events(const cluster *c, uint64_t seed, event *events, int n)
+static void draw_events(const cluster *c, uint64_t seed, event *events, int n, int n_acts)
 {
     int64_t free_ms[TASKS] = { 0 }, now_ms = 300;
 
     printf("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < n; i++) {
-        event *e = &events[i];
+        event              *e = &events[i];
+        const cluster_task *acted;
 
         now_ms += 100 + draw(&seed, 900);
-        *e = (event){ .what = (act)draw(&seed, N_ACTS), .task = (int)draw(&seed, c->n) };
+        *e = (event){ .what = (act)draw(&seed, n_acts), .task = (int)draw(&seed, c->n) };
+        if (e->what == PART) {
+            for (e->task = 0; strcmp(c->tasks[e->task].type, "chief") != 0;) e->task++;
+            e->from = (e->task + 1 + (int)draw(&seed, c->n - 1)) % c->n;
+            if (free_ms[e->task] > now_ms) now_ms = free_ms[e->task];
+        }
         for (; free_ms[e->task] > now_ms; now_ms += 10) e->task = (int)draw(&seed, c->n); /* all may be busy */
         e->at_ms         = now_ms;
         e->until_ms      = now_ms + (e->what == CUT ? 0 : draw(&seed, e->what == STOP ? 3000 : 1500));
         free_ms[e->task] = e->until_ms + 200;
-        printf("  %5lld ms: %s %s:%d for %lld ms\n", (long long)e->at_ms, act_names[e->what], c->tasks[e->task].type,
-               c->tasks[e->task].index, (long long)(e->until_ms - e->at_ms));
+        acted            = &c->tasks[e->what == PART ? e->from : e->task];
+        printf("  %5lld ms: %s %s:%d for %lld ms\n", (long long)e->at_ms, act_names[e->what], acted->type, acted->index,
+               (long long)(e->until_ms - e->at_ms));
     }
     (void)fflush(stdout);
 }
@@ -96,7 +106,7 @@ static void begin_event(cluster *c, event *e)
 
     e->begun = true;
     e->ended = cluster_look(task); /* it has done its part */
-    if (e->ended) return;
+    if (e->ended || e->what == PART) return;
     cluster_signal(task, e->what == KILL ? SIGKILL : e->what == STOP ? SIGSTOP : SIGUSR1);
     if (e->what == KILL) cluster_wait(c, task, 10);
 }
@@ -108,6 +118,14 @@ static void end_event(cluster *c, event *e)
     e->ended = true;
     if (e->what == KILL) cluster_start(c, task);
     if (e->what == STOP) cluster_signal(task, SIGCONT);
+}
+
+/* Connections that the chief has made since are broken as well. */
+static void repeat_cut(cluster *c, event *e)
+{
+    if (e->what != PART || !e->begun || e->ended) return;
+    e->ended = cluster_look(&c->tasks[e->task]);
+    if (!e->ended) cluster_cut_one(&c->tasks[e->task], &c->tasks[e->from]);
 }
 
 static void disturb(cluster *c, event *events, int n)
@@ -123,6 +141,7 @@ static void disturb(cluster *c, event *events, int n)
             event *e = &events[i];
 
             if (!e->begun && now_ms >= e->at_ms) begin_event(c, e);
+            repeat_cut(c, e);
             if (e->begun && !e->ended && now_ms >= e->until_ms) end_event(c, e);
             over = over && e->ended;
         }
@@ -299,7 +318,7 @@ static double run_seed(const mode *m, uint64_t seed, bool calm)
 
     assert_int_equal(c.n, TASKS);
     set_words(&c, m, seed);
-    if (!calm) draw_events(&c, seed, events, m->events);
+    if (!calm) draw_events(&c, seed, events, m->events, PART);
     cluster_start_all(&c);
     if (!calm && m->flood > 0) {
         disturb_flooded(&c, m, events, seed);
@@ -320,7 +339,7 @@ static double run_exporting(const mode *m, uint64_t seed, bool calm)
     int      n;
 
     set_words(&c, m, seed);
-    if (!calm) draw_events(&c, seed, events, m->events);
+    if (!calm) draw_events(&c, seed, events, m->events, PART);
     cluster_start_all(&c);
     if (!calm) kill_exporting(&c, draw(&moments, EXPORT_MS + 100));
     if (!calm) disturb(&c, events, m->events);
@@ -345,7 +364,7 @@ static double run_multi_worker(const mode *m, uint64_t seed, bool calm)
     CLUSTER_SET(&quiet, job_seed, "pause_us=0");
     cluster_start_all(&quiet);
     cluster_wait_all(&quiet, 60);
-    if (!calm) draw_events(&c, seed, events, m->events);
+    if (!calm) draw_events(&c, seed, events, m->events, PART);
     cluster_start_all(&c);
     if (!calm) disturb(&c, events, m->events);
     cluster_wait_all(&c, 90);
@@ -367,7 +386,7 @@ static double run_coordinator(const mode *m, uint64_t seed, bool calm)
 
     c.transport = m->transport;
     CLUSTER_SET(&c, m->word);
-    if (!calm) draw_events(&c, seed, events, m->events);
+    if (!calm) draw_events(&c, seed, events, m->events, N_ACTS);
     cluster_start_all(&c);
     if (!calm) disturb(&c, events, m->events);
     cluster_wait_all(&c, 120);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sessions at a target: the master of a server drives the steps of clients that know only its address. */
+#include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
+#include "cluster/wait_table.h"
 #include "estoc/estoc.h"
+#include "estoc/local_cluster.h"
 #include "runtime/session.h"
 #include "support/dir_test.h"
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
 #include "support/servers_test.h"
+#include "train/saver.h"
 
 #define WORKERS 2
 #define STEPS   10
@@ -93,7 +98,7 @@ static void await_sessions(est_server *server, int n)
     }
 }
 
-/* Whatever the server is, a ps, the worker that has variables, or the other one. */
+/* The master of any task can drive the steps: of the ps task, of the worker with variables, and of the other worker. */
 TEST(same_numbers)
 {
     model        m     = make_model(false);
@@ -149,7 +154,7 @@ TEST(come_back)
     est_session_free(session);
 
     session = session_at(m.graph, s.ps[0]);
-    assert_ok(est_session_init(session)); /* finds that nothing is to do */
+    assert_ok(est_session_init(session)); /* all variables have values: it changes nothing */
     assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_read_variable(m.b)), EST_NO_NODES, &out));
     assert_memory_equal(est_tensor_data(b), est_tensor_data(out), est_tensor_bytes(b));
     est_tensor_free(out);
@@ -169,6 +174,146 @@ TEST(come_back)
     est_tensor_free(out);
     est_tensor_free(zeros);
     est_tensor_free(b);
+    est_saver_free(saver);
+    est_test_dir_remove(dir);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+static void check_device(est_session *session, const char *variable, const char *want)
+{
+    est_variable_part part;
+
+    assert_int_equal(est_session_variable_parts(session, variable), 1);
+    assert_ok(est_session_variable_part(session, variable, 0, &part));
+    assert_string_equal(part.device, want);
+}
+
+/* The master says where a variable is. */
+TEST(devices)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    model        m       = make_model(true);
+    est_session *session = session_at(m.graph, s.worker[1]);
+    est_tensor  *b       = NULL;
+
+    check_device(session, "w", "/job:ps/replica:0/task:0/device:CPU:0");
+    check_device(session, "w/Momentum", "/job:ps/replica:0/task:0/device:CPU:0");
+    check_device(session, "b", "/job:worker/replica:0/task:0/device:CPU:0");
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_read_part(session, "b", 0, &b));
+    assert_int_equal(est_tensor_count(b), 3);
+    est_tensor_free(b);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+/* Two variables at ps:0 that each step changes together. */
+typedef struct pair {
+    est_graph *graph;
+    est_node   more[2];
+} pair;
+
+static pair make_pair(void)
+{
+    static const char *const names[] = { "first", "second" };
+    pair                     p       = { 0 };
+
+    assert_ok(est_graph_create(1, &p.graph));
+    est_graph_device(p.graph, "/job:ps/task:0");
+    for (int i = 0; i < 2; i++) {
+        est_node v = est_weight(p.graph, names[i], EST_SHAPE(4), EST_WEIGHT(.initializer = est_init_zeros()));
+
+        p.more[i] = est_assign_add(v, est_ones_like(est_read_variable(v)));
+    }
+    assert_ok(est_graph_status(p.graph));
+    return p;
+}
+
+typedef struct stepping {
+    est_server *at;
+    atomic_bool stop;
+} stepping;
+
+static void *step_on(void *user)
+{
+    stepping    *run     = user;
+    pair         p       = make_pair();
+    est_session *session = session_at(p.graph, run->at);
+
+    while (!atomic_load(&run->stop))
+        assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(p.more[0], p.more[1]), NULL));
+    est_session_free(session);
+    est_graph_free(p.graph);
+    return NULL;
+}
+
+static void check_pair(const char *dir)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *value[2]   = { 0 };
+
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "first", &value[0]));
+    assert_ok(est_checkpoint_read(checkpoint, "second", &value[1]));
+    assert_true(nn_element(value[0], 0) == nn_element(value[1], 0));
+    for (int i = 0; i < 2; i++) est_tensor_free(value[i]);
+    est_checkpoint_close(checkpoint);
+}
+
+/* A checkpoint has the variables of a task as they are between two steps, while another client makes some. */
+TEST(consistent_save)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    pair         p       = make_pair();
+    est_session *session = session_at(p.graph, s.worker[0]);
+    stepping     run     = { .at = s.worker[1] };
+    est_saver   *saver   = NULL;
+    char         dir[64];
+    pthread_t    thread;
+
+    est_test_dir(dir);
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    assert_ok(est_session_init(session));
+    assert_int_equal(pthread_create(&thread, NULL, step_on, &run), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(est_saver_save(saver, session, i, NULL, NULL));
+        check_pair(dir);
+    }
+    atomic_store(&run.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    est_saver_free(saver);
+    est_test_dir_remove(dir);
+    est_session_free(session);
+    est_graph_free(p.graph);
+    servers_stop(&s);
+}
+
+/* A NaN is found at the task that has it, and is not saved. */
+TEST(nan)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    model        m       = make_model(true);
+    est_session *session = session_at(m.graph, s.worker[1]);
+    const char  *name    = NULL;
+    est_tensor  *value   = NULL;
+    est_saver   *saver   = NULL;
+    char         dir[64];
+
+    est_test_dir(dir);
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    assert_ok(est_session_init(session));
+    assert_ok(est_saved_nan(session, &name));
+    assert_null(name);
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(3), (float[3]){ 0, NAN, 0 }, &value));
+    assert_ok(est_session_write(session, "b", value));
+    assert_ok(est_saved_nan(session, &name));
+    assert_string_equal(name, "b");
+    assert_int_equal(est_saver_save(saver, session, 1, NULL, NULL), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'b'"));
+    est_tensor_free(value);
     est_saver_free(saver);
     est_test_dir_remove(dir);
     est_session_free(session);
@@ -250,13 +395,13 @@ TEST(lost)
     session = session_at(m.graph, s.worker[0]);
     assert_ok(train(session, &m, 4, losses));
 
-    /* as is a server that ends, */
+    /* a server that ends loses its sessions as well */
     est_server_free(s.worker[0]);
     s.worker[0] = NULL;
     assert_int_equal(train(session, &m, 4, losses), EST_UNAVAILABLE);
     est_session_free(session);
 
-    /* and a task that the master lost: the client hears which */
+    /* when the master loses a task, the error at the client names that task */
     assert_ok(est_server_create(s.cluster, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.worker[0]));
     session = session_at(m.graph, s.worker[1]);
     assert_ok(est_session_init(session));
@@ -292,6 +437,15 @@ TEST(errors)
         est_session_create(m.graph, EST_SESSION(.target = "tcp://127.0.0.1:1", .connect_secs = 0.1), &session),
         EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "no server answers at the target tcp://127.0.0.1:1"));
+    for (int i = 0; i < 4; i++) {
+        const double secs[] = { NAN, -1, INFINITY, 1e300 };
+
+        assert_int_equal(est_session_create(m.graph,
+                                            EST_SESSION(.target = est_server_target(s.ps[0]), .connect_secs = secs[i]),
+                                            &session),
+                         EST_INVALID_ARGUMENT);
+        assert_non_null(strstr(est_error_message(), "connect_secs"));
+    }
 
     session = session_at(m.graph, s.ps[0]);
     assert_int_equal(train(session, &m, 4, losses), EST_FAILED_PRECONDITION); /* no variable has a value */
@@ -316,19 +470,265 @@ TEST(errors)
     servers_stop(&s);
 }
 
-/* The tasks of a cluster are missing: the client waits for them no longer than it said. */
+static void find_wait(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)level;
+    (void)wall_ns;
+    if (strncmp(line, "client:", 7) == 0 && strstr(line, "it waits for worker:1") != NULL)
+        atomic_store((atomic_bool *)user, true);
+}
+
+/* The tasks of a cluster are missing: the client waits for them no longer than it said, and hears which meanwhile. */
 TEST(missing_task)
 {
     servers      s       = servers_start(1, WORKERS, "tcp");
     model        m       = make_model(true);
     est_session *session = NULL;
+    atomic_bool  told    = false;
 
     est_server_free(s.worker[1]);
     s.worker[1] = NULL;
+    est_log_set_sink(find_wait, &told);
     assert_int_equal(
-        est_session_create(m.graph, EST_SESSION(.target = est_server_target(s.ps[0]), .connect_secs = 0.5), &session),
+        est_session_create(m.graph, EST_SESSION(.target = est_server_target(s.ps[0]), .connect_secs = 2), &session),
         EST_DEADLINE_EXCEEDED);
+    est_log_set_sink(NULL, NULL);
     assert_non_null(strstr(est_error_message(), "worker:1"));
+    assert_true(atomic_load(&told));
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+/* A copy of the only client of a task from outside the cluster. */
+static est_client find_external(est_server *server)
+{
+    est_client found = { 0 };
+
+    pthread_mutex_lock(&server->lock);
+    for (int i = 0; i < server->n_clients; i++) {
+        if (est_is_external(server->clients[i]->who.task)) found = *server->clients[i];
+    }
+    pthread_mutex_unlock(&server->lock);
+    return found;
+}
+
+static est_ask *ask_session(est_link *link, est_method method, uint64_t session)
+{
+    est_packing packing = { 0 };
+    est_payload payload;
+    est_ask    *ask = NULL;
+
+    est_wire_put_u64(&packing.head, EST_FIELD_SESSION, session);
+    assert_ok(est_packing_payload(&packing, &payload));
+    assert_ok(est_link_ask(link, (uint16_t)method, "a test", payload, 30, NULL, NULL, &ask));
+    est_packing_clear(&packing);
+    return ask;
+}
+
+static int count_external(est_server *server)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&server->lock);
+    for (int i = 0; i < server->n_clients; i++) n += est_is_external(server->clients[i]->who.task);
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
+/* Opens and closes sessions that wait for a missing task until one is refused; `other` is a task that they meet. */
+static int open_and_close(est_link *link, est_server *other, est_ask **opened, int max)
+{
+    for (int i = 0; i < max; i++) {
+        est_message *answer = NULL;
+
+        opened[i] = ask_session(link, EST_METHOD_OPEN_SESSION, 0);
+        while (count_external(other) <= i) {
+            if (est_ask_await(opened[i], 0.001)) return i;
+        }
+        assert_ok(est_ask_wait(ask_session(link, EST_METHOD_CLOSE_SESSION, (uint64_t)i + 1), &answer));
+        est_message_free(answer);
+    }
+    return max;
+}
+
+/* Sessions that are ending have their threads still: they count. */
+TEST(too_many)
+{
+    servers      s      = servers_start(1, WORKERS, "tcp");
+    model        m      = make_model(true);
+    est_server  *client = NULL;
+    est_session *session;
+    est_link    *link   = NULL;
+    est_message *answer = NULL;
+    est_ask     *opened[100];
+    int          n;
+
+    est_server_free(s.worker[1]);
+    s.worker[1] = NULL;
+    assert_ok(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
+    assert_ok(est_net_connect(est_server_net(client), est_cluster_address(s.cluster, "ps", 0), "ps:0", 30, &link));
+    n = open_and_close(link, s.worker[0], opened, 100);
+    assert_true(n < 100);
+    assert_int_equal(est_master_sessions(s.ps[0]->master), n);
+    assert_int_equal(est_ask_wait(opened[n], &answer), EST_RESOURCE_EXHAUSTED);
+    est_link_close(link, "a test");
+    for (int i = 0; i < n; i++) assert_int_equal(est_ask_wait(opened[i], &answer), EST_UNAVAILABLE);
+    await_sessions(s.ps[0], 0);
+    est_link_free(link);
+    est_server_free(client);
+
+    assert_ok(est_server_create(s.cluster, "worker", 1, EST_SERVER(.transport = "tcp", .threads = 1), &s.worker[1]));
+    session = session_at(m.graph, s.ps[0]);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+typedef struct training {
+    est_session *session;
+    model        m;
+    est_status   status;
+} training;
+
+static void *train_on(void *user)
+{
+    training *run = user;
+    double    losses[STEPS];
+
+    run->status = train(run->session, &run->m, 4, losses);
+    return NULL;
+}
+
+static void await_wait_for(const char *who, const char *for_whom)
+{
+    int64_t  until = est_now_ns() + 60 * EST_NS_PER_SEC;
+    est_wait wait;
+
+    while (est_waits_of(who, &wait, 1) == 0 || strcmp(wait.for_whom, for_whom) != 0) {
+        assert_true(est_now_ns() < until);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+}
+
+static void await_lost(est_server *server)
+{
+    int64_t until = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (find_external(server).link != NULL) {
+        assert_true(est_now_ns() < until);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+}
+
+/* A master that is lost says nothing to the tasks of the step under way, as when its process is killed. */
+TEST(lost_master)
+{
+    est_local_cluster *cluster = NULL;
+    training           run     = { .m = make_model(true) };
+    est_server        *other;
+    est_client         driver;
+    pthread_t          thread;
+    double             losses[STEPS];
+
+    assert_ok(est_local_cluster_create(
+        EST_LOCAL_CLUSTER(.ps = 1, .workers = WORKERS, .server = EST_SERVER(.transport = "tcp")), &cluster));
+    other       = est_local_cluster_server(cluster, "worker", 1);
+    run.session = session_at(run.m.graph, est_local_cluster_server(cluster, "worker", 0));
+    assert_ok(est_session_init(run.session));
+    assert_ok(train(run.session, &run.m, 4, losses));
+    driver = find_external(other);
+    assert_non_null(driver.link);
+
+    pthread_mutex_lock(&other->host_lock);
+    assert_int_equal(pthread_create(&thread, NULL, train_on, &run), 0);
+    await_wait_for(driver.who.task, "worker:1");
+    assert_ok(est_local_cluster_lose(cluster, "worker", 0));
+    pthread_mutex_unlock(&other->host_lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(run.status, EST_UNAVAILABLE);
+    await_lost(other);
+    driver = find_external(other);
+    assert_false(driver.left);
+    assert_null(strstr(driver.lost_why, "closed by")); /* no farewell of its network */
+    est_session_free(run.session);
+    est_graph_free(run.m.graph);
+    est_local_cluster_free(cluster);
+}
+
+/* A server forgets what a killed client left, also when its program is not in est_server_join. */
+TEST(killed_client)
+{
+    servers      s      = servers_start(1, WORKERS, "tcp");
+    model        m      = make_model(true);
+    est_server  *client = NULL;
+    est_remote  *remote = NULL;
+    est_session *session;
+    int64_t      until;
+    double       losses[STEPS];
+
+    assert_ok(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
+    assert_ok(est_remote_create(client, EST_REMOTE(.type = "*", .is_chief = true), &remote));
+    session = nn_session(m.graph, remote);
+    assert_ok(train(session, &m, 4, losses));
+    assert_true(find_external(s.worker[0]).n_entered > 0);
+    assert_true(est_rendezvous_count(s.worker[0]->rendezvous).arrived > 0);
+    est_net_abort(est_server_net(client), "a test");
+    await_lost(s.worker[0]);
+    pthread_mutex_lock(&s.worker[0]->lock); /* long ago */
+    est_clients_find(s.worker[0], client->task)->since_ns -= (int64_t)(4 * s.worker[0]->silence_secs * 1e9);
+    pthread_mutex_unlock(&s.worker[0]->lock);
+    until = est_now_ns() + 60 * EST_NS_PER_SEC;
+    while (find_external(s.worker[0]).who.task[0] != '\0' ||
+           est_rendezvous_count(s.worker[0]->rendezvous).arrived > 0) {
+        assert_true(est_now_ns() < until);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    est_session_free(session);
+    est_remote_free(remote);
+    est_server_free(client);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+/* Without memory at any place of a step, in the client, the master or a task, the step fails or not; the next session
+ * is good. So it is when a session is opened. */
+TEST(memory)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    model        m       = make_model(true);
+    est_session *session = session_at(m.graph, s.worker[0]);
+    est_tensor  *x[2]    = { make_x(0, 4), make_x(7, 4) };
+    double       losses[STEPS];
+
+    assert_ok(est_session_init(session));
+    assert_ok(train(session, &m, 4, losses));
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 10) {
+        est_tensor *loss = NULL;
+        est_status  status;
+
+        fault_arm(&f);
+        status = est_session_run(session, EST_FEEDS({ m.x[0], x[0] }, { m.x[1], x[1] }), EST_NODES(m.loss),
+                                 EST_NODES(m.train), &loss);
+        if (!fault_end(&f)) assert_ok(status);
+        est_tensor_free(loss);
+        if (status == EST_OK) continue;
+        est_session_free(session);
+        session = session_at(m.graph, s.worker[0]);
+        assert_ok(train(session, &m, 4, losses));
+    }
+    est_session_free(session);
+    FAULT_LOOP(f, FAULT_PLACES, .more_than = 20, .depth = 1) {
+        est_status status;
+
+        session = NULL;
+        fault_arm(&f);
+        status = est_session_create(
+            m.graph, EST_SESSION(.threads = 1, .target = est_server_target(s.worker[0]), .connect_secs = 60), &session);
+        if (!fault_end(&f)) assert_ok(status);
+        est_session_free(session);
+        await_sessions(s.worker[0], 0);
+    }
+    for (int i = 0; i < 2; i++) est_tensor_free(x[i]);
     est_graph_free(m.graph);
     servers_stop(&s);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tensors that travel directly between tasks within a step (cluster/rendezvous.h). */
+#include <pthread.h>
+
 #include "base/clock.h"
 #include "cluster/remote_internal.h"
 #include "estoc/estoc.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 #include "support/servers_test.h"
 
@@ -29,7 +32,7 @@ static est_remote *drive(est_server *server)
     return remote;
 }
 
-/* x * w at worker:0, a large result, which worker:1 uses twice, the second time after worker:0 has had its word. */
+/* x * w at worker:0 is large. worker:1 uses it twice: for a mean, which worker:0 squares, and with that square. */
 typedef struct model {
     est_graph *graph;
     est_node   x, y, first, second;
@@ -148,10 +151,10 @@ TEST(bytes)
     direct = driven_bytes(remote) - before;
     /* the wide tensor, and the square that worker:0 sends back */
     assert_int_equal(est_link_count(client_of(s.worker[1], "worker:0")->link).requests_in - sends, 2 * STEPS);
-    assert_int_equal(counts_of(&s).arrived, 3); /* of the last step only; worker:0 got the mean */
+    assert_int_equal(counts_of(&s).arrived, 3); /* in the last step; the third is the mean, at worker:0 */
     est_session_free(session);
 
-    remote->direct = false; /* as it was through the driver */
+    remote->direct = false; /* now all tensors go through the driver */
     session        = nn_session(m.graph, remote);
     assert_ok(run(session, &m, 4, same));
     before = driven_bytes(remote);
@@ -164,13 +167,13 @@ TEST(bytes)
     assert_true(through > STEPS * 2 * sizeof(float) * ROWS * WIDE);
     est_session_free(session);
     est_remote_free(remote);
-    await_counts(&s, 0, 0); /* a driver that leaves takes its tensors with it */
+    await_counts(&s, 0, 0); /* the tasks drop the tensors of a driver that leaves */
     est_server_free(client);
     est_graph_free(m.graph);
     servers_stop(&s);
 }
 
-/* A step fails as a whole, with the task named, and the next one is made. */
+/* A step that fails at one task fails as a whole, and the error names the task. The next step succeeds. */
 TEST(failure)
 {
     servers      s      = servers_start(0, 2, "tcp");
@@ -196,7 +199,7 @@ TEST(failure)
     servers_stop(&s);
 }
 
-/* A restarted receiver is not sent what was meant for its predecessor. */
+/* Tensors for a task do not reach its restarted process. */
 TEST(restart)
 {
     servers      s      = servers_start(0, 2, "tcp");
@@ -271,7 +274,7 @@ static est_status send_to(est_link *link, uint64_t driver, uint64_t step, int n_
     return status;
 }
 
-/* A run waits for its tensors without keeping other runs from the executor, and ends with them, with its step or with
+/* A run that waits for tensors does not block other runs at the executor. It ends with its tensors, its step or
  * its driver. */
 TEST(waiting)
 {
@@ -289,28 +292,28 @@ TEST(waiting)
     make_receiver(&r, remote);
     link = est_tasks_of(remote)->tasks[r.cut.task].link;
 
-    remote->step = 1; /* the tensor comes later */
+    remote->step = 1; /* the tensor arrives after the run has started */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     assert_ok(run(session, &m, 4, got));
     assert_int_equal(send_to(link, client->self.incarnation, 1, 2), EST_DATA_LOSS);
     assert_ok(send_to(link, client->self.incarnation, 1, 1));
-    assert_ok(send_to(link, client->self.incarnation, 1, 1)); /* RV1 */
+    assert_ok(send_to(link, client->self.incarnation, 1, 1)); /* a repeated transfer is ignored */
     assert_ok(remote->ops->finish(r.entered, &out));
     assert_true(((const float *)out->data)[1] == 4);
 
-    remote->step = 2; /* it is there already */
+    remote->step = 2; /* the tensor arrives before the run starts */
     assert_ok(send_to(link, client->self.incarnation, 2, 1));
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     assert_ok(remote->ops->finish(r.entered, &out));
 
-    remote->step = 3; /* never */
+    remote->step = 3; /* the tensor never arrives, and the driver abandons the step */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     remote->ops->abandon(remote);
     assert_int_equal(counts_of(&s).waiting, 0);
 
-    remote->step = 4; /* nor here, where its driver ends */
+    remote->step = 4; /* the tensor never arrives, and the link of the driver ends */
     assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
     await_counts(&s, -1, 1);
     est_link_close(link, "a test");
@@ -341,50 +344,190 @@ static est_status ask_run(est_link *link, const est_packing *packing)
     return status;
 }
 
-/* A run that changes variables and is asked for again is not made again, and sends again what it sent. */
+/* A segment at worker:0 that adds 3 to n and sends the 3. */
+typedef struct sender {
+    est_segment         cut;
+    est_node            io[2];
+    est_remote_segment *entered;
+    est_link           *link;
+} sender;
+
+static void make_sender(sender *d, est_remote *remote)
+{
+    est_tensor *zero   = NULL;
+    char        name[] = "n";
+
+    *d = (sender){ .cut = { .phase = 1, .writes = true } };
+    assert_ok(est_graph_create(1, &d->cut.graph));
+    d->io[0] = est_scalar(d->cut.graph, EST_F32, 3);
+    d->io[1] = est_assign_add(est_weight(d->cut.graph, "n", EST_SHAPE(), EST_WEIGHT(.initializer = est_init_zeros())),
+                              d->io[0]);
+    d->cut.task = remote->ops->find(remote, "worker", 0);
+    d->cut.io   = (est_io){ .fetches = &d->io[0], .n_fetches = 1, .targets = &d->io[1], .n_targets = 1 };
+    d->link     = est_tasks_of(remote)->tasks[d->cut.task].link;
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &zero));
+    assert_ok(remote->ops->write(remote, &(est_var){ .name = name, .task = d->cut.task }, zero));
+    assert_ok(remote->ops->enter(remote, &d->cut, &d->entered));
+    est_tensor_free(zero);
+}
+
+/* Asks for a run of it, as transfer `edge` of the step, to the process of a task. */
+static est_status run_sender(const sender *d, uint64_t sequence, uint64_t step, int edge, const char *task,
+                             uint64_t incarnation)
+{
+    est_packing packing = { 0 };
+    est_status  status;
+
+    est_wire_put_u64(&packing.head, EST_FIELD_SEGMENT, d->entered->number);
+    est_wire_put_u64(&packing.head, EST_FIELD_SEQUENCE, sequence);
+    est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, step);
+    est_wire_put_i64(&packing.head, EST_FIELD_RETURNED, 0);
+    est_sends_put(&packing.head, &(est_segment_send){ .output = 0, .edge = edge }, task, incarnation);
+    status = ask_run(d->link, &packing);
+    est_packing_clear(&packing);
+    return status;
+}
+
+/* A run that changes variables is executed once. A repeated request sends its tensors again. */
 TEST(repeated)
 {
-    servers             s       = servers_start(0, 2, "tcp");
-    est_server         *client  = make_client(&s);
-    est_remote         *remote  = drive(client);
-    est_segment         cut     = { .phase = 1, .writes = true };
-    est_segment_send    send    = { .output = 0, .edge = 5 };
-    est_packing         packing = { 0 };
-    est_remote_segment *entered;
-    est_remote_task    *to;
-    est_link           *link;
-    est_tensor         *zero = NULL;
-    est_node            n, io[2];
-    char                name[] = "n";
+    servers                s      = servers_start(0, 2, "tcp");
+    est_server            *client = make_client(&s);
+    est_remote            *remote = drive(client);
+    const est_remote_task *to;
+    sender                 d;
 
     assert_ok(remote->ops->connect(remote));
-    assert_ok(est_graph_create(1, &cut.graph));
-    n        = est_weight(cut.graph, "n", EST_SHAPE(), EST_WEIGHT(.initializer = est_init_zeros()));
-    io[0]    = est_scalar(cut.graph, EST_F32, 3);
-    io[1]    = est_assign_add(n, io[0]);
-    cut.task = remote->ops->find(remote, "worker", 0);
-    cut.io   = (est_io){ .fetches = &io[0], .n_fetches = 1, .targets = &io[1], .n_targets = 1 };
-    to       = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 1)];
-    link     = est_tasks_of(remote)->tasks[cut.task].link;
-    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &zero));
-    assert_ok(remote->ops->write(remote, &(est_var){ .name = name, .task = cut.task }, zero));
-    assert_ok(remote->ops->enter(remote, &cut, &entered));
-    est_wire_put_i64(&packing.head, EST_FIELD_SEGMENT, entered->number);
-    est_wire_put_u64(&packing.head, EST_FIELD_SEQUENCE, 1);
-    est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, 1);
-    est_wire_put_i64(&packing.head, EST_FIELD_RETURNED, 0);
-    est_parcel_put_send(&packing.head, &send, to->name, to->incarnation);
-    assert_ok(ask_run(link, &packing));
-    assert_int_equal(counts_of(&s).arrived, 1);
+    make_sender(&d, remote);
+    to = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 1)];
+    assert_ok(run_sender(&d, 1, 1, 5, to->name, to->incarnation));
+    await_counts(&s, 1, 0);
     est_rendezvous_forget(s.worker[1]->rendezvous, client->self.incarnation);
-    assert_ok(ask_run(link, &packing));
-    assert_int_equal(counts_of(&s).arrived, 1);
+    assert_ok(run_sender(&d, 1, 1, 5, to->name, to->incarnation));
+    await_counts(&s, 1, 0);
     assert_true(*(const float *)est_store_find(est_host_store(s.worker[0]->host), "n")->value.data == 3);
-    remote->ops->leave(entered);
-    est_tensor_free(zero);
-    est_packing_clear(&packing);
+    remote->ops->leave(d.entered);
     est_remote_free(remote);
     est_server_free(client);
-    est_graph_free(cut.graph);
+    est_graph_free(d.cut.graph);
+    servers_stop(&s);
+}
+
+/* A tensor that cannot be sent: its run is answered, and then the driver hears that the step fails, also while it waits
+ * for the receiver. A failure that is known at once fails the run. */
+TEST(undeliverable)
+{
+    servers                s      = servers_start(0, 2, "tcp");
+    est_server            *client = make_client(&s);
+    est_remote            *remote = drive(client);
+    const est_remote_task *to;
+    const est_view        *out;
+    receiver               r;
+    sender                 d;
+
+    assert_ok(remote->ops->connect(remote));
+    make_sender(&d, remote);
+    make_receiver(&r, remote);
+    to = &est_tasks_of(remote)->tasks[r.cut.task];
+
+    remote->step = 1; /* no such task */
+    assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
+    await_counts(&s, -1, 1);
+    assert_ok(run_sender(&d, 1, 1, 7, "worker:9", 1));
+    assert_int_equal(remote->ops->finish(r.entered, &out), EST_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(est_error_message(), "worker:0: a tensor for worker:9 was not sent: the cluster has no task"));
+    remote->ops->abandon(remote);
+    await_counts(&s, -1, 0);
+
+    remote->step = 2; /* another process, as is found when the link is made, */
+    assert_ok(remote->ops->start(r.entered, 0, NULL, 0));
+    assert_ok(run_sender(&d, 2, 2, 7, to->name, to->incarnation + 1));
+    assert_int_equal(remote->ops->finish(r.entered, &out), EST_ABORTED);
+    assert_non_null(
+        strstr(est_error_message(), "worker:0: a tensor for worker:1 was not sent: worker:1 was restarted"));
+    remote->ops->abandon(remote);
+
+    remote->step = 3; /* and at once from then on; later steps are not concerned */
+    assert_int_equal(run_sender(&d, 3, 3, 7, to->name, to->incarnation + 1), EST_ABORTED);
+    assert_ok(est_rendezvous_check_step(client->rendezvous, 3));
+    remote->ops->leave(d.entered);
+    remote->ops->leave(r.entered);
+    est_remote_free(remote);
+    est_server_free(client);
+    est_graph_free(d.cut.graph);
+    est_graph_free(r.cut.graph);
+    servers_stop(&s);
+}
+
+#define SILENCE_SECS 0.4
+
+static void *join_server(void *server)
+{
+    assert_int_equal(est_server_join(server), EST_CANCELLED);
+    return NULL;
+}
+
+/* RV2: tensors of a driver that was lost are kept until it cannot come back, and those of others longer. */
+TEST(lost_driver)
+{
+    servers     s      = servers_start_with(0, 2, "tcp", SILENCE_SECS);
+    est_server *client = make_client(&s), *other = make_client(&s);
+    est_remote *remote = drive(client), *beside = drive(other);
+    int         at = remote->ops->find(remote, "worker", 1);
+    pthread_t   thread;
+    int64_t     lost_ns;
+
+    assert_ok(remote->ops->connect(remote));
+    assert_ok(beside->ops->connect(beside));
+    assert_ok(send_to(est_tasks_of(remote)->tasks[at].link, client->self.incarnation, 1, 1));
+    assert_ok(send_to(est_tasks_of(beside)->tasks[at].link, other->self.incarnation, 1, 1));
+    assert_int_equal(counts_of(&s).arrived, 2);
+    assert_int_equal(pthread_create(&thread, NULL, join_server, s.worker[1]), 0);
+    lost_ns = est_now_ns();
+    est_net_abort(est_server_net(client), "a test"); /* no goodbye */
+    await_counts(&s, 1, 0);
+    assert_true((double)(est_now_ns() - lost_ns) >= 3 * SILENCE_SECS * (double)EST_NS_PER_SEC);
+    est_server_stop(s.worker[1], false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    est_remote_free(beside);
+    est_remote_free(remote);
+    est_server_free(other);
+    est_server_free(client);
+    servers_stop(&s);
+}
+
+/* Without memory at any place of a step, in any of its tasks, the step fails or not; the next session is good. */
+TEST(memory)
+{
+    servers      s       = servers_start(0, 2, "tcp");
+    est_server  *client  = make_client(&s);
+    model        m       = make_model();
+    est_remote  *remote  = drive(client);
+    est_session *session = nn_session(m.graph, remote);
+    double       got[2];
+
+    assert_ok(run(session, &m, 4, got));
+    FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 10) {
+        est_tensor *x = make_x(4), *out[2] = { 0 };
+        est_status  status;
+
+        fault_arm(&f);
+        status = est_session_run(session, EST_FEEDS({ m.x, x }), EST_NODES(m.first, m.second), EST_NO_NODES, out);
+        if (!fault_end(&f)) assert_ok(status);
+        if (status == EST_OK) assert_true(nn_element(out[0], 0) == 2 && nn_element(out[1], 0) == 8);
+        for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+        est_tensor_free(x);
+        if (status == EST_OK) continue;
+        est_session_free(session);
+        session = nn_session(m.graph, remote);
+        assert_ok(run(session, &m, 4, got));
+        assert_true(got[0] == 2 && got[1] == 8);
+    }
+    est_session_free(session);
+    est_remote_free(remote);
+    await_counts(&s, 0, 0);
+    est_server_free(client);
+    est_graph_free(m.graph);
     servers_stop(&s);
 }

@@ -58,7 +58,9 @@ TEST(returned_calls)
     for (int i = 0; i < 4; i++) append(&q, 0);
     late = append(&q, 0);
     for (int i = 0; i < 4; i++) calls[i] = est_call_queue_take(&q);
+    assert_false(est_call_queue_has_returned(&q));
     est_call_queue_return(&q, calls[2]);
+    assert_true(est_call_queue_has_returned(&q));
     est_call_queue_return(&q, calls[0]);
     est_call_queue_return(&q, calls[3]);
     finish(&q, calls[1]);
@@ -68,6 +70,7 @@ TEST(returned_calls)
     assert_ptr_equal(est_call_queue_take(&q), calls[2]);
     assert_ptr_equal(est_call_queue_take(&q), calls[3]);
     assert_int_equal(calls[3]->number, 4);
+    assert_false(est_call_queue_has_returned(&q)); /* `late` has no number yet */
     assert_ptr_equal(est_call_queue_take(&q), late);
     assert_int_equal(late->number, 5);
 

@@ -259,16 +259,36 @@ TEST(wrong_strategies)
     coordinated_end(&t);
 }
 
+/* A worker has no local variables; the states of metrics are global ones with .shared. */
+TEST(local_variables)
+{
+    coordinated   t = coordinated_open(1, 1);
+    est_function *f = NULL;
+    est_metric    metric;
+
+    metric = est_metric_mean(t.x, NULL);
+    assert_wrong(
+        est_coordinator_function(t.coordinator, "mean", EST_NODES(t.x), EST_NO_NODES, EST_NODES(metric.update), &f),
+        ".shared");
+    metric = est_metric_mean(t.x, EST_METRIC(.shared = true));
+    assert_ok(
+        est_coordinator_function(t.coordinator, "mean", EST_NODES(t.x), EST_NO_NODES, EST_NODES(metric.update), &f));
+    assert_ok(schedule_one(&t, f, 5, NULL));
+    assert_ok(est_coordinator_join(t.coordinator));
+    est_function_free(f);
+    coordinated_end(&t);
+}
+
 /* --- the queue ---------------------------------------------------------------------------------------------------- */
 
 /* A full queue makes schedule wait; memory is that of its calls, not of all that were scheduled. */
-TEST(full_queue)
+static void fill_queue(int64_t max, int n)
 {
     coordinated t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
     int64_t     longest = 0;
 
-    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .queue_max = 8));
-    for (int i = 0; i < 1000; i++) {
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .queue_max = max));
+    for (int i = 0; i < n; i++) {
         int64_t queued;
 
         assert_ok(coordinated_schedule(&t, 1, NULL));
@@ -276,9 +296,16 @@ TEST(full_queue)
         longest = queued > longest ? queued : longest;
     }
     assert_ok(est_coordinator_join(t.coordinator));
-    assert_true(longest <= 8);
-    assert_true(coordinated_calls(&t, 0) == 1000);
+    assert_true(longest <= max);
+    assert_true(coordinated_calls(&t, 0) == n);
     coordinated_end(&t);
+}
+
+TEST(full_queue)
+{
+    fill_queue(8, 1000);
+    fill_queue(1, 200);
+    fill_queue(1000, 6000);
 }
 
 /* Without a worker join fails after lonely_secs and names whom it waits for. */
@@ -287,7 +314,8 @@ TEST(no_worker)
     coordinated       t = coordinated_begin(1, 2, (est_worker_functions){ 0 });
     est_remote_value *value;
     est_tensor       *result = NULL;
-    bool              done   = true;
+    est_status        status;
+    bool              done = true;
 
     assert_ok(est_local_cluster_lose(t.cluster, "worker", 0));
     assert_ok(est_local_cluster_lose(t.cluster, "worker", 1));
@@ -295,6 +323,11 @@ TEST(no_worker)
     assert_ok(coordinated_schedule(&t, 3, &value));
     assert_ok(est_coordinator_done(t.coordinator, &done));
     assert_false(done);
+    do {
+        status = est_coordinator_done(t.coordinator, &done); /* a loop over it is such a wait */
+    } while (status == EST_OK && !done);
+    assert_int_equal(status, EST_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(est_error_message(), "worker:0"));
     assert_int_equal(est_coordinator_join(t.coordinator), EST_DEADLINE_EXCEEDED);
     assert_non_null(strstr(est_error_message(), "worker:0"));
     assert_non_null(strstr(est_error_message(), "worker:1"));
@@ -321,6 +354,62 @@ TEST(freed_early)
     assert_int_equal(est_remote_value_status(value), EST_VALUE_CANCELLED);
     assert_int_equal(est_remote_value_fetch(value, 0, &result), EST_CANCELLED);
     est_remote_value_free(value);
+}
+
+/* A dataset function that returns when the test says so. */
+typedef struct held {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    bool            begun, released;
+} held;
+
+static est_status make_held(const est_input_context *context, void *user, est_dataset **out)
+{
+    held *h = user;
+
+    (void)context;
+    pthread_mutex_lock(&h->lock);
+    h->begun = true;
+    pthread_cond_broadcast(&h->changed);
+    while (!h->released) pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+    return est_dataset_finish(est_dataset_range(0, 9, 1), out);
+}
+
+/* A call that is under way when the coordinator is freed is cancelled as well, with that reason. */
+TEST(freed_while_under_way)
+{
+    held                 h         = { .begun = false };
+    est_worker_functions functions = EST_WORKER_FUNCTIONS({ .name = "held", .input_fn = make_held, .user = &h });
+    coordinated          t         = coordinated_begin(1, 1, functions);
+    est_remote_value    *value     = NULL;
+    est_tensor          *result    = NULL;
+    est_per_worker      *rows = NULL, *batches = NULL;
+
+    assert_ok(est_lock_init(&h.lock));
+    assert_ok(est_cond_init(&h.changed));
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1));
+    assert_ok(est_coordinator_dataset_by_name(t.coordinator, "held", NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &batches));
+    assert_ok(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches, "x" }), &value));
+    pthread_mutex_lock(&h.lock);
+    while (!h.begun) pthread_cond_wait(&h.changed, &h.lock);
+    pthread_mutex_unlock(&h.lock);
+    assert_int_equal(est_coordinator_get_stats(t.coordinator).under_way, 1);
+    est_per_worker_free(batches);
+    est_per_worker_free(rows);
+    coordinated_stop(&t);
+    assert_int_equal(est_remote_value_status(value), EST_VALUE_CANCELLED);
+    assert_int_equal(est_remote_value_fetch(value, 0, &result), EST_CANCELLED);
+    assert_non_null(strstr(est_error_message(), "the coordinator was freed"));
+    est_remote_value_free(value);
+    pthread_mutex_lock(&h.lock);
+    h.released = true;
+    pthread_cond_broadcast(&h.changed);
+    pthread_mutex_unlock(&h.lock);
+    coordinated_end(&t);
+    pthread_cond_destroy(&h.changed);
+    pthread_mutex_destroy(&h.lock);
 }
 
 /* --- threads ------------------------------------------------------------------------------------------------------ */

@@ -150,6 +150,28 @@ TEST(workers_lost_meanwhile)
     coordinated_end(&t);
 }
 
+/* An evaluation that ends early cancels its shards: a worker that comes later gets none of them. */
+TEST(evaluation_without_worker)
+{
+    coordinated  t         = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    evaluated    e         = make_metrics(&t);
+    est_dataset *dataset   = make_dataset(&e, 10);
+    double       values[2] = { 0 };
+
+    assert_ok(est_local_cluster_lose(t.cluster, "worker", 0));
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .lonely_secs = 0.3));
+    assert_int_equal(evaluate(&t, &e, dataset, EST_EXACT(.shards = 5), values), EST_DEADLINE_EXCEEDED);
+    assert_int_equal(est_coordinator_get_stats(t.coordinator).queued, 0);
+    assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+    coordinated_await_here(&t, 1);
+    assert_ok(evaluate(&t, &e, dataset, EST_EXACT(.shards = 5), values));
+    assert_near(values[0], e.expected[0], 1e-6);
+    assert_int_equal(est_coordinator_get_stats(t.coordinator).completed, 5); /* none of the first evaluation */
+    est_dataset_free(dataset);
+    clear(&e);
+    coordinated_end(&t);
+}
+
 /* --- misuse ------------------------------------------------------------------------------------------------------- */
 
 TEST(misuse)

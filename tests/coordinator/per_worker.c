@@ -130,6 +130,42 @@ TEST(wrong_component)
     coordinated_end(&t);
 }
 
+/* Two iterators in one call: each advances once, and a worker that is lost reads over both. */
+TEST(two_iterators)
+{
+    coordinated     t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset    *dataset = numbers(20, 1);
+    est_per_worker *rows = NULL, *a = NULL, *b = NULL;
+    est_node        y;
+    est_function   *f = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    y = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    assert_ok(est_coordinator_function(t.coordinator, "two", EST_NODES(t.x, y), EST_NODES(est_sub(t.x, y)),
+                                       EST_NODES(t.count), &f));
+    assert_ok(est_coordinator_dataset(t.coordinator, dataset, NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &a));
+    assert_ok(est_per_worker_iterator(rows, &b));
+    assert_ok(schedule_from(&t, b, "x", 3)); /* b is ahead of a by 3 */
+    for (int i = 0; i < 10; i++) {
+        est_remote_value *value = NULL;
+        est_tensor       *got   = NULL;
+
+        if (i == 5) assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+        assert_ok(est_coordinator_schedule(t.coordinator, f, EST_ARGUMENTS({ y, a, "x" }, { t.x, b, "x" }), &value));
+        assert_ok(est_remote_value_fetch(value, 0, &got));
+        assert_true(nn_element(got, 0) == 3);
+        est_tensor_free(got);
+        est_remote_value_free(value);
+    }
+    est_function_free(f);
+    est_per_worker_free(a);
+    est_per_worker_free(b);
+    est_per_worker_free(rows);
+    est_dataset_free(dataset);
+    coordinated_end(&t);
+}
+
 /* A worker shuffles in an order of its own unless the program gave a seed. */
 TEST(own_order)
 {
@@ -190,6 +226,45 @@ TEST(lost_worker_reads_over)
     coordinated_end(&t);
 }
 
+/* A call that fails because one of its datasets has ended has used no element of the other, also as a worker that was
+ * lost since sees it. */
+TEST(ended_dataset_uses_nothing)
+{
+    coordinated       t        = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_dataset      *long_one = numbers(10, 1), *short_one = numbers(2, 1);
+    est_per_worker   *rows[2] = { NULL }, *batches[2] = { NULL };
+    est_node          y     = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    est_node          sum   = est_add(t.x, y);
+    est_function     *both  = NULL;
+    est_remote_value *value = NULL;
+    est_tensor       *got   = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    assert_ok(est_coordinator_function(t.coordinator, "both", EST_NODES(t.x, y), EST_NODES(sum), EST_NO_NODES, &both));
+    assert_ok(est_coordinator_dataset(t.coordinator, long_one, NULL, &rows[0]));
+    assert_ok(est_coordinator_dataset(t.coordinator, short_one, NULL, &rows[1]));
+    for (int i = 0; i < 2; i++) assert_ok(est_per_worker_iterator(rows[i], &batches[i]));
+    for (int i = 0; i < 5; i++) { /* the last three fail */
+        assert_ok(est_coordinator_schedule(t.coordinator, both,
+                                           EST_ARGUMENTS({ t.x, batches[0], "x" }, { y, batches[1], "x" }), NULL));
+        assert_int_equal(est_coordinator_join(t.coordinator), i < 2 ? EST_OK : EST_OUT_OF_RANGE);
+    }
+    assert_ok(est_local_cluster_restart(t.cluster, "worker", 0));
+    assert_ok(est_coordinator_schedule(t.coordinator, t.step, EST_ARGUMENTS({ t.x, batches[0], "x" }), &value));
+    assert_ok(est_remote_value_fetch(value, 0, &got));
+    assert_true(nn_element(got, 0) == 2 * 2);
+    est_tensor_free(got);
+    est_remote_value_free(value);
+    est_function_free(both);
+    for (int i = 0; i < 2; i++) {
+        est_per_worker_free(batches[i]);
+        est_per_worker_free(rows[i]);
+    }
+    est_dataset_free(long_one);
+    est_dataset_free(short_one);
+    coordinated_end(&t);
+}
+
 /* --- functions of workers ----------------------------------------------------------------------------------------- */
 
 static est_status make_numbers(const est_input_context *context, void *user, est_dataset **out)
@@ -224,6 +299,37 @@ TEST(datasets_by_name)
     assert_int_not_equal(schedule_from(&t, batches, "x", 1), EST_OK);
     assert_non_null(strstr(est_error_message(), "letters"));
     assert_non_null(strstr(est_error_message(), "worker:"));
+    est_per_worker_free(batches);
+    est_per_worker_free(rows);
+    coordinated_end(&t);
+}
+
+static est_status make_numbers_later(const est_input_context *context, void *user, est_dataset **out)
+{
+    bool *there = user;
+
+    (void)context;
+    if (!*there) return est_fail(EST_NOT_FOUND, "the file is not there yet");
+    *out = numbers(1, EST_FOREVER);
+    return EST_OK;
+}
+
+/* A dataset that could not be made is made again with the next call. */
+TEST(dataset_that_failed)
+{
+    bool        there = false;
+    coordinated t     = coordinated_begin(
+            1, 1, EST_WORKER_FUNCTIONS({ .name = "later", .input_fn = make_numbers_later, .user = &there }));
+    est_per_worker *rows = NULL, *batches = NULL;
+
+    coordinated_start(&t, OPTIONS);
+    assert_ok(est_coordinator_dataset_by_name(t.coordinator, "later", NULL, &rows));
+    assert_ok(est_per_worker_iterator(rows, &batches));
+    assert_int_equal(schedule_from(&t, batches, "x", 1), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), "not there yet"));
+    there = true;
+    assert_ok(schedule_from(&t, batches, "x", 3));
+    assert_true(coordinated_calls(&t, 0) == 3);
     est_per_worker_free(batches);
     est_per_worker_free(rows);
     coordinated_end(&t);

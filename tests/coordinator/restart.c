@@ -3,6 +3,7 @@
  * Checkpoints of a coordinator, and coordinators that replace others: variables, epoch and positions return together,
  * workers and ps tasks keep running. */
 #include "base/clock.h"
+#include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
@@ -14,16 +15,6 @@
 static void schedule(coordinated *t, int n)
 {
     for (int i = 0; i < n; i++) assert_ok(coordinated_schedule(t, 1, NULL));
-}
-
-/* Ends the coordinator as kill -9 does: its links break, and it tells nobody. */
-static void kill_coordinator(coordinated *t)
-{
-    pthread_mutex_lock(&t->coordinator->lock);
-    t->coordinator->ended = true;
-    pthread_mutex_unlock(&t->coordinator->lock);
-    est_net_abort(est_server_net(t->coordinator->server), "the test kills it");
-    coordinated_stop(t);
 }
 
 /* A job that is started again continues from its checkpoint. */
@@ -51,6 +42,24 @@ TEST(job_again)
     est_test_dir_remove(dir);
 }
 
+/* The clock of the host where the first coordinator ran was ahead of that of the next. */
+TEST(clock_behind)
+{
+    coordinated t     = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    est_server *ps    = est_local_cluster_server(t.cluster, "ps", 1);
+    uint64_t    ahead = (uint64_t)est_wall_ns() + (uint64_t)est_secs_to_ns(3600);
+
+    pthread_mutex_lock(&ps->host_lock);
+    assert_ok(est_call_records_set_origin(&ps->calls, ahead, 0));
+    pthread_mutex_unlock(&ps->host_lock);
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = COORDINATOR_SECS));
+    assert_true(t.coordinator->origin == ahead + 1);
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 1) == 10);
+    coordinated_end(&t);
+}
+
 /* All variables return to the checkpoint, though the ps tasks still have later values. */
 TEST(lost_coordinator)
 {
@@ -65,7 +74,7 @@ TEST(lost_coordinator)
     for (int i = 0; i < 3; i++) {
         schedule(&t, 2000);
         coordinated_await_completed(&t, i == 0 ? 120 : 20);
-        kill_coordinator(&t);
+        coordinated_kill(&t);
         coordinated_start(&t, OPTIONS(dir));
         assert_int_equal(est_coordinator_epoch(t.coordinator), 1);
         assert_true(coordinated_calls(&t, 0) == 100 && coordinated_calls(&t, 1) == 100);
@@ -85,7 +94,7 @@ TEST(lost_coordinator_without_checkpoint)
 
     schedule(&t, 100);
     assert_ok(est_coordinator_join(t.coordinator));
-    kill_coordinator(&t);
+    coordinated_kill(&t);
     coordinated_start(&t, OPTIONS(NULL));
     assert_int_equal(est_coordinator_epoch(t.coordinator), 0);
     assert_true(coordinated_calls(&t, 0) == 0);
@@ -172,8 +181,8 @@ TEST(positions)
     est_test_dir(dir);
     coordinated_start(&t, OPTIONS(dir));
     freed = make_iterator(&t);
-    take(&t, freed, 2);
-    est_per_worker_free(freed); /* not saved */
+    take(&t, freed, 2); /* 0, 1 */
+    est_per_worker_free(freed);
     first  = make_iterator(&t);
     second = make_iterator(&t);
     take(&t, first, 5);  /* 0 to 4 */
@@ -182,15 +191,28 @@ TEST(positions)
     take(&t, first, 10); /* of no checkpoint */
     est_per_worker_free(first);
     est_per_worker_free(second);
-    kill_coordinator(&t);
+    coordinated_kill(&t);
 
     coordinated_start(&t, OPTIONS(dir));
     assert_true(coordinated_total(&t, 0) == 1 + 10 + 3);
+    freed = make_iterator(&t);
+    take(&t, freed, 2); /* 0, 1: a freed one begins again */
+    est_per_worker_free(freed);
+    first = make_iterator(&t);
+    take(&t, first, 2); /* 5, 6 */
+    assert_true(coordinated_total(&t, 0) == 14 + 1 + 11);
+    assert_ok(est_coordinator_save(t.coordinator, 2)); /* before the second one is made again */
+    est_per_worker_free(first);
+    coordinated_kill(&t);
+
+    coordinated_start(&t, OPTIONS(dir));
+    freed  = make_iterator(&t);
     first  = make_iterator(&t);
     second = make_iterator(&t);
-    take(&t, first, 2);  /* 5, 6 */
+    take(&t, first, 1);  /* 7 */
     take(&t, second, 1); /* 3 */
-    assert_true(coordinated_total(&t, 0) == 14 + 11 + 3);
+    assert_true(coordinated_total(&t, 0) == 26 + 7 + 3);
+    est_per_worker_free(freed);
     est_per_worker_free(first);
     est_per_worker_free(second);
     coordinated_end(&t);
@@ -220,7 +242,7 @@ TEST(grown_graph)
     assert_true(nn_element(value, 0) == 12);
     est_tensor_free(value);
     est_function_free(more);
-    kill_coordinator(&t);
+    coordinated_kill(&t);
     coordinated_start(&t, OPTIONS(dir));
     assert_ok(est_session_read(est_coordinator_session(t.coordinator), "late", &value));
     assert_true(nn_element(value, 0) == 7);

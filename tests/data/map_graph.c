@@ -2,6 +2,8 @@
  *
  * Graphs as functions of stages: results, any number of workers, tables, random numbers by the element, positions,
  * bytes, and graphs that cannot be one. */
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,6 +109,42 @@ static est_dataset *from(est_dataset *numbers, const char *component, double low
 
     est_graph_free(graph);
     return d;
+}
+
+/* Threads of this process whose names begin with this. */
+static int count_threads(const char *begin)
+{
+    DIR           *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int            n = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char  path[300], name[32] = "";
+        FILE *file;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        file = fopen(path, "re");
+        if (file == NULL) continue;
+        if (fgets(name, sizeof name, file) != NULL) n += strncmp(name, begin, strlen(begin)) == 0;
+        fclose(file);
+    }
+    closedir(tasks);
+    return n;
+}
+
+/* Tools show which stage a thread works for. */
+TEST(thread_names)
+{
+    est_dataset  *d    = est_test_finish(from(range(5), "value", 3, EST_MAP_GRAPH(.workers = 2)));
+    est_iterator *it   = est_test_iterate(d);
+    char         *text = est_test_elements(it, d, 1);
+
+    assert_int_equal(count_threads("est-filter"), 2);
+    assert_int_equal(count_threads("est-map"), 0);
+    est_free(text);
+    est_iterator_free(it);
+    est_dataset_free(d);
 }
 
 TEST(filter)

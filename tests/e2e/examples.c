@@ -2,6 +2,8 @@
  *
  * The examples as processes: what they print, how they end, and what they leave when they are stopped, started twice or
  * given a directory that is none. */
+#include <sys/socket.h>
+
 #include "e2e/program.h"
 #include "support/port_test.h"
 
@@ -61,6 +63,9 @@ TEST(coordinator, IN_DIR)
 
     check_coordinator(p.out, 3);
     program_free(&p);
+    p = PROGRAM(1, "coordinator", "--cluster");
+    program_has(p.err, "TF_CONFIG has no cluster");
+    program_free(&p);
     p = PROGRAM(2, "coordinator", "--workers");
     program_has(p.err, "usage: ");
     program_free(&p);
@@ -86,6 +91,11 @@ TEST(between_graph, IN_DIR)
     program_has(p.out, "chief 0: 400 of 400 steps, the last one was 400, loss ");
     assert_true(program_number(p.out, "loss ") < 0.1);
     program_free(&p);
+    for (int i = 0; i < 2; i++) { /* the second finds all steps made */
+        p = PROGRAM(0, "between_graph", "--local", "run");
+        program_has(p.out, i == 0 ? "chief 0: 400 of 400 steps" : "chief 0: 0 of 400 steps, the last one was 400");
+        program_free(&p);
+    }
 
     snprintf(path, sizeof path, "%s/examples/between_graph", EST_BUILD_DIR);
     p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--ps", "2", "--workers", "2", "--", path);
@@ -102,7 +112,7 @@ TEST(between_graph, IN_DIR)
     program_free(&p);
 }
 
-/* Three servers and a client at a target. */
+/* Three servers and a client at a target. A server that cannot listen ends all. */
 TEST(in_graph, IN_DIR)
 {
     char    address[3][32];
@@ -111,7 +121,13 @@ TEST(in_graph, IN_DIR)
 
     for (int i = 0; i < 3; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%d", port_take(&ports[i]));
     p = PROGRAM(0, "in_graph", address[0], address[1], address[2]);
-    assert_string_equal(p.out, "loss 65.2500\nloss 304.7400\nloss 1424.2463\nw -11.6360 -15.9160\n");
+    assert_string_equal(p.out, "loss 65.2500\nloss 30.5469\nloss 14.3203\nw 0.2243 0.9032\n");
+    program_free(&p);
+    assert_int_equal(listen(ports[1], 1), 0);
+    p = PROGRAM(1, "in_graph", address[0], address[1], address[2]);
+    program_has(p.err, "cannot listen at 127.0.0.1:");
+    program_has(p.err, "does not run");
+    assert_true(p.secs < 60); /* the client does not wait for it */
     program_free(&p);
     for (int i = 0; i < 3; i++) close(ports[i]);
 }
@@ -229,11 +245,33 @@ TEST(sidecar_evaluator, IN_DIR)
     assert_true(program_number(strstr(p.out, "model.ckpt-500"), "accuracy ") > 0.9);
     program_has(p.out, "the training has ended\n");
     program_free(&p);
+    p = PROGRAM(0, "sidecar_evaluator", "--evaluate", program_path("runs")); /* only the latest of five is evaluated */
+    program_has(p.out, "left out, since there was a newer one: 4 checkpoints\nmodel.ckpt-500  accuracy ");
+    program_has(p.out, "the training has ended\n");
+    program_free(&p);
     p = PROGRAM(0, "sidecar_evaluator", "--train", program_path("runs"));
     assert_string_equal(p.out, "");
     program_free(&p);
+    p = PROGRAM(0, "sidecar_evaluator"); /* removes its temporary directory */
+    program_has(p.out, "the training has ended\n");
+    program_free(&p);
+    assert_int_equal(program_entries("sidecar_evaluator-"), 0);
     p = PROGRAM(2, "sidecar_evaluator", "--judge", program_path("runs"));
     program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* A trainer that fails ends its evaluator, which waits for a checkpoint. */
+TEST(sidecar_evaluator_without_trainer, IN_DIR)
+{
+    program p;
+
+    assert_int_equal(mkdir(program_path("bad"), 0700), 0);
+    assert_int_equal(mkdir(program_path("bad/training_done"), 0700), 0); /* no mark can be written or removed */
+    assert_int_equal(mkdir(program_path("bad/training_done/x"), 0700), 0);
+    p = PROGRAM(1, "sidecar_evaluator", program_path("bad"));
+    program_has(p.err, "training_done");
+    assert_true(p.secs < 60);
     program_free(&p);
 }
 

@@ -273,4 +273,16 @@ static inline int program_exports(const char *dir)
     return n;
 }
 
+/* How many entries of the test's directory have names that begin with this. */
+static inline int program_entries(const char *begin)
+{
+    DIR           *handle = opendir(program_dir);
+    struct dirent *item;
+    int            n = 0;
+
+    while (handle != NULL && (item = readdir(handle)) != NULL) n += strncmp(item->d_name, begin, strlen(begin)) == 0;
+    if (handle != NULL) closedir(handle);
+    return n;
+}
+
 #endif

@@ -105,6 +105,18 @@ static void fuzz_call(const est_message *message, bool is_shard)
     est_call_arguments_clear(&same_arguments);
 }
 
+static void fuzz_failure(const est_message *message)
+{
+    est_packing  packing = { 0 };
+    est_message *again;
+    est_status   status = est_call_failure_read(message);
+
+    est_call_failure_put(status, est_error_message(), &packing);
+    again = take(&packing);
+    require(est_call_failure_read(again) == status);
+    est_message_free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     est_message         *message;
@@ -117,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_dataset(message);
     fuzz_call(message, false);
     fuzz_call(message, true);
+    fuzz_failure(message);
     if (est_iterator_request_read(message, &iterator) == EST_OK) require(iterator.skip >= 0);
     est_message_free(message);
     return 0;

@@ -115,10 +115,10 @@ static void fuzz_sends(const est_message *message)
 {
     static est_host *host;
     static int       segment;
-    est_parcel      *parcel;
+    est_sends       *sends;
 
     if (host == NULL) host = make_host(&segment);
-    if (est_parcel_pack(host, segment, message, 7, &parcel) == EST_OK) est_parcel_free(parcel);
+    if (est_sends_pack(host, segment, message, 7, &sends) == EST_OK) est_sends_free(sends);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -40,21 +40,31 @@ TEST(asked)
     est_graph_device(graph, "/job:worker");
     est_graph_device_fn(graph, answer, &a);
     v = est_variable(graph, "v", EST_F32, EST_SHAPE_SCALAR);
-    assert_string_equal(a.name, "v"); /* last of all with its own name */
+    assert_int_equal(a.n, 1);
+    assert_string_equal(a.name, "v");
     assert_string_equal(a.given, "/job:worker");
     assert_string_equal(device_of(v), "/job:ps/task:1");
     a.n = 0;
     sum = est_named(est_add(before, before), "sum");
-    assert_int_equal(a.n, 2);
+    assert_int_equal(a.n, 1);
     assert_string_equal(a.name, "sum");
     assert_string_equal(device_of(sum), "");
     a.n = 0;
     (void)est_named(before, "first"); /* made before it was set, and long ago */
     assert_int_equal(a.n, 0);
+    later = est_neg(sum); /* nobody names it */
+    est_graph_device(graph, "/job:worker/task:1");
+    assert_ok(est_graph_status(graph));
+    assert_int_equal(a.n, 1);
+    assert_string_equal(a.given, "/job:worker"); /* as when it was made */
+    (void)est_named(later, "later");
+    assert_int_equal(a.n, 1);
+    assert_string_equal(device_of(later), "");
+    a.n = 0;
     est_graph_device_fn(graph, NULL, NULL);
     later = est_neg(sum);
     assert_int_equal(a.n, 0);
-    assert_string_equal(device_of(later), "/job:worker");
+    assert_string_equal(device_of(later), "/job:worker/task:1");
     assert_ok(est_graph_status(graph));
     est_graph_free(graph);
     est_graph_device_fn(NULL, answer, &a);
@@ -69,7 +79,7 @@ TEST(invalid)
     est_graph_device_fn(graph, answer, &a);
     (void)est_variable(graph, "v", EST_F32, EST_SHAPE_SCALAR);
     assert_int_equal(est_graph_status(graph), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "device function, operation VarHandleOp: the device is \"ps 1\""));
+    assert_non_null(strstr(est_error_message(), "device function, operation v: the device is \"ps 1\""));
     est_graph_free(graph);
 }
 

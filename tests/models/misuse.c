@@ -131,6 +131,11 @@ static est_session *some_est_session(void)
     MADE(est_session, est_session_create(graph, EST_SESSION(.threads = 1), &made));
 }
 
+static est_monitored_session *some_est_monitored_session(void)
+{
+    MADE(est_monitored_session, est_monitored_session_create(some_est_graph(), NULL, &made));
+}
+
 static est_step *some_est_step(void)
 {
     est_node one = est_scalar(some_est_graph(), EST_F32, 1);

@@ -219,6 +219,7 @@ TEST(user_directory)
         assert_int_equal(chown(root, 65534, 65534), 0);
         assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_PERMISSION_DENIED);
         assert_non_null(strstr(est_error_message(), "belongs to user 65534"));
+        assert_null(strstr(est_error_message(), "chmod"));
         assert_int_equal(chown(root, 0, 0), 0);
     }
 
@@ -238,6 +239,40 @@ TEST(user_directory)
     assert_int_equal(unlink(text), 0);
     assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
     assert_true(est_file_exists(text));
+    est_test_dir_remove(top);
+}
+
+static void check_usable(const char *folder)
+{
+    est_tls_context *context = NULL;
+
+    assert_int_equal(est_tls_context_create(folder, &context), EST_OK);
+    est_tls_context_free(context);
+}
+
+/* Files that are cut, or of two generations, are made again. */
+TEST(user_damage)
+{
+    static const char *const names[] = { "ca.pem", "cert.pem", "key.pem" };
+    char                     top[64], folder[PATH_MAX], other[128], from[PATH_MAX + 16], to[PATH_MAX + 16];
+
+    est_test_dir(top);
+    assert_int_equal(setenv("XDG_STATE_HOME", top, 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    for (int i = 0; i < 3; i++) {
+        snprintf(to, sizeof to, "%s/%s", folder, names[i]);
+        assert_int_equal(truncate(to, 40), 0);
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+        check_usable(folder);
+
+        snprintf(other, sizeof other, "%s/other", top);
+        assert_int_equal(est_certificates_make(other, "localhost", 1), EST_OK);
+        snprintf(from, sizeof from, "%s/%s", other, names[i]);
+        assert_int_equal(rename(from, to), 0);
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+        check_usable(folder);
+        assert_int_equal(est_dir_remove(other), EST_OK);
+    }
     est_test_dir_remove(top);
 }
 
@@ -271,6 +306,25 @@ TEST(user_without_home)
     assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
     snprintf(want, sizeof want, "%s/estoc-%ld/certificates", top, (long)geteuid());
     assert_string_equal(folder, want);
+
+    /* Nor does a home count that is not there, or is of another user, as under sudo. */
+    assert_int_equal(setenv("HOME", "/nonexistent", 1), 0);
+    assert_int_equal(setenv("XDG_STATE_HOME", "/nonexistent/state", 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    assert_string_equal(folder, want);
+    if (geteuid() == 0) {
+        char alice[128];
+
+        snprintf(alice, sizeof alice, "%s/alice", top);
+        assert_int_equal(mkdir(alice, 0755), 0);
+        assert_int_equal(chown(alice, 65534, 65534), 0);
+        assert_int_equal(setenv("HOME", alice, 1), 0);
+        assert_int_equal(setenv("XDG_STATE_HOME", alice, 1), 0);
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+        assert_string_equal(folder, want);
+        assert_int_equal(rmdir(alice), 0); /* nothing was made in it */
+    }
+    unsetenv("XDG_STATE_HOME");
     unsetenv("TMPDIR");
     if (home[0] != '\0') setenv("HOME", home, 1);
     est_test_dir_remove(top);

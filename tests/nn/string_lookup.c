@@ -90,6 +90,15 @@ TEST(mask_and_unknown)
     est_string_lookup_free(NULL);
 }
 
+static void refused(const est_string_lookup_options *options, const char *text)
+{
+    est_string_lookup *lookup = NULL;
+
+    assert_int_equal(est_string_lookup_create(options, &lookup), EST_INVALID_ARGUMENT);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in: %s", text, est_error_message());
+    assert_null(lookup);
+}
+
 /* Ids that Keras gives. */
 TEST(several_unknown)
 {
@@ -103,6 +112,32 @@ TEST(several_unknown)
     expect_words(l, 3, WORDS("[UNK]", "[UNK]", "a")); /* the list had the tokens */
     expect_ids(l, 3, WORDS("a", "", "[UNK]"), (const int64_t[]){ 2, 1, 0 });
     est_string_lookup_free(l);
+}
+
+/* "[UNK]" behind the leading tokens is a word with an id of its own. Ids that Keras gives. */
+TEST(unknown_among_words)
+{
+    static const int64_t inside[] = { 1, 3, 2, 0 }, second[] = { 2, 3, 1, 0 }, fewer[] = { 3, 4, 2, 0 },
+                         last[] = { 2, 1, 3, 1 };
+    const char *const *words    = WORDS("a", "b", "[UNK]", "zz");
+    est_string_lookup *l        = lookup_of(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("a", "[UNK]", "b")));
+
+    expect_words(l, 4, WORDS("[UNK]", "a", "[UNK]", "b"));
+    expect_ids(l, 4, words, inside);
+    est_string_lookup_free(l);
+    l = lookup_of(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("[UNK]", "[UNK]", "a", "b")));
+    expect_words(l, 4, WORDS("[UNK]", "[UNK]", "a", "b"));
+    expect_ids(l, 4, words, second);
+    est_string_lookup_free(l);
+    l = lookup_of(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("[UNK]", "a", "b"), .num_oov_indices = 2));
+    expect_words(l, 5, WORDS("[UNK]", "[UNK]", "[UNK]", "a", "b"));
+    expect_ids(l, 4, words, fewer);
+    est_string_lookup_free(l);
+    l = lookup_of(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("", "[UNK]", "a", "[UNK]"), .mask_token = ""));
+    expect_words(l, 4, WORDS("", "[UNK]", "a", "[UNK]"));
+    expect_ids(l, 4, words, last);
+    est_string_lookup_free(l);
+    refused(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("", "a", "[UNK]"), .mask_token = ""), "is the mask token");
 }
 
 TEST(no_unknown)
@@ -222,15 +257,6 @@ TEST(adapt_refused)
 }
 
 /* --- mistakes ----------------------------------------------------------------------------------------------------- */
-
-static void refused(const est_string_lookup_options *options, const char *text)
-{
-    est_string_lookup *lookup = NULL;
-
-    assert_int_equal(est_string_lookup_create(options, &lookup), EST_INVALID_ARGUMENT);
-    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in: %s", text, est_error_message());
-    assert_null(lookup);
-}
 
 TEST(options_refused)
 {

@@ -3,6 +3,7 @@
  * A coordinator that sends its requests one by one. */
 #include "support/calls_test.h"
 
+#include "base/clock.h"
 #include "cluster/remote_tasks.h"
 #include "graph/graph.h"
 #include "runtime/segment.h"
@@ -52,6 +53,36 @@ static void make_graph(calls_job *j)
     assert_ok(est_graph_status(j->graph));
 }
 
+static void *serve(void *arg)
+{
+    est_status status = est_server_join(arg);
+
+    assert_true(status == EST_OK || status == EST_CANCELLED);
+    return NULL;
+}
+
+static bool has_joined(est_server *worker)
+{
+    bool joined;
+
+    pthread_mutex_lock(&worker->lock);
+    joined = worker->joined;
+    pthread_mutex_unlock(&worker->lock);
+    return joined;
+}
+
+void calls_join(calls_job *j, int worker)
+{
+    assert_ok(est_thread_start(&j->served[worker], "test-worker", serve, j->s.worker[worker]));
+    while (!has_joined(j->s.worker[worker])) est_sleep_ns(EST_NS_PER_SEC / 1000);
+}
+
+void calls_end(calls_job *j, int worker)
+{
+    est_thread_join(&j->served[worker]);
+    j->served[worker] = (est_thread){ 0 };
+}
+
 void calls_initialize(calls_job *j)
 {
     est_session_free(j->session);
@@ -70,7 +101,10 @@ calls_job calls_start(servers s, const est_partitioner *partitioner)
                                            .partitioner = partitioner, .round_robin = true),
                                 &j.remote));
     calls_initialize(&j);
-    for (int i = 0; i < j.s.n_workers; i++) j.link[i] = calls_meet(&j, "worker", i);
+    for (int i = 0; i < j.s.n_workers; i++) {
+        calls_join(&j, i);
+        j.link[i] = calls_meet(&j, "worker", i);
+    }
     return j;
 }
 
@@ -79,6 +113,8 @@ void calls_stop(calls_job *j)
     for (int i = 0; i < j->s.n_workers; i++) {
         est_link_close(j->link[i], EST_GOODBYE);
         est_link_free(j->link[i]);
+        est_server_stop(j->s.worker[i], false);
+        if (j->served[i].id != 0) calls_end(j, i);
     }
     est_session_free(j->session);
     est_remote_free(j->remote);
@@ -98,6 +134,13 @@ est_status calls_ask(est_link *link, est_method method, est_packing *packing, es
     status = est_link_ask(link, (uint16_t)method, est_method_text(method), payload, CALLS_SECS, NULL, NULL, &pending);
     if (status == EST_OK) status = est_ask_wait(pending, &answer);
     est_packing_clear(packing);
+    if (status == EST_OK) {
+        status = est_call_failure_read(answer);
+        if (status != EST_OK) {
+            est_message_free(answer);
+            answer = NULL;
+        }
+    }
     if (out != NULL) {
         *out = answer;
     } else {

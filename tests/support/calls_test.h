@@ -5,6 +5,7 @@
 #ifndef EST_TESTS_CALLS_TEST_H
 #define EST_TESTS_CALLS_TEST_H
 
+#include "base/thread.h"
 #include "cluster/calls.h"
 #include "estoc/estoc.h"
 #include "support/nn_test.h"
@@ -24,11 +25,14 @@ typedef struct calls_job {
     est_node     x, add, draw, doubled, nothing; /* add: adds x to the variables "w" and "v", each at a ps task */
     est_node     n, total; /* add_n: adds the sum of n, int64 [?], to the local variable "total" */
     est_node     add_n, reset;
-    est_link    *link[2]; /* to the workers */
+    est_link    *link[2];   /* to the workers */
+    est_thread   served[2]; /* in est_server_join of the workers */
 } calls_job;
 
 calls_job calls_start(servers s, const est_partitioner *partitioner);
 void      calls_stop(calls_job *j);
+void      calls_join(calls_job *j, int worker); /* its est_server_join begins */
+void      calls_end(calls_job *j, int worker);  /* and ends with the job */
 est_link *calls_meet(const calls_job *j, const char *type, int index);
 
 /* Makes the coordinator's session again, initializes the variables and declares them ready. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,18 +304,48 @@ static est_status make_input(const est_input_context *context, void *user, est_d
 }
 
 /* Only calls that a signal handler may make. */
-void cluster_cut_links(int number)
+/* port 0: any. */
+static void cut_links(int port)
 {
     int error = errno;
 
-    (void)number;
     for (int fd = 3; fd < 256; fd++) {
-        struct sockaddr_storage peer;
-        socklen_t               size = sizeof peer;
+        struct sockaddr_in peer = { 0 };
+        socklen_t          size = sizeof peer;
 
-        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) (void)shutdown(fd, SHUT_RDWR);
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0) continue;
+        if (port == 0 || (peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)) (void)shutdown(fd, SHUT_RDWR);
     }
     errno = error;
+}
+
+void cluster_cut_links(int number)
+{
+    (void)number;
+    cut_links(0);
+}
+
+static void take_cut(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    cut_links(info->si_value.sival_int);
+}
+
+void cluster_take_cuts(void)
+{
+    struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART };
+
+    action.sa_sigaction = take_cut;
+    (void)sigaction(SIGUSR2, &action, NULL);
+}
+
+void cluster_cut_one(const cluster_task *task, const cluster_task *to)
+{
+    union sigval port = { .sival_int = (int)strtol(strrchr(to->address, ':') + 1, NULL, 10) };
+
+    assert_true(task->pid > 0 && port.sival_int > 0);
+    assert_int_equal(sigqueue(task->pid, SIGUSR2, port), 0);
 }
 
 /* A signal after the last call of the library has nothing left to stop: the exit code is that of the call. */

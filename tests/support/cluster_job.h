@@ -66,6 +66,10 @@ void cluster_enough(const cluster *c);
 /* Breaks all connections of this process, wherever they are in a message; a signal handler. */
 void cluster_cut_links(int number);
 
+/* Breaks the connections that a task has made to another one; the task has called cluster_take_cuts. */
+void cluster_take_cuts(void);
+void cluster_cut_one(const cluster_task *task, const cluster_task *to);
+
 /* A task, for cluster_task_main: argv is the model directory and the words. The exit code is that of
  * est_exit_code. SIGUSR1 breaks all its connections. */
 int cluster_job_task(int argc, char **argv);

@@ -17,6 +17,7 @@
 #define CALLS_MAX   (COORDINATOR_EPOCHS * COORDINATOR_CALLS)
 #define BURST       20 /* calls that are scheduled at once */
 #define BURST_NS    (EST_NS_PER_SEC / 50)
+#define SAVE_EACH   150 /* calls */
 #define ROWS        32
 #define COLUMNS     64
 #define EXAMPLES    1000 /* of an evaluation */
@@ -126,12 +127,47 @@ static est_status evaluate(const job_run *r)
                     (EXAMPLES - 1) / 2.0);
 }
 
+/* Marks the calls that any ps task has applied. */
+static est_status look_at_tables(const job_run *r, bool *applied)
+{
+    for (int i = 0; i < COORDINATOR_PS; i++) {
+        est_tensor *table = NULL;
+        char        name[32];
+
+        snprintf(name, sizeof name, "applied_%d", i);
+        EST_TRY(est_session_read(est_coordinator_session(r->coordinator), name, &table));
+        for (int k = 0; k < CALLS_MAX; k++) applied[k] |= ((const float *)est_tensor_data(table))[k] != 0;
+        est_tensor_free(table);
+    }
+    return EST_OK;
+}
+
+/* Calls that the checkpoint has, which was written in the middle of an epoch. */
+static est_status find_applied(const job_run *r, bool *applied)
+{
+    est_status status = look_at_tables(r, applied);
+
+    while (status == EST_UNAVAILABLE || status == EST_ABORTED) { /* a ps task is lost; join recovers it */
+        est_sleep_ns(BURST_NS);
+        EST_TRY(est_coordinator_join(r->coordinator));
+        status = look_at_tables(r, applied);
+    }
+    return status;
+}
+
+/* Saves also while calls are queued and under way. */
 static est_status run_epochs(job_run *r)
 {
+    static bool applied[CALLS_MAX];
+
+    EST_TRY(find_applied(r, applied));
     for (int64_t epoch = est_coordinator_epoch(r->coordinator); epoch < COORDINATOR_EPOCHS; epoch++) {
         for (int i = 0; i < COORDINATOR_CALLS; i++) {
-            EST_TRY(schedule_one(r, epoch * COORDINATOR_CALLS + i));
+            int64_t call = epoch * COORDINATOR_CALLS + i;
+
+            if (!applied[call]) EST_TRY(schedule_one(r, call));
             if (i % BURST == BURST - 1) est_sleep_ns(BURST_NS); /* gives an epoch a length */
+            if (i % SAVE_EACH == SAVE_EACH - 1) EST_TRY(est_coordinator_save(r->coordinator, epoch));
         }
         EST_TRY(est_coordinator_join(r->coordinator));
         EST_TRY(evaluate(r));
@@ -201,6 +237,7 @@ int coordinator_job_task(int argc, char **argv)
 
     (void)argc;
     (void)signal(SIGUSR1, cluster_cut_links);
+    cluster_take_cuts();
     if (est_resolve_tf_config(NULL, NULL, &resolver) != EST_OK) fail_msg("%s", est_error_message());
     task   = est_resolver_task(resolver);
     status = strcmp(task->type, "chief") == 0 ? coordinate(argv[0]) : serve(task);

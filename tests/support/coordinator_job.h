@@ -16,7 +16,7 @@
 #define COORDINATOR_WORD "coordinator"
 
 /* A task of the job, for cluster_task_main: the coordinator if TF_CONFIG says chief, else a server. SIGUSR1 breaks all
- * its connections. */
+ * its connections, cluster_cut_one those to one task. */
 int coordinator_job_task(int argc, char **argv);
 
 /* Asserts by the last checkpoint that the job has come to its end, that no call was applied twice, and that every call

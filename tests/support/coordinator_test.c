@@ -4,6 +4,7 @@
 #include "support/coordinator_test.h"
 
 #include "base/clock.h"
+#include "coordinator/coordinator.h"
 
 #define PS_MAX 4
 
@@ -71,6 +72,16 @@ void coordinated_stop(coordinated *t)
     est_coordinator_free(t->coordinator);
     t->step        = NULL;
     t->coordinator = NULL;
+}
+
+void coordinated_kill(coordinated *t)
+{
+    pthread_mutex_lock(&t->coordinator->lock);
+    t->coordinator->ended      = true;
+    t->coordinator->leaves_job = true;
+    pthread_mutex_unlock(&t->coordinator->lock);
+    est_net_abort(est_server_net(t->coordinator->server), "the test kills it");
+    coordinated_stop(t);
 }
 
 void coordinated_end(coordinated *t)

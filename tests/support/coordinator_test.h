@@ -35,6 +35,7 @@ coordinated coordinated_open(int ps, int workers);
 
 void coordinated_stop(coordinated *t); /* the function and the coordinator */
 void coordinated_end(coordinated *t);  /* all of it */
+void coordinated_kill(coordinated *t); /* as stop, but as kill -9 does: its links break, and it tells nobody */
 
 /* Schedules a call of `step` with x = { value }. out NULL: its value is not wanted. */
 est_status coordinated_schedule(coordinated *t, double value, est_remote_value **out);

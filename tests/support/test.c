@@ -3,11 +3,13 @@
  * The list of registered tests, sorted by line: compilers may run constructors in any order. */
 #include "support/test.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ void est_test_row(const char *name, CMUnitTestFunction test, const void *row)
 /* Certificates that tests make are not those of the user. */
 static void keep_state(void)
 {
+    if (mkdir(EST_BUILD_DIR "/state", 0700) != 0 && errno != EEXIST) abort();
     if (setenv("XDG_STATE_HOME", EST_BUILD_DIR "/state", 1) != 0) abort();
 }
 

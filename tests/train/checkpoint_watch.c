@@ -4,11 +4,15 @@
  * that moves only when someone waits. */
 #include "estoc/checkpoint_watch.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/signals.h"
 #include "support/fault_loop.h"
+#include "support/log_test.h"
 #include "train/lock.h"
 #include "train/saver_test.h"
 
@@ -106,6 +110,56 @@ TEST(timeout)
     assert_near(now_secs(), 15, 1e-3);
     est_checkpoint_watch_free(watch);
     est_clock_set(NULL);
+    end_trainer(&t);
+}
+
+/* Every wait is logged, the first and later ones, and says when nobody is known to train. */
+TEST(waits_are_logged)
+{
+    trainer               t    = begin_trainer(at("logged"));
+    est_dir_lock         *lock = NULL;
+    est_checkpoint_watch *watch;
+
+    stand();
+    log_keep(EST_LOG_INFO);
+    watch = watch_of(at("logged"), EST_CHECKPOINT_WATCH(.timeout_secs = 60));
+    expect_end(watch, EST_DEADLINE_EXCEEDED, "for 60 s");
+    log_expect(
+        "warn the evaluator has waited * s for a checkpoint: there is none in *; no Estimator trains there*60 s");
+    assert_ok(save_step(t.saver, &t.m, 1));
+    expect_next(watch, at("logged/model.ckpt-1"));
+    assert_ok(est_dir_lock_take(at("logged"), &lock));
+    log_clear();
+    expect_end(watch, EST_DEADLINE_EXCEEDED, "for 60 s");
+    log_expect("warn the evaluator has waited * s for a checkpoint: there is no new one in *; gives up after 60 s");
+    assert_false(log_has("no Estimator trains"));
+    log_release();
+    est_dir_lock_release(lock);
+    est_checkpoint_watch_free(watch);
+    est_clock_set(NULL);
+    end_trainer(&t);
+}
+
+/* A training that starts over saves the same step again. */
+TEST(started_over)
+{
+    const struct timespec later[2] = { { .tv_sec = 2000000000 }, { .tv_sec = 2000000000 } };
+    trainer               t        = begin_trainer(at("over"));
+    est_checkpoint_watch *watch    = watch_of(at("over"), EST_CHECKPOINT_WATCH(.timeout_secs = 2));
+
+    assert_ok(save_step(t.saver, &t.m, 1));
+    expect_next(watch, at("over/model.ckpt-1"));
+    end_trainer(&t);
+    assert_ok(est_dir_remove(at("over")));
+    t = begin_trainer(at("over"));
+    assert_ok(save_step(t.saver, &t.m, 1));
+    assert_int_equal(utimensat(AT_FDCWD, at("over/model.ckpt-1.index"), later, 0),
+                     0); /* however fast this machine is */
+    expect_next(watch, at("over/model.ckpt-1"));
+    stand();
+    expect_end(watch, EST_DEADLINE_EXCEEDED, "no new checkpoint");
+    est_clock_set(NULL);
+    est_checkpoint_watch_free(watch);
     end_trainer(&t);
 }
 
