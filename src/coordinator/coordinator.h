@@ -130,7 +130,7 @@ typedef struct est_scheduled {
     int                     attempts;
     int64_t                 sent_ns;
     int                     repeats; /* attempts that ended with a lost ps task or a stopped worker */
-    int                     losses;    /* workers lost while they ran it; the last ones: */
+    int                     losses;  /* workers lost while they ran it; the last ones: */
     int16_t                 lost[EST_CALL_LOSSES_SHOWN];
     est_packing             packing; /* of the request; its memory is used again */
     int                     n_feeds, max_feeds;

@@ -301,6 +301,8 @@ TEST(stopped_worker)
         est_packing_clear(&packing);
     }
     await(is_calling(j.s.worker[0]));
+    est_server_stop(j.s.worker[0], false);
+    calls_end(&j, 0);
     est_server_free(j.s.worker[0]);
     j.s.worker[0] = NULL;
     pthread_mutex_unlock(&j.s.ps[0]->host_lock);

@@ -2,8 +2,8 @@
  *
  * Workers and ps tasks that are lost while calls are scheduled: every call is applied once. */
 #include "base/clock.h"
-#include "cluster/call_records.h"
 #include "base/thread.h"
+#include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
 #include "runtime/session.h"
 #include "support/coordinator_test.h"
