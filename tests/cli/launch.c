@@ -204,6 +204,7 @@ TEST(certificates_of_a_run)
     const char *was = getenv("XDG_STATE_HOME");
     tool_run    run;
 
+    assert_int_equal(mkdir(tool_path("state"), 0700), 0);
     setenv("XDG_STATE_HOME", tool_path("state"), 1);
     run = TOOL(0, "launch", "--workers", "0", "--", "sh", "-c",
                "cd $XDG_STATE_HOME/estoc; stat -c %a .; cat certificates/*.pem");
