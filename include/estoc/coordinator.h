@@ -107,8 +107,8 @@ EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *str
                                                          const est_coordinator_options *options, est_coordinator **out);
 
 /* Ends the job, a failed one as well, so that est_server_join returns in all other tasks; if a signal has ended a call,
- * or when a newer coordinator has the tasks, it leaves them running. Cancels calls that are queued or under way and does
- * not wait for them. Values, functions and per-worker objects may be freed later. NULL is fine. */
+ * or when a newer coordinator has the tasks, it leaves them running. Cancels calls that are queued or under way and
+ * does not wait for them. Values, functions and per-worker objects may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 
 /* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under
@@ -159,8 +159,8 @@ typedef struct est_arguments {
 
 /* Puts a call into the queue and returns at once; waits only while the queue is full, and for a lost ps task. One
  * argument for each feed of the function; components of an est_dataset are checked here, those of a dataset by name at
- * the worker. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an earlier
- * call, and then schedules nothing. */
+ * the worker. out: its value, to be freed by est_remote_value_free; NULL: not wanted. Fails with the error of an
+ * earlier call, and then schedules nothing. */
 EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function,
                                                            est_arguments arguments, est_remote_value **out);
 

@@ -95,10 +95,10 @@ EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, 
 EST_API const char *est_server_target(const est_server *server);
 
 /* Serves until the job ends: the chief has ended it and all others have left, or 30 s have passed. A worker executes
- * the calls of a coordinator meanwhile, and only meanwhile. Signals are the program's: SIGTERM and SIGINT end the process
- * unless it handles them, which a coordinator counts as a lost task. While est_train_and_evaluate or a coordinator of
- * this process catches them, they end this call with EST_CANCELLED. EST_DEADLINE_EXCEEDED: no task was connected for
- * lonely_secs. */
+ * the calls of a coordinator meanwhile, and only meanwhile. Signals are the program's: SIGTERM and SIGINT end the
+ * process unless it handles them, which a coordinator counts as a lost task. While est_train_and_evaluate or a
+ * coordinator of this process catches them, they end this call with EST_CANCELLED. EST_DEADLINE_EXCEEDED: no task was
+ * connected for lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 
 /* Ends the server and closes its connections; its sessions must have been freed. NULL is fine. */

@@ -32,8 +32,8 @@ typedef struct est_waiting {
     const char *then;        /* what follows the limit; NULL: "gives up" */
     double      report_secs; /* when the next log message is due */
     bool        reported;
-    /* For est_wait_answer; NULL: none. `check` is asked every half second, and its failure ends the wait; `look` writes a
-     * detail for a log message that is due. */
+    /* For est_wait_answer; NULL: none. `check` is asked every half second, and its failure ends the wait; `look` writes
+     * a detail for a log message that is due. */
     est_status (*check)(void *user);
     void (*look)(void *user, char *detail, size_t size);
     void *user;

@@ -341,7 +341,7 @@ void est_request_answer(est_request *request, est_payload payload)
     est_status status;
 
     pthread_mutex_lock(&link->lock);
-    if (link->state == EST_LINK_OPEN) {
+    if (link->state == EST_LINK_OPEN && !link->muted) {
         status = est_link_send(link, EST_FRAME_ANSWER, request->id, 0, payload, NULL);
         if (status != EST_OK) {
             est_link_send_text(link, EST_FRAME_FAILURE, request->id, status, est_error_message());
@@ -356,7 +356,8 @@ void est_request_fail(est_request *request, est_status status, const char *messa
     est_link *link = request->link;
 
     pthread_mutex_lock(&link->lock);
-    if (link->state == EST_LINK_OPEN) est_link_send_text(link, EST_FRAME_FAILURE, request->id, status, message);
+    if (link->state == EST_LINK_OPEN && !link->muted)
+        est_link_send_text(link, EST_FRAME_FAILURE, request->id, status, message);
     pthread_mutex_unlock(&link->lock);
     free_request(request);
 }

@@ -82,7 +82,8 @@ struct est_link {
     est_wire       *wire;
     est_task_id     peer; /* fixed once open */
     bool            flagged, cancelled;
-    bool            full; /* of answers that the peer does not read */
+    bool            full;  /* of answers that the peer does not read */
+    bool            muted; /* the net is being aborted: no answer leaves */
     bool            close_wanted;
     est_status      failure; /* of a link that is closing or lost */
     char            why[EST_WHY_MAX];

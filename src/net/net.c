@@ -656,10 +656,15 @@ void est_net_cancel(est_net *net, const char *why)
     if (first && here) uv_async_send(&net->wake);
 }
 
-/* Links first: a thread whose request was cancelled must not be able to tell anybody. */
+/* A thread that learns of the end by one link must not be able to tell another peer: a dead process could not. */
 static est_status abort_call(est_net *net, void *why)
 {
     net->transport->unlisten(net->carrier);
+    for (est_link *link = net->links; link != NULL; link = link->next) {
+        pthread_mutex_lock(&link->lock);
+        link->muted = true;
+        pthread_mutex_unlock(&link->lock);
+    }
     while (net->links != NULL) est_link_lose(net->links, EST_UNAVAILABLE, why);
     est_net_cancel(net, why);
     while (net->links != NULL) est_link_lose(net->links, EST_CANCELLED, why);
