@@ -530,11 +530,11 @@ const char *est_server_target(const est_server *server)
 
 void est_server_stop(est_server *server, bool abruptly)
 {
+    if (abruptly) est_master_abort(server->master, "it was stopped"); /* first: a dead process refuses nothing */
     pthread_mutex_lock(&server->lock);
     server->stop_asked = true;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
-    if (abruptly) est_master_abort(server->master, "it was stopped");
 }
 
 est_net *est_server_net(est_server *server)

@@ -465,12 +465,15 @@ static est_status make_calling(est_server *s, est_calling **out)
 }
 
 /* A worker that trains by itself does not let others run functions and datasets in its process. One that is about to
- * join may be asked again: the coordinator tries until it has waited connect_secs. Under the server's lock. */
-static est_status check_joined(const est_server *s)
+ * join may be asked again: EST_UNAVAILABLE has the coordinator try SETUP until it has waited connect_secs. Other
+ * requests meet a worker that has left its join: EST_CANCELLED has the coordinator leave it. Under the server's
+ * lock. */
+static est_status check_joined(const est_server *s, int method)
 {
     if (s->stopping) return est_fail(EST_CANCELLED, "the server is shutting down");
     if (s->joined) return EST_OK;
-    return est_fail(EST_UNAVAILABLE, "%s is not in est_server_join, and executes calls only there", s->task);
+    return est_fail(method == EST_METHOD_SETUP ? EST_UNAVAILABLE : EST_CANCELLED,
+                    "%s is not in est_server_join, and executes calls only there", s->task);
 }
 
 static est_status start_calling(est_server *s, int method)
@@ -481,7 +484,7 @@ static est_status start_calling(est_server *s, int method)
         return est_fail(EST_FAILED_PRECONDITION, "%s executes no calls: only tasks of the job \"worker\" do", s->task);
     }
     pthread_mutex_lock(&s->lock);
-    status = check_joined(s);
+    status = check_joined(s, method);
     if (status == EST_OK && s->calling == NULL) {
         status = method == EST_METHOD_SETUP ? make_calling(s, &s->calling)
                                             : est_fail(EST_FAILED_PRECONDITION, "%s needs a SETUP first", s->task);

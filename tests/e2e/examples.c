@@ -86,26 +86,19 @@ TEST(between_graph, IN_DIR)
 {
     program p = PROGRAM(0, "between_graph", "--local");
     char    path[512];
-    double  steps = 0;
 
     program_has(p.out, "chief 0: 400 of 400 steps, the last one was 400, loss ");
     assert_true(program_number(p.out, "loss ") < 0.1);
     program_free(&p);
     for (int i = 0; i < 2; i++) { /* the second finds all steps made */
-        p = PROGRAM(0, "between_graph", "--local", "run");
+        p = PROGRAM(0, "between_graph", "--local", "between");
         program_has(p.out, i == 0 ? "chief 0: 400 of 400 steps" : "chief 0: 0 of 400 steps, the last one was 400");
         program_free(&p);
     }
 
     snprintf(path, sizeof path, "%s/examples/between_graph", EST_BUILD_DIR);
-    p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--ps", "2", "--workers", "2", "--", path);
-    for (int i = 0; i < 2; i++) {
-        char begin[32];
-
-        snprintf(begin, sizeof begin, "worker %d: ", i);
-        steps += program_number(p.out, begin);
-    }
-    assert_true(steps == 400);
+    p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--ps", "2", "--workers", "1", "--", path);
+    assert_true(program_number(p.out, "worker 0: ") == 400);
     program_free(&p);
     p = PROGRAM(1, "between_graph");
     program_has(p.err, "TF_CONFIG has no cluster");
