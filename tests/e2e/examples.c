@@ -81,7 +81,7 @@ TEST(coordinator_cluster, IN_DIR)
     program_free(&p);
 }
 
-/* The steps of all workers together are as many as the limit says, and each has learned from the others. */
+/* All steps of the limit are made, in one process and in a cluster; a second run over a directory finds them made. */
 TEST(between_graph, IN_DIR)
 {
     program p = PROGRAM(0, "between_graph", "--local");
