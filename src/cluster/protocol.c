@@ -124,6 +124,19 @@ void est_unpacked_clear(est_unpacked *u)
     *u = (est_unpacked){ 0 };
 }
 
+est_status est_unpack_variable(const est_message *message, const char *from, const char *variable, est_tensor **out)
+{
+    est_unpacked got    = { 0 };
+    est_status   status = est_unpack_tensors(message, &got);
+
+    if (status == EST_OK && got.n != 1)
+        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", from, got.n, variable);
+    if (status == EST_OK)
+        status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
+    est_unpacked_clear(&got);
+    return status;
+}
+
 void est_head_open(const est_message *message, est_wire_reader *out)
 {
     size_t      size;

@@ -145,6 +145,10 @@ typedef struct est_unpacked {
 EST_MUST_CHECK est_status est_unpack_tensors(const est_message *message, est_unpacked *out);
 void                      est_unpacked_clear(est_unpacked *unpacked);
 
+/* The value of a variable, the one tensor of an answer; `from` names the sender in errors. */
+EST_MUST_CHECK est_status est_unpack_variable(const est_message *message, const char *from, const char *variable,
+                                              est_tensor **out);
+
 /* The first number or bytes under a field of the head; the fallback when there is none. */
 uint64_t est_head_u64(const est_message *message, uint32_t field, uint64_t fallback);
 est_str  est_head_bytes(const est_message *message, uint32_t field); /* data NULL: none */

@@ -312,18 +312,12 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
 {
     const est_remote_task *p       = &est_tasks_of(remote)->tasks[var->task];
     est_packing            packing = { 0 };
-    est_unpacked           got     = { 0 };
     est_message           *answer  = NULL;
     est_status             status;
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     status = est_remote_task_ask(p, EST_METHOD_READ, &packing, est_tasks_of(remote)->options.answer_secs, &answer);
-    if (status == EST_OK) status = est_unpack_tensors(answer, &got);
-    if (status == EST_OK && got.n != 1)
-        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", p->name, got.n, var->name);
-    if (status == EST_OK)
-        status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
-    est_unpacked_clear(&got);
+    if (status == EST_OK) status = est_unpack_variable(answer, p->name, var->name, out);
     est_message_free(answer);
     est_packing_clear(&packing);
     return status;

@@ -421,18 +421,12 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
 {
     target      *t       = target_of(remote);
     est_packing  packing = { 0 };
-    est_unpacked got     = { 0 };
     est_message *answer  = NULL;
     est_status   status;
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     status = ask_master(t, EST_METHOD_SESSION_READ, &packing, EST_FOREVER, &answer);
-    if (status == EST_OK) status = est_unpack_tensors(answer, &got);
-    if (status == EST_OK && got.n != 1)
-        status = est_fail(EST_DATA_LOSS, "%s sent %d tensors for variable '%s', expected 1", t->text, got.n, var->name);
-    if (status == EST_OK)
-        status = est_tensor_create_from(got.views[0].dtype, got.views[0].shape, got.views[0].data, out);
-    est_unpacked_clear(&got);
+    if (status == EST_OK) status = est_unpack_variable(answer, t->text, var->name, out);
     est_message_free(answer);
     est_packing_clear(&packing);
     return status;
