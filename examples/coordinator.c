@@ -364,9 +364,10 @@ static est_status coordinate(const est_resolver *resolver)
     if (status == EST_OK) status = train(&p);
     if (status == EST_OK) status = check_shards(&p);
     if (status == EST_OK) status = evaluate(&p);
+    if (status == EST_OK) status = est_coordinator_end(p.coordinator); /* servers return from est_server_join */
     est_function_free(p.step);
     est_per_worker_free(p.batches);
-    est_coordinator_free(p.coordinator); /* ends the job: servers return from est_server_join */
+    est_coordinator_free(p.coordinator); /* without the end of the job servers wait: the program may be started again */
     est_graph_free(p.graph);
     est_dataset_free(p.train_rows);
     est_dataset_free(p.eval_rows);

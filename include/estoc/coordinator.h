@@ -17,6 +17,7 @@
  *         est_coordinator_join(coordinator);
  *         est_coordinator_save(coordinator, epoch + 1);
  *     }
+ *     est_coordinator_end(coordinator);
  *     est_coordinator_free(coordinator);
  *
  * The other tasks run a server (estoc/server.h): est_server_create, est_server_join. The ps tasks keep the variables.
@@ -48,12 +49,17 @@
  * under way end, then the next schedule, join or done returns the error, once. After that scheduling may go on. A
  * dataset that ends is such an error (EST_OUT_OF_RANGE): repeat it, and let the number of calls end an epoch.
  *
- * Waits are logged with their reason.
+ * The end. est_coordinator_end ends the job: the program is complete, and est_server_join returns in all other tasks.
+ * est_coordinator_free only leaves. Without the end of the job the other tasks keep running and wait for the next
+ * coordinator, as after the loss of one: a program that has failed can be started again. Their est_server_join fails
+ * when none comes within lonely_secs of est_server_options.
+ *
+ * Waits are logged with their reason, those of tasks without a coordinator as well.
  *
  * Signals. From est_coordinator_create to est_coordinator_free SIGTERM and SIGINT are caught, as est_train does:
  * waits, and calls of schedule and done, then return EST_CANCELLED. est_coordinator_save still works, so the program
- * may save and leave: queued calls are not made. After est_coordinator_free, which leaves the other tasks running,
- * est_exit_code gives 75: a restarted program goes on from the checkpoint. A second signal ends the process. A signal
+ * may save and free the coordinator: queued calls are not made, the other tasks keep running, and est_exit_code gives
+ * 75. A restarted program goes on from the checkpoint. A second signal ends the process. A signal
  * that the program ignores stays ignored, and with .no_signals the program handles both itself.
  *
  * Threading: est_coordinator_schedule, _join, _done, _get_stats and the functions of est_remote_value from any thread,
@@ -78,7 +84,7 @@ typedef struct est_per_worker   est_per_worker;   /* something of which every wo
 
 typedef struct est_coordinator_options {
     size_t      struct_size; /* filled by EST_COORDINATOR */
-    const char *model_dir;   /* of checkpoints, seen by all tasks; NULL: none are written, a lost ps ends the job */
+    const char *model_dir;   /* of checkpoints, seen by all tasks; NULL: none are written, and a lost ps is an error */
     const char *transport;   /* as in est_server_options, and so are the next three */
     const char *certificates;
     int         threads;
@@ -106,9 +112,16 @@ typedef struct est_coordinator_options {
 EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *strategy, est_graph *graph,
                                                          const est_coordinator_options *options, est_coordinator **out);
 
-/* Ends the job, a failed one as well, so that est_server_join returns in all other tasks; if a signal has ended a call,
- * or when a newer coordinator has the tasks, it leaves them running. Cancels calls that are queued or under way and
- * does not wait for them. Values, functions and per-worker objects may be freed later. NULL is fine. */
+/* Ends the job, also after an error: est_server_join returns in all other tasks when this coordinator is freed, or 30 s
+ * after this call. Cancels calls that are queued or under way: join before it. A task that is not there is not told,
+ * which is logged; if it is started later, its est_server_join fails after its lonely_secs. Afterwards only values that
+ * are ready can be fetched, all else fails with EST_FAILED_PRECONDITION; a second call does nothing. EST_ABORTED: a
+ * newer coordinator has the tasks, which keep running. */
+EST_API EST_MUST_CHECK est_status est_coordinator_end(est_coordinator *coordinator);
+
+/* Leaves the cluster. Unless est_coordinator_end was called, the other tasks keep running and wait for the next
+ * coordinator. Cancels calls that are queued or under way and does not wait for them. Values, functions and per-worker
+ * objects may be freed later. NULL is fine. */
 EST_API void est_coordinator_free(est_coordinator *coordinator);
 
 /* The session over the variables at the ps tasks: to read and write them, to reset metrics, to evaluate. Calls under

@@ -564,30 +564,43 @@ static bool may_stop(est_server *s)
     return has_written(s);
 }
 
+/* Why a task waits for others that drive the job; NULL: it does not. */
+static const char *why_alone(const est_server *s)
+{
+    if (n_present(s) > 0) return NULL;
+    return s->coordinated ? "it has left: start it again; a program that is complete calls est_coordinator_end"
+                          : "no task of the job is connected";
+}
+
 /* Why a task of an Estimator's job waits for the chief; NULL: it does not. */
-static const char *awaited_of_chief(const est_server *s)
+static const char *why_chief(const est_server *s)
 {
     const est_client *chief = est_clients_find(s, est_server_chief(s, NULL));
     bool              here  = chief != NULL && chief->link != NULL;
 
-    if (s->root == NULL || s->done) return NULL;
     if (!s->ready) return here ? "it has not initialized the variables" : "it has not come";
     if (here) return NULL;
     return n_present(s) > 0 ? "it is gone, and nothing is saved without it"
                             : "it is gone, and must come back to save the last steps and to end the job";
 }
 
-/* Begins, continues or ends (why NULL) the wait for the chief; w->why NULL: there is none. The wait has a limit only
- * while no client is connected, counted from `here_ns`; clients that come and go do not restart it. */
-static void await_chief(est_server *s, est_waiting *w, const char *why, int64_t here_ns)
+static void end_wait(est_waiting *w)
 {
-    const char *address, *name = est_server_chief(s, &address);
+    if (w->why != NULL) est_wait_end(w);
+    *w = (est_waiting){ 0 };
+}
 
-    if (why == NULL) {
-        if (w->why != NULL) est_wait_end(w);
-        *w = (est_waiting){ 0 };
-        return;
-    }
+/* Begins, continues or ends the wait for others; w->why NULL: there is none. The wait has a limit only while no client
+ * is connected, counted from `here_ns`; clients that come and go do not restart it. */
+static void await_others(est_server *s, est_waiting *w, int64_t here_ns)
+{
+    bool        estimator = s->root != NULL;
+    const char *address = "", *name = s->coordinated ? "the coordinator" : "clients";
+    const char *why = s->done ? NULL : estimator ? why_chief(s) : why_alone(s);
+
+    if (estimator) name = est_server_chief(s, &address);
+    if (why == NULL || (w->why != NULL && strcmp(w->for_whom, name) != 0)) end_wait(w);
+    if (why == NULL) return;
     if (w->why == NULL) {
         *w             = est_wait_begin(s->task, name, why, s->lonely_secs);
         w->report_secs = fmin(w->report_secs, s->silence_secs);
@@ -644,7 +657,7 @@ est_status est_server_join(est_server *s)
         int64_t now = est_now_ns();
 
         if (n_present(s) > 0) here_ns = now;
-        await_chief(s, &wait, awaited_of_chief(s), here_ns);
+        await_others(s, &wait, here_ns);
         ask_whether_over(s, now, &asked_ns);
         if (s->done && done_ns == 0) done_ns = now;
         if (join_ends(s, now, here_ns, done_ns, &status)) break;
@@ -653,7 +666,7 @@ est_status est_server_join(est_server *s)
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
     s->joined = false;
-    await_chief(s, &wait, NULL, here_ns);
+    end_wait(&wait);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
     return status;

@@ -166,6 +166,7 @@ struct est_server {
     int      n_terms;  /* different terms that chiefs have had: a chief may be restarted with another program */
     uint64_t declarer; /* incarnation of the chief that declared the variables ready with these terms */
     bool     ready, done, stopping;
+    bool     coordinated; /* a coordinator was here */
     bool     joined;      /* est_server_join is under way: calls of a coordinator are welcome */
     bool     stop_asked;  /* est_server_stop */
     bool     enough_made; /* the chief lets no further step begin; the job may still go on after that */

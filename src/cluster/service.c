@@ -419,6 +419,12 @@ static bool is_outdated(const est_server *s, const est_client *client, int metho
     return method == EST_METHOD_RUN || method == EST_METHOD_TURN || method == EST_METHOD_FINISH_STEP;
 }
 
+/* The first request of a coordinator to a ps task, and to a worker. */
+static bool is_of_coordinator(int method)
+{
+    return method == EST_METHOD_ORIGIN || method == EST_METHOD_SETUP;
+}
+
 /* Whether a task that sent the request takes part by itself, and not only in steps that others drive. */
 static bool asks_for_itself(int method)
 {
@@ -438,6 +444,7 @@ static bool is_welcome(est_server *s, est_request *request)
     client = est_clients_get(s, est_request_link(request));
     if (client != NULL && est_request_method(request) == EST_METHOD_SEND) client->transfers = true;
     if (client != NULL && asks_for_itself(est_request_method(request))) client->asks = true;
+    if (known && is_of_coordinator(est_request_method(request))) s->coordinated = true;
     reserved = client != NULL && est_client_is_reserved(s, client);
     outdated = is_outdated(s, client, est_request_method(request));
     snprintf(why, sizeof why, "a newer process has replaced %s: %s", est_link_peer(est_request_link(request))->task,

@@ -76,7 +76,7 @@ static void welcome(est_coordinator *c, est_call_worker *w, est_link *link)
     uint64_t    incarnation = est_link_peer(link)->incarnation;
     const char *how = w->incarnation == 0 ? "here" : w->incarnation == incarnation ? "back" : "back, as a new process";
 
-    if (c->closing || est_link_is_lost(link)) {
+    if (c->closing || c->halted || est_link_is_lost(link)) {
         w->state = EST_WORKER_MISSING;
         est_link_close(link, "the coordinator ends");
         est_link_free(link);
@@ -105,7 +105,7 @@ static void note_refusal(est_coordinator *c, est_call_worker *w, est_link *link,
     snprintf(w->why, sizeof w->why, "%s", est_error_message());
     if (link == NULL || known || c->closing) return;
     if (status == EST_ABORTED) {
-        est_coordinator_end(c, status, est_error_message());
+        est_coordinator_halt(c, status, est_error_message());
     } else if (status != EST_UNAVAILABLE && status != EST_DEADLINE_EXCEEDED && status != EST_CANCELLED) {
         w->refused = est_link_peer(link)->incarnation;
         est_coordinator_fail(c, status, est_error_message());
@@ -142,7 +142,7 @@ static void look_at_ps(est_coordinator *c)
 {
     double secs = (double)(est_now_ns() - c->ps_lost_ns) / (double)EST_NS_PER_SEC;
 
-    if (!c->ps_lost || c->ended || c->recovering || c->session_used || c->ps_reported || c->n_waiting > 0) return;
+    if (!c->ps_lost || c->halted || c->recovering || c->session_used || c->ps_reported || c->n_waiting > 0) return;
     if (secs < EST_WAIT_REPORT_SECS) return;
     c->ps_reported = true;
     pthread_mutex_unlock(&c->lock);
@@ -180,7 +180,7 @@ static void *connect_workers(void *arg)
         est_call_worker *w;
 
         look_at_ps(c);
-        w = !c->ended ? choose_missing(c) : NULL;
+        w = !c->halted ? choose_missing(c) : NULL;
         if (w != NULL) {
             try_to_reach(c, w);
         } else {

@@ -197,8 +197,7 @@ static est_status give_up(est_coordinator *c, est_status status)
 
     est_signals_tell(status);
     est_error_take(status, &error);
-    c->ended      = true;
-    c->leaves_job = true; /* the program may try again */
+    c->halted = true;
     est_coordinator_free(c);
     return est_error_raise(&error);
 }
@@ -270,7 +269,7 @@ static void tell_missing(const est_coordinator *c, const est_call_worker *w, dou
     est_link_free(link);
 }
 
-static void end_job(est_coordinator *c)
+static void tell_workers(est_coordinator *c)
 {
     int64_t until = est_machine_ns() + est_secs_to_ns(END_SECS);
 
@@ -288,10 +287,27 @@ static void end_job(est_coordinator *c)
             tell_missing(c, w, fmax(0, fmin(END_SECS / 4, (double)(until - est_machine_ns()) / 1e9)));
         }
     }
-    if (est_remote_end_job(c->remote) != EST_OK) est_error_clear();
 }
 
-/* Links are closed with a farewell, so that nobody waits for this process to be back. */
+/* A coordinator that was replaced, and has not noticed it, must not end the job of the newer one: the ps tasks refuse
+ * its origin. */
+est_status est_coordinator_end(est_coordinator *coordinator)
+{
+    est_coordinator *c = coordinator;
+
+    EST_REQUIRE(coordinator);
+    if (c->ended) return EST_OK;
+    if (est_coordinator_tell_origin(c) == EST_ABORTED) return EST_ABORTED;
+    est_error_clear();
+    c->ended = true;
+    pthread_mutex_lock(&c->lock);
+    est_coordinator_halt(c, EST_FAILED_PRECONDITION, "the job has ended (est_coordinator_end)");
+    pthread_mutex_unlock(&c->lock);
+    tell_workers(c);
+    return est_remote_end_job(c->remote);
+}
+
+/* Links are closed with a farewell: workers need not find out that this process is gone. */
 static void leave_workers(est_coordinator *c)
 {
     for (int i = 0; i < c->n_workers; i++) {
@@ -313,7 +329,6 @@ void est_coordinator_free(est_coordinator *coordinator)
     pthread_cond_broadcast(&c->missing);
     est_coordinator_wake(c);
     pthread_mutex_unlock(&c->lock);
-    if (!c->leaves_job && (est_stop_signal() == 0 || !est_signals_told())) end_job(c);
     if (c->polled.begun) est_wait_end(&c->polled.base);
     est_coordinator_free_replaced(c);
     est_session_free(c->session);

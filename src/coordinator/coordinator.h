@@ -240,6 +240,7 @@ struct est_coordinator {
 
     est_saver *saver;
     int64_t    epoch;
+    bool       ended;     /* est_coordinator_end */
     int64_t   *positions; /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
     int        n_positions;
 
@@ -265,8 +266,7 @@ struct est_coordinator {
     est_call_error  *error;        /* of a function, until the program has it; Q3 */
     bool             failed;       /* the same, also when memory for `error` was out */
     est_call_error  *over;         /* why this coordinator cannot go on, or that it is freed */
-    bool             ended;        /* it cannot, also when memory for `over` was out */
-    bool             leaves_job;   /* est_coordinator_free leaves the tasks running, for another coordinator */
+    bool             halted;       /* it cannot, also when memory for `over` was out */
     est_call_object *objects;
     uint64_t         n_objects;
     int              n_iterators; /* that the program has made, freed ones as well */
@@ -315,7 +315,7 @@ void est_calls_cancel_shards(est_coordinator *c, const est_per_worker *dataset, 
 
 /* A failure that the program gets once (a function's), or always. Under `lock`. */
 void est_coordinator_fail(est_coordinator *c, est_status status, const char *why);
-void est_coordinator_end(est_coordinator *c, est_status status, const char *why);
+void est_coordinator_halt(est_coordinator *c, est_status status, const char *why);
 
 void est_scheduled_free(est_coordinator *c, est_scheduled *call); /* drops its references; under `lock` */
 

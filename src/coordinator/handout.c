@@ -94,12 +94,11 @@ void est_coordinator_fail(est_coordinator *c, est_status status, const char *why
     est_calls_cancel_queued(c, status, why);
 }
 
-void est_coordinator_end(est_coordinator *c, est_status status, const char *why)
+void est_coordinator_halt(est_coordinator *c, est_status status, const char *why)
 {
-    if (c->ended) return;
-    c->ended      = true;
-    c->leaves_job = status == EST_ABORTED; /* a newer coordinator has it */
-    c->over       = est_call_error_make(status, why);
+    if (c->halted) return;
+    c->halted = true;
+    c->over   = est_call_error_make(status, why);
     est_calls_cancel_queued(c, status, why);
 }
 
@@ -257,8 +256,8 @@ static void fail_call(est_coordinator *c, est_scheduled *call, est_status status
 /* A call that is made again. Behind an error it would wait for nothing. */
 static void give_back(est_coordinator *c, est_scheduled *call)
 {
-    if (c->ended || c->failed || c->closing) {
-        est_call_cancel(c, call, c->ended || c->closing ? c->over : c->error);
+    if (c->halted || c->failed || c->closing) {
+        est_call_cancel(c, call, c->halted || c->closing ? c->over : c->error);
     } else {
         est_call_queue_return(&c->queue, call);
     }
@@ -291,7 +290,7 @@ static void note_loss(est_coordinator *c, est_call_worker *w, est_scheduled *cal
         return;
     }
     call->lost[call->losses++ % EST_CALL_LOSSES_SHOWN] = (int16_t)w->rank;
-    if (call->losses >= c->options.fail_after && !c->failed && !c->closing && !c->ended) {
+    if (call->losses >= c->options.fail_after && !c->failed && !c->closing && !c->halted) {
         fail_lost(c, call);
     } else {
         give_back(c, call);
@@ -462,7 +461,7 @@ static void take_back(est_call_worker *w, est_link *link, est_scheduled *call, e
 static bool may_hand_out(const est_coordinator *c)
 {
     if (c->stops > 0 && !est_call_queue_has_returned(&c->queue)) return false; /* Q3 */
-    return !c->failed && !c->ps_lost && !c->recovering && !c->closing && !c->ended;
+    return !c->failed && !c->ps_lost && !c->recovering && !c->closing && !c->halted;
 }
 
 /* Sends the worker as many calls as it has room for, and no more than its part of the queue; returns whether any. */

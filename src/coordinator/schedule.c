@@ -40,6 +40,12 @@ static est_status raise_error(const est_call_error *error)
     return est_fail(error->status, "%s", error->text);
 }
 
+/* Whether this coordinator can go on. Under `lock`. */
+static est_status check_halted(const est_coordinator *c)
+{
+    return c->halted ? raise_error(c->over) : EST_OK;
+}
+
 void est_coordinator_note_ps_loss(est_coordinator *c)
 {
     if (!c->ps_lost) {
@@ -126,7 +132,7 @@ static est_status recover(est_coordinator *c)
     if (status == EST_CANCELLED || status == EST_DEADLINE_EXCEEDED || status == EST_UNAVAILABLE) {
         est_coordinator_note_ps_loss(c);
     } else if (status != EST_OK) {
-        est_coordinator_end(c, status, est_error_message());
+        est_coordinator_halt(c, status, est_error_message());
     }
     est_coordinator_wake(c);
     if (status == EST_OK) est_handout(c);
@@ -140,7 +146,7 @@ est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, c
 
     c->n_waiting++;
     while (status == EST_OK && !ready(c, user)) {
-        if (c->ended) {
+        if (c->halted) {
             status = raise_error(c->over);
         } else if (needs_recovery(c)) {
             status = recover(c);
@@ -169,6 +175,7 @@ static est_status claim_session(est_coordinator *c)
 
     pthread_mutex_lock(&c->lock);
     status = est_coordinator_await(c, has_ps, NULL, "another thread uses the session, or a ps task is recovered");
+    if (status == EST_OK) status = check_halted(c);
     if (status == EST_OK) c->session_used = true;
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -289,7 +296,7 @@ static est_status await_room(est_coordinator *c)
 {
     est_status status = check_signal();
 
-    if (c->ended) return raise_error(c->over);
+    EST_TRY(check_halted(c));
     if (needs_recovery(c)) EST_TRY(recover(c));
     while (status == EST_OK && (c->failed || c->queue.n >= c->options.queue_max)) {
         status = take_error(c);
@@ -453,6 +460,7 @@ est_status est_coordinator_join(est_coordinator *coordinator)
     pthread_mutex_lock(&coordinator->lock);
     status = est_coordinator_await(coordinator, is_done, NULL, "scheduled calls have not completed");
     if (!coordinator->polled.looking) end_wait(&coordinator->polled);
+    if (status == EST_OK) status = check_halted(coordinator);
     if (status == EST_OK) status = take_error(coordinator);
     pthread_mutex_unlock(&coordinator->lock);
     est_coordinator_free_replaced(coordinator);
@@ -476,17 +484,14 @@ static est_status note_poll(est_coordinator *c, bool done)
 
 est_status est_coordinator_done(est_coordinator *coordinator, bool *done)
 {
-    est_coordinator *c      = coordinator;
-    est_status       status = EST_OK;
+    est_coordinator *c = coordinator;
+    est_status       status;
 
     EST_REQUIRE(coordinator);
     EST_REQUIRE(done);
     pthread_mutex_lock(&c->lock);
-    if (c->ended) {
-        status = raise_error(c->over);
-    } else if (needs_recovery(c)) {
-        status = recover(c);
-    }
+    status = check_halted(c);
+    if (status == EST_OK && needs_recovery(c)) status = recover(c);
     est_signals_tell(status);
     if (status == EST_OK && !is_done(c, NULL)) status = check_signal();
     if (status == EST_OK && c->failed && c->under_way == 0) status = take_error(c);

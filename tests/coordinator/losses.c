@@ -361,9 +361,10 @@ static void await_job_end(coordinated *t, const char *type)
 /* Without a checkpoint a lost ps task is the end, with advice; a broken link is not. */
 TEST(ps_lost_without_checkpoint)
 {
-    coordinated t = coordinated_open(1, 1);
-    est_status  status;
-    bool        done;
+    coordinated   t    = coordinated_open(1, 1);
+    est_function *more = NULL;
+    est_status    status;
+    bool          done;
 
     schedule(&t, 10);
     assert_ok(est_coordinator_join(t.coordinator));
@@ -375,9 +376,58 @@ TEST(ps_lost_without_checkpoint)
     assert_non_null(strstr(est_error_message(), "model_dir"));
     assert_int_equal(coordinated_schedule(&t, 1, NULL), EST_FAILED_PRECONDITION); /* always */
     assert_int_equal(est_coordinator_done(t.coordinator, &done), EST_FAILED_PRECONDITION);
-    coordinated_stop(&t);
-    await_job_end(&t, "ps"); /* the failed job has ended for the other tasks as well */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(est_coordinator_join(t.coordinator), EST_FAILED_PRECONDITION);
+        assert_non_null(strstr(est_error_message(), "ps:0 lost the values of its variables"));
+    }
+    assert_int_equal(
+        est_coordinator_function(t.coordinator, "more", EST_NODES(t.x), EST_NO_NODES, EST_NODES(t.count), &more),
+        EST_FAILED_PRECONDITION);
+    assert_ok(est_coordinator_end(t.coordinator));
+    await_job_end(&t, "ps"); /* a failed job can be ended */
     await_job_end(&t, "worker");
+    coordinated_end(&t);
+}
+
+/* After the end of the job nothing more can be done but to fetch what has completed. */
+TEST(end)
+{
+    coordinated       t      = coordinated_open(2, 2);
+    est_remote_value *result = NULL;
+    est_tensor       *value  = NULL;
+    bool              done;
+
+    coordinated_await_here(&t, 2);
+    assert_ok(coordinated_schedule(&t, 1, &result));
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_ok(est_coordinator_end(t.coordinator));
+    assert_ok(est_coordinator_end(t.coordinator));
+    assert_ok(est_remote_value_fetch(result, 0, &value));
+    est_tensor_free(value);
+    est_remote_value_free(result);
+    assert_int_equal(coordinated_schedule(&t, 1, NULL), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "the job has ended"));
+    assert_int_equal(est_coordinator_join(t.coordinator), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_coordinator_done(t.coordinator, &done), EST_FAILED_PRECONDITION);
+    await_job_end(&t, "ps");
+    await_job_end(&t, "worker");
+    coordinated_end(&t);
+}
+
+/* One that merely leaves has not ended it. */
+TEST(free_leaves)
+{
+    coordinated t = coordinated_open(1, 1);
+
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    coordinated_stop(&t);
+    assert_false(has_ended(&t, "ps"));
+    assert_false(has_ended(&t, "worker"));
+    coordinated_start(&t, OPTIONS(.model_dir = NULL));
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 0) == 10);
     coordinated_end(&t);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job of real processes whose tasks are killed: the chief coordinates epochs of calls and saves after each. The last
- * epoch begins when the test has made the file "go", so that all kills come before the end. */
+ * epoch begins when the test has made the file "go", so that all kills come before the end. While there is a file
+ * "go.fails" the calls of epoch 1 fail. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int serve(const est_task *task)
 
 typedef struct model {
     est_graph *graph;
-    est_node   count;
+    est_node   count, fails;
 } model;
 
 static model make_model(void)
@@ -61,6 +62,7 @@ static model make_model(void)
         est_variable_initializer(v, est_scalar(m.graph, EST_I64, 0));
         est_graph_device(m.graph, NULL);
         adds[i] = est_assign_add(v, est_scalar(m.graph, EST_I64, 1));
+        m.fails = est_check_numerics(est_log(est_neg(est_cast(est_read_variable(v), EST_F32))), "it fails");
     }
     m.count = est_group(m.graph, (est_nodes){ adds, 4 });
     return m;
@@ -92,6 +94,25 @@ static est_status make_calls(est_coordinator *c, const est_function *step, int64
     return est_coordinator_join(c);
 }
 
+static est_status make_failing_call(est_coordinator *c, const model *m)
+{
+    est_function *bad;
+    est_status    status;
+
+    EST_TRY(est_coordinator_function(c, "bad", EST_NO_NODES, EST_NO_NODES, EST_NODES(m->fails), &bad));
+    status = est_coordinator_schedule(c, bad, EST_NO_ARGUMENTS, NULL);
+    est_function_free(bad);
+    return status;
+}
+
+static bool is_to_fail(const char *go)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s.fails", go);
+    return access(path, F_OK) == 0;
+}
+
 static int train(est_coordinator *c, const model *m, const char *go)
 {
     est_function *step;
@@ -101,6 +122,7 @@ static int train(est_coordinator *c, const model *m, const char *go)
         est_status status;
 
         TRY(print_counts(c, "begin", epoch));
+        if (epoch == 1 && is_to_fail(go)) TRY(make_failing_call(c, m));
         status = make_calls(c, step, epoch, go);
         if (status == EST_CANCELLED) {
             printf("cancelled: %s\n", est_error_message());
@@ -113,6 +135,7 @@ static int train(est_coordinator *c, const model *m, const char *go)
         TRY(est_coordinator_save(c, epoch + 1));
     }
     est_function_free(step);
+    TRY(est_coordinator_end(c));
     return 0;
 }
 
@@ -249,6 +272,36 @@ TEST(killed_ps)
     snprintf(line, sizeof line, "end %d: %d %d ", EPOCHS - 1, EPOCHS * CALLS, EPOCHS * CALLS);
     assert_int_equal(cluster_count_log(task(&j, "chief", 0), line), 1);
     assert_int_equal(cluster_count_log(task(&j, "chief", 0), "ps:1 lost its variables: 2 of them returned to"), 1);
+    cluster_free(&j.c);
+}
+
+/* A coordinator whose program fails leaves the job as it is; the other tasks say what they wait for. The next one
+ * completes it, and ends it: est_server_join succeeds in all tasks. */
+TEST(failed_coordinator)
+{
+    job   j = { .c = cluster_make(1, 2, 2, 0) };
+    char  path[128];
+    FILE *file;
+
+    snprintf(j.go, sizeof j.go, "%s/go", j.c.dir);
+    snprintf(path, sizeof path, "%s.fails", j.go);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fclose(file);
+    CLUSTER_SET(&j.c, j.go);
+    cluster_start_all(&j.c);
+    cluster_wait_code(&j.c, task(&j, "chief", 0), 1, SECS);
+    assert_true(cluster_count_log(task(&j, "chief", 0), "it fails") > 0);
+    cluster_wait_log(&j.c, task(&j, "ps", 0), "for the coordinator: it has left", SECS);
+    cluster_wait_log(&j.c, task(&j, "worker", 1), "for the coordinator: it has left", SECS);
+    assert_int_equal(unlink(path), 0);
+    cluster_start(&j.c, task(&j, "chief", 0));
+    let_it_end(&j);
+    assert_exact(&j);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(task(&j, "ps", i)->starts, 1);
+        assert_int_equal(task(&j, "worker", i)->starts, 1);
+    }
     cluster_free(&j.c);
 }
 

@@ -137,6 +137,26 @@ TEST(two_coordinators)
     coordinated_end(&t);
 }
 
+/* Also one that has not noticed that it was replaced does not end the job of the newer one. */
+TEST(end_by_replaced_coordinator)
+{
+    coordinated      t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_coordinator *old;
+    est_function    *old_step;
+
+    coordinated_start(&t, OPTIONS(NULL));
+    old      = t.coordinator;
+    old_step = t.step;
+    coordinated_start(&t, OPTIONS(NULL));
+    assert_int_equal(est_coordinator_end(old), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "newer coordinator"));
+    est_function_free(old_step);
+    est_coordinator_free(old);
+    schedule(&t, 5);
+    assert_ok(est_coordinator_join(t.coordinator));
+    coordinated_end(&t);
+}
+
 /* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static est_dataset *count_to(int n)

@@ -201,6 +201,7 @@ static est_status coordinate(const char *model_dir)
 
     if (status == EST_OK) status = start(&r, strategy, model_dir);
     if (status == EST_OK) status = run_epochs(&r);
+    if (status == EST_OK) status = est_coordinator_end(r.coordinator);
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     est_function_free(r.step);
     est_per_worker_free(r.iterator);

@@ -77,8 +77,7 @@ void coordinated_stop(coordinated *t)
 void coordinated_kill(coordinated *t)
 {
     pthread_mutex_lock(&t->coordinator->lock);
-    t->coordinator->ended      = true;
-    t->coordinator->leaves_job = true;
+    t->coordinator->halted = true;
     pthread_mutex_unlock(&t->coordinator->lock);
     est_net_abort(est_server_net(t->coordinator->server), "the test kills it");
     coordinated_stop(t);

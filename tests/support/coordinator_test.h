@@ -33,7 +33,7 @@ void coordinated_start(coordinated *t, const est_coordinator_options *options);
 /* Both, with defaults. */
 coordinated coordinated_open(int ps, int workers);
 
-void coordinated_stop(coordinated *t); /* the function and the coordinator */
+void coordinated_stop(coordinated *t); /* the function and the coordinator, which leaves the tasks running */
 void coordinated_end(coordinated *t);  /* all of it */
 void coordinated_kill(coordinated *t); /* as stop, but as kill -9 does: its links break, and it tells nobody */
 
