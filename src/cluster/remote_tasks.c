@@ -326,12 +326,15 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
 {
     est_packing packing = { 0 };
-    est_view    view    = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
-                            est_tensor_count(value) };
     est_status  status;
 
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
-    est_pack_view(&packing, &view);
+    if (value != NULL) {
+        est_view view = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+                          est_tensor_count(value) };
+
+        est_pack_view(&packing, &view);
+    }
     status = est_remote_task_tell(&est_tasks_of(remote)->tasks[var->task], EST_METHOD_WRITE, &packing,
                                   est_tasks_of(remote)->options.answer_secs);
     est_packing_clear(&packing);

@@ -106,6 +106,19 @@ static est_status read_variable(est_server *s, est_request *request, est_packing
     return EST_OK;
 }
 
+/* WRITE without a value: a dynamic embedding loses all its keys. */
+static est_status clear_rows(est_server *s, const char *name)
+{
+    const est_var *var = est_store_find(est_host_store(s->host), name);
+
+    if (var == NULL || var->rows == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is written without a value, and is no dynamic embedding",
+                        name);
+    }
+    est_store_clear_rows(est_host_store(s->host), var);
+    return EST_OK;
+}
+
 static est_status write_variable(est_server *s, est_request *request)
 {
     char            name[512];
@@ -114,6 +127,7 @@ static est_status write_variable(est_server *s, est_request *request)
 
     EST_TRY(variable_name(request, name));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
+    if (s->inputs.n == 0) return clear_rows(s, name);
     if (s->inputs.n != 1)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is written with %d tensors; expected 1", name,
                         s->inputs.n);

@@ -130,9 +130,23 @@ static void list_pending(const est_coordinator *c, const est_store *store, const
         const char         *name = def->op->source == EST_SOURCE_VARIABLE ? est_node_string(def, "shared_name") : NULL;
         const est_var      *var  = name != NULL ? est_store_find(store, name) : NULL;
 
-        if (var == NULL || !var->initialized || def->op->has_rows) continue;
+        if (var == NULL || !var->initialized) continue;
         pending[id] = checkpoint == NULL || est_checkpoint_find(checkpoint, name) == NULL;
     }
+}
+
+/* Dynamic embeddings have no initializer: those that are pending lose their keys, and with them the rows of slots. */
+static est_status clear_embeddings(const est_coordinator *c, bool *pending)
+{
+    for (int32_t id = 0; id < est_graph_size(c->graph); id++) {
+        const est_node_def *def = est_graph_node(c->graph, id);
+
+        if (!pending[id] || !def->op->has_rows) continue;
+        pending[id] = false;
+        if (est_node_string(def, "rows_of")[0] != '\0') continue;
+        EST_TRY(est_session_clear_rows(c->session, est_node_string(def, "shared_name")));
+    }
+    return EST_OK;
 }
 
 static est_status initialize_again(const est_coordinator *c, const est_checkpoint *checkpoint)
@@ -147,6 +161,7 @@ static est_status initialize_again(const est_coordinator *c, const est_checkpoin
     if (status == EST_OK) status = est_session_store(c->session, &store);
     if (status == EST_OK) status = est_session_look(c->session);
     if (status == EST_OK) list_pending(c, store, checkpoint, pending);
+    if (status == EST_OK) status = clear_embeddings(c, pending);
     while (status == EST_OK && n > 0) {
         n = take_ready(c->graph, pending, seen, targets);
         if (n > 0)

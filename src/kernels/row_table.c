@@ -138,3 +138,11 @@ void est_row_table_rollback(est_row_table *table)
         est_key_log_undo(&table->log);
     }
 }
+
+void est_row_table_clear(est_row_table *table)
+{
+    est_row_table_rollback(table);
+    est_key_rows_drop(&table->rows);
+    est_key_rows_drop(&table->candidates);
+    *table->steps = 0;
+}

@@ -50,4 +50,7 @@ EST_MUST_CHECK est_status est_row_table_train(est_row_table *table, const int64_
 void est_row_table_commit(est_row_table *table);
 void est_row_table_rollback(est_row_table *table);
 
+/* Removes all keys and candidates: the table is as it was made. */
+void est_row_table_clear(est_row_table *table);
+
 #endif

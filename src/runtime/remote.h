@@ -98,6 +98,7 @@ typedef struct est_remote_ops {
     /* Fills initialized[i] for variables that are elsewhere. */
     EST_MUST_CHECK est_status (*initialized)(est_remote *remote, est_var *const *vars, int n, bool *initialized);
     EST_MUST_CHECK est_status (*read)(est_remote *remote, const est_var *var, est_tensor **out);
+    /* value NULL: `var` is a dynamic embedding, which loses all its keys. */
     EST_MUST_CHECK est_status (*write)(est_remote *remote, const est_var *var, const est_tensor *value);
 
     /* The first of the entries whose variable has a NaN; -1: none. */

@@ -688,6 +688,16 @@ est_status est_session_write(est_session *session, const char *variable, const e
     return EST_OK;
 }
 
+est_status est_session_clear_rows(est_session *session, const char *embedding)
+{
+    est_var *var;
+
+    EST_TRY(find_variable(session, embedding, &var));
+    if (var->elsewhere) return session->options.remote->ops->write(session->options.remote, var, NULL);
+    est_store_clear_rows(session->store, var);
+    return EST_OK;
+}
+
 est_status est_session_store(est_session *session, est_store **out)
 {
     EST_TRY(check_session(session));

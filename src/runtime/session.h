@@ -22,6 +22,9 @@ bool est_step_trains(const est_step *step);
 /* New tensors with results first .. first + n - 1 of the last run; all or none. */
 EST_MUST_CHECK est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out);
 
+/* Removes all keys of a dynamic embedding. */
+EST_MUST_CHECK est_status est_session_clear_rows(est_session *session, const char *embedding);
+
 /* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads
  * and the graph. Borrowed until the session goes. */
 EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);

@@ -407,7 +407,7 @@ est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **
     return EST_OK;
 }
 
-static const est_row_table *table_of(const est_store *store, const est_var *var)
+static est_row_table *table_of(const est_store *store, const est_var *var)
 {
     int i = 0;
 
@@ -438,6 +438,11 @@ est_row_spec est_store_row_spec(const est_store *store, const est_var *var)
                            .draw        = var->draw,
                            .admit_after = table->admit_after,
                            .max_age     = table->max_age };
+}
+
+void est_store_clear_rows(const est_store *store, const est_var *var)
+{
+    est_row_table_clear(table_of(store, var));
 }
 
 est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out)

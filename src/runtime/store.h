@@ -40,6 +40,9 @@ EST_MUST_CHECK est_status est_store_rows(est_store *store, const est_row_spec *s
  * Borrowed until the store goes. */
 est_row_spec est_store_row_spec(const est_store *store, const est_var *var);
 
+/* Removes all keys of the dynamic embedding that such a variable belongs to, which is here: it is as it was made. */
+void est_store_clear_rows(const est_store *store, const est_var *var);
+
 /* The rows of the table that such a variable belongs to: its own, or those that the candidates it is of wait for. */
 const est_key_rows *est_store_table_rows(const est_store *store, const est_var *var);
 

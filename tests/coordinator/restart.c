@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
+#include "estoc/feature_column.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
 
@@ -268,5 +269,89 @@ TEST(grown_graph)
     assert_true(nn_element(value, 0) == 7);
     est_tensor_free(value);
     coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* --- dynamic embeddings ------------------------------------------------------------------------------------------- */
+
+#define KEYS "input_layer/key_dynamic_embedding/embedding_weights/keys"
+
+static est_feature find_key(void *user, const char *name)
+{
+    (void)name;
+    return (est_feature){ *(const est_node *)user, EST_NO_NODE };
+}
+
+static est_node train_embedding(est_graph *graph, const est_column *column, est_node key)
+{
+    est_node layer = est_input_layer((est_features){ .graph = graph, .find = find_key, .user = &key },
+                                     EST_COLUMN_LIST(column), NULL);
+
+    return est_minimize(est_sgd(0.1), est_reduce_mean(est_square(layer), EST_I64S(0, 1), false), NULL);
+}
+
+static void train_keys(const coordinated *t, est_node key, est_node train, int first, int n)
+{
+    est_function *step = NULL;
+
+    assert_ok(est_coordinator_function(t->coordinator, "keys", EST_NODES(key), EST_NO_NODES, EST_NODES(train), &step));
+    for (int i = 0; i < n; i++) {
+        int64_t     value  = first + i;
+        est_tensor *tensor = NULL;
+
+        assert_ok(est_tensor_create_from(EST_I64, EST_SHAPE(1, 1), &value, &tensor));
+        assert_ok(
+            est_coordinator_schedule(t->coordinator, step, EST_ARGUMENTS({ .node = key, .value = tensor }), NULL));
+        est_tensor_free(tensor);
+    }
+    assert_ok(est_coordinator_join(t->coordinator));
+    est_function_free(step);
+}
+
+static int64_t count_keys(const coordinated *t)
+{
+    est_tensor *keys = NULL;
+    int64_t     n;
+
+    assert_ok(est_session_read(est_coordinator_session(t->coordinator), KEYS, &keys));
+    n = est_tensor_count(keys);
+    est_tensor_free(keys);
+    return n;
+}
+
+/* The keys return with the other variables: to those of the checkpoint, or to none. */
+static void restart_with_keys(const char *dir)
+{
+    coordinated       t       = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_columns      *columns = est_columns_create();
+    const est_column *column  = est_dynamic_embedding_column(columns, "key", EST_I64, 2, NULL);
+    est_node          key     = est_placeholder(t.graph, "key", EST_I64, EST_SHAPE(-1, 1));
+    est_node          train   = train_embedding(t.graph, column, key);
+
+    coordinated_start(&t, OPTIONS(dir));
+    train_keys(&t, key, train, 0, 3);
+    if (dir != NULL) assert_ok(est_coordinator_save(t.coordinator, 1));
+    train_keys(&t, key, train, 10, 4);
+    assert_int_equal(count_keys(&t), 7);
+    coordinated_kill(&t);
+    coordinated_start(&t, OPTIONS(dir));
+    assert_int_equal(count_keys(&t), dir != NULL ? 3 : 0);
+    train_keys(&t, key, train, 10, 2);
+    assert_int_equal(count_keys(&t), dir != NULL ? 5 : 2);
+    coordinated_end(&t);
+    est_columns_free(columns);
+}
+
+TEST(embedding_without_checkpoint)
+{
+    restart_with_keys(NULL);
+}
+
+TEST(embedding_with_checkpoint)
+{
+    char dir[64];
+
+    est_test_dir(dir);
+    restart_with_keys(dir);
     est_test_dir_remove(dir);
 }
