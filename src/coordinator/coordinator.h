@@ -291,6 +291,10 @@ void                      est_coordinator_resume(est_coordinator *c);
 /* schedule for a call whose feeds are filled; takes the call, also on failure. */
 EST_MUST_CHECK est_status est_coordinator_enqueue(est_coordinator *c, est_scheduled *call);
 
+/* Fails with the error of a call, with where the graph's node that it names was built. Under `lock`: after
+ * est_coordinator_free there may be no graph. */
+EST_MUST_CHECK est_status est_coordinator_raise(const est_coordinator *c, const est_call_error *error);
+
 /* Calls fn(c, user), which uses the session, and again after each recovery of lost ps tasks. */
 EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c,
                                                       est_status (*fn)(est_coordinator *c, void *user), void *user);

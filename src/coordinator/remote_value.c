@@ -75,6 +75,7 @@ static bool is_settled(const est_coordinator *c, const void *user)
     return ((const est_remote_value *)user)->state != EST_VALUE_NOT_READY;
 }
 
+/* Fails with the error of the call, if it has one. */
 static est_status await_value(est_remote_value *value)
 {
     est_coordinator *c = value->coordinator;
@@ -83,6 +84,7 @@ static est_status await_value(est_remote_value *value)
     pthread_mutex_lock(&c->lock);
     value->n_waiting++;
     status = est_coordinator_await(c, is_settled, value, "the result of a call is fetched");
+    if (status == EST_OK && value->state != EST_VALUE_READY) status = est_coordinator_raise(c, value->error);
     value->n_waiting--;
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -105,14 +107,16 @@ static est_status unpack(const est_remote_value *value, int i, est_tensor **out)
 
 est_status est_remote_value_fetch(est_remote_value *value, int i, est_tensor **out)
 {
+    est_status status;
+
     EST_REQUIRE(value);
     EST_REQUIRE(out);
     if (i < 0 || i >= value->n_fetches) {
         return est_fail(EST_INVALID_ARGUMENT, "fetch %d of a call: its function has %d fetches", i, value->n_fetches);
     }
-    EST_TRY(await_value(value));
-    if (value->state == EST_VALUE_READY) return unpack(value, i, out);
-    if (value->error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the error of a call");
-    if (value->state == EST_VALUE_FAILED) return est_fail(value->error->status, "%s", value->error->text);
-    return est_fail(EST_CANCELLED, "the call was cancelled: %s", value->error->text);
+    status = await_value(value);
+    if (status == EST_OK) return unpack(value, i, out);
+    return est_remote_value_status(value) == EST_VALUE_CANCELLED && value->error != NULL
+               ? est_fail_context(EST_CANCELLED, "the call was cancelled")
+               : status;
 }

@@ -14,6 +14,7 @@
 #include "base/signals.h"
 #include "coordinator/functions.h"
 #include "coordinator/recovery.h"
+#include "graph/graph.h"
 
 #define SLICE_SECS  0.25 /* between two looks at signals while waiting */
 #define REPORT_SECS 10.0 /* between two messages while no worker is here */
@@ -34,16 +35,19 @@ static void limit_wait(const est_coordinator *c, est_waiting *w)
     w->then       = "fails without a worker (lonely_secs)";
 }
 
-static est_status raise_error(const est_call_error *error)
+est_status est_coordinator_raise(const est_coordinator *c, const est_call_error *error)
 {
+    est_status status;
+
     if (error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the error of a call");
-    return est_fail(error->status, "%s", error->text);
+    status = est_fail(error->status, "%s", error->text);
+    return c->closing ? status : est_graph_locate_error(c->graph, status);
 }
 
 /* Whether this coordinator can go on. Under `lock`. */
 static est_status check_halted(const est_coordinator *c)
 {
-    return c->halted ? raise_error(c->over) : EST_OK;
+    return c->halted ? est_coordinator_raise(c, c->over) : EST_OK;
 }
 
 void est_coordinator_note_ps_loss(est_coordinator *c)
@@ -147,7 +151,7 @@ est_status est_coordinator_await(est_coordinator *c, est_call_condition ready, c
     c->n_waiting++;
     while (status == EST_OK && !ready(c, user)) {
         if (c->halted) {
-            status = raise_error(c->over);
+            status = est_coordinator_raise(c, c->over);
         } else if (needs_recovery(c)) {
             status = recover(c);
         } else {
@@ -275,7 +279,7 @@ static est_status take_error(est_coordinator *c)
     pthread_mutex_lock(&c->lock);
     EST_TRY(status);
     if (!c->failed) return EST_OK; /* another thread has it */
-    status = raise_error(c->error);
+    status = est_coordinator_raise(c, c->error);
     est_call_error_free(c->error);
     c->error  = NULL;
     c->failed = false;

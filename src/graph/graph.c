@@ -332,16 +332,44 @@ int64_t est_node_dim(est_node node, int axis)
     return axis >= 0 && axis < shape->rank ? shape->dim[axis] : -1;
 }
 
+static const char *file_name(const est_node_def *node)
+{
+    const char *slash = strrchr(node->file, '/');
+
+    return slash != NULL ? slash + 1 : node->file;
+}
+
 const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX])
 {
     if (node->file[0] != '\0') {
-        const char *base = strrchr(node->file, '/');
         (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s' (built at %s:%d)", node->op->name, node->name,
-                       base != NULL ? base + 1 : node->file, node->line);
+                       file_name(node), node->line);
     } else {
         (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s'", node->op->name, node->name);
     }
     return buf;
+}
+
+est_status est_graph_locate_error(const est_graph *graph, est_status status)
+{
+    static const char   before[] = " node '";
+    const char         *name     = strstr(est_error_message(), before), *end;
+    char                key[EST_NODE_TEXT_MAX];
+    const est_node_def *node;
+    est_error           error;
+    int                 head;
+
+    if (name != NULL) name += sizeof before - 1;
+    end = name != NULL ? strchr(name, '\'') : NULL;
+    if (end == NULL || end - name >= EST_NODE_TEXT_MAX || strncmp(end, "' (built at ", 12) == 0) return status;
+    memcpy(key, name, (size_t)(end - name));
+    key[end - name] = '\0';
+    node            = est_def(est_graph_find(graph, key));
+    if (node == NULL || node->file[0] == '\0') return status;
+    head = (int)(end + 1 - est_error_message());
+    est_error_take(status, &error);
+    return est_fail(status, "%.*s (built at %s:%d)%s", head, error.message, file_name(node), node->line,
+                    error.message + head);
 }
 
 /* --- attributes --------------------------------------------------------------------------------------------------- */

@@ -235,4 +235,8 @@ est_status est_graph_blame(est_status status);
 #define EST_NODE_TEXT_MAX 256
 const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX]);
 
+/* Adds to the current error where the first node that it names was built, if it does not say so and the graph knows it:
+ * other tasks have graphs without locations. Returns `status`. */
+est_status est_graph_locate_error(const est_graph *graph, est_status status);
+
 #endif

@@ -14,8 +14,10 @@
 
 est_status est_item_failed(const est_item *item, est_status status)
 {
-    char text[EST_NODE_TEXT_MAX];
+    const est_op *op = item->call.node->op;
+    char          text[EST_NODE_TEXT_MAX];
 
+    if (op == &est_op_start || op == &est_op_finish) return status; /* the segment's error names the program's node */
     return est_fail_context(status, "%s", est_node_text(item->call.node, text));
 }
 

@@ -58,9 +58,9 @@ static est_status finish_run(est_call *c)
         if (got->dtype != c->out[i].dtype || !est_shape_equal(&got->shape, &c->out[i].shape)) {
             char have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
-            return est_fail(EST_INTERNAL, "result %d is %s %s instead of %s %s", i, est_dtype_name(got->dtype),
-                            est_shape_text(&got->shape, have), est_dtype_name(c->out[i].dtype),
-                            est_shape_text(&c->out[i].shape, want));
+            return est_fail(EST_INTERNAL, "result %d of a segment is %s %s instead of %s %s", i,
+                            est_dtype_name(got->dtype), est_shape_text(&got->shape, have),
+                            est_dtype_name(c->out[i].dtype), est_shape_text(&c->out[i].shape, want));
         }
         c->out[i].data = got->data;
     }

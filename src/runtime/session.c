@@ -310,7 +310,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
         est_error_take(status, &error); /* failures while abandoning the step are not the reason */
         if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
         est_exchange_abandon(step->plan->exchange, error.message);
-        status = est_error_raise(&error);
+        status = est_graph_locate_error(s->graph, est_error_raise(&error));
     }
     EST_TRY(status);
     s->n_runs++;

@@ -70,7 +70,9 @@ static est_function *make_failing(coordinated *t)
     est_function *f = NULL;
     est_node      checked;
 
+    est_here("src/model.c", 31);
     checked = est_check_numerics(est_log(t->x), "x must be above 0");
+    est_here(NULL, 0);
     assert_ok(est_coordinator_function(t->coordinator, "picky", EST_NODES(t->x), EST_NODES(checked),
                                        EST_NODES(t->count), &f));
     return f;
@@ -98,10 +100,12 @@ TEST(function_error)
     assert_int_equal(est_coordinator_join(t.coordinator), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "of 'picky'"));
     assert_non_null(strstr(est_error_message(), "x must be above 0"));
+    assert_non_null(strstr(est_error_message(), "CheckNumerics node 'CheckNumerics' (built at model.c:31): x must"));
     assert_ok(est_coordinator_join(t.coordinator)); /* once */
     assert_int_equal(est_remote_value_status(good), EST_VALUE_READY);
     assert_int_equal(est_remote_value_status(bad), EST_VALUE_FAILED);
     assert_int_equal(est_remote_value_fetch(bad, 0, &result), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "CheckNumerics node 'CheckNumerics' (built at model.c:31): x must"));
     assert_null(result);
     est_remote_value_free(good);
     est_remote_value_free(bad);
@@ -111,6 +115,27 @@ TEST(function_error)
     assert_true(fetch(good) == 2);
     est_remote_value_free(good);
     est_function_free(picky);
+    coordinated_end(&t);
+}
+
+/* An operation that runs at a ps task is named as well. */
+TEST(function_error_at_ps)
+{
+    coordinated   t     = coordinated_open(1, 1);
+    est_node      table = est_weight(t.graph, "table", EST_SHAPE(4, 1), EST_WEIGHT(.initializer = est_init_zeros()));
+    est_node      one   = est_reshape(est_scalar(t.graph, EST_F32, 1), EST_I64S(1, 1));
+    est_function *add;
+
+    est_here("src/model.c", 77);
+    one = est_scatter_add(table, est_cast(t.x, EST_I64), one);
+    est_here(NULL, 0);
+    assert_ok(est_coordinator_function(t.coordinator, "add", EST_NODES(t.x), EST_NO_NODES, EST_NODES(one), &add));
+    assert_ok(schedule_one(&t, add, 9, NULL));
+    assert_int_equal(est_coordinator_join(t.coordinator), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "ps:0"));
+    assert_non_null(strstr(est_error_message(), "(built at model.c:77)"));
+    assert_null(strstr(est_error_message(), "EstFinish"));
+    est_function_free(add);
     coordinated_end(&t);
 }
 
