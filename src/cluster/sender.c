@@ -397,15 +397,56 @@ static est_status make_link(est_sender *s, const char *task, est_link **out)
     return status;
 }
 
+/* Takes what else waits for a link to the same process off the queue. */
+static attempt *take_same(est_sender *s, const item *it)
+{
+    attempt *same = NULL, **at;
+
+    pthread_mutex_lock(&s->lock);
+    for (at = &s->first; *at != NULL;) {
+        attempt *a = *at;
+
+        if (a->item->incarnation != it->incarnation || strcmp(a->item->task, it->task) != 0) {
+            at = &a->next;
+            continue;
+        }
+        *at     = a->next;
+        a->next = same;
+        same    = a;
+    }
+    s->last = at;
+    pthread_mutex_unlock(&s->lock);
+    return same;
+}
+
+/* Reports with the last error an attempt that got no link, and all others to that process: each would wait as long, and
+ * delay tensors for other tasks. */
+static void report_all(attempt *a, est_status status)
+{
+    attempt  *same = take_same(a->sender, a->item);
+    est_error error;
+
+    est_error_take(status, &error);
+    a->next = same;
+    while (a != NULL) {
+        attempt *next = a->next;
+
+        report(a, est_error_raise(&error));
+        a = next;
+    }
+}
+
 static void send_queued(attempt *a)
 {
     est_link  *link   = find_link(a->sender, a->item->task);
     est_status status = link != NULL ? EST_OK : make_link(a->sender, a->item->task, &link);
 
-    if (status == EST_OK) {
-        status = send_over(a, link);
-        est_link_free(link);
+    if (status != EST_OK) {
+        report_all(a, status);
+        return;
     }
+    status = send_over(a, link);
+    est_link_free(link);
     if (status != EST_OK) report(a, status);
 }
 

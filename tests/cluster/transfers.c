@@ -460,6 +460,39 @@ TEST(undeliverable)
     servers_stop(&s);
 }
 
+#define MANY 30 /* tensors */
+
+/* Many tensors for a process that is gone fail after one attempt to reach it: those for others do not wait
+ * behind them. */
+TEST(undeliverable_together)
+{
+    servers                s      = servers_start_with(0, 3, "tcp", 1);
+    est_server            *client = make_client(&s);
+    est_remote            *remote = drive(client);
+    const est_remote_task *gone, *to;
+    int64_t                until;
+    sender                 d;
+
+    assert_ok(remote->ops->connect(remote));
+    make_sender(&d, remote);
+    to   = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 1)];
+    gone = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 2)];
+    est_server_free(s.worker[2]);
+    s.worker[2] = NULL;
+    for (int i = 0; i < MANY; i++) assert_ok(run_sender(&d, (uint64_t)i + 1, 1, i, gone->name, gone->incarnation));
+    assert_ok(run_sender(&d, MANY + 1, 2, 0, to->name, to->incarnation));
+    until = est_now_ns() + est_secs_to_ns(MANY / 2); /* one attempt takes a second */
+    while (est_rendezvous_count(s.worker[1]->rendezvous).arrived == 0 && est_now_ns() < until) est_sleep_ns(1000000);
+    assert_int_equal(est_rendezvous_count(s.worker[1]->rendezvous).arrived, 1);
+    assert_int_equal(est_rendezvous_check_step(client->rendezvous, 1), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "a tensor for worker:2 was not sent: it cannot be reached"));
+    remote->ops->leave(d.entered);
+    est_remote_free(remote);
+    est_server_free(client);
+    est_graph_free(d.cut.graph);
+    servers_stop(&s);
+}
+
 #define SILENCE_SECS 0.4
 
 static void *join_server(void *server)
