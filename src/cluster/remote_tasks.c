@@ -193,9 +193,12 @@ static est_status compare_clusters(const est_tasks *r, const est_remote_task *p)
 
 static est_status connect_task(est_tasks *r, est_remote_task *p)
 {
-    uint64_t incarnation;
+    est_status status = est_remote_task_reach(r, p, r->options.connect_secs);
+    uint64_t   incarnation;
 
-    EST_TRY(est_remote_task_reach(r, p, r->options.connect_secs));
+    if (status == EST_DEADLINE_EXCEEDED && p->incarnation == 0)
+        return est_fail_context(status, "tasks were not started, or the job has ended already");
+    EST_TRY(status);
     incarnation = est_link_peer(p->link)->incarnation;
     if (incarnation != p->incarnation && r->server->target[0] != '\0') EST_TRY(compare_clusters(r, p));
     p->incarnation = incarnation;
@@ -431,6 +434,33 @@ static est_status list_tasks(est_tasks *r)
     return est_fail(EST_INVALID_ARGUMENT, "the cluster has no %s task to keep variables", all ? "other" : type);
 }
 
+/* A server has one remote at a time, which counts sequences and steps on from where the last one was: other tasks know
+ * this process by its server, and take runs and tensors of steps by these numbers. The calling thread of a worker may
+ * ask while the program does. */
+static est_status claim_server(est_tasks *r)
+{
+    est_server *server = r->server;
+    bool        taken;
+
+    pthread_mutex_lock(&server->lock);
+    taken              = server->has_remote;
+    server->has_remote = true;
+    r->base.step       = server->driven;
+    pthread_mutex_unlock(&server->lock);
+    if (!taken) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s has a remote already, and a server can have only one: free it first, or create another server",
+                    server->task);
+}
+
+static void leave_server(const est_tasks *r)
+{
+    pthread_mutex_lock(&r->server->lock);
+    r->server->has_remote = false;
+    r->server->driven     = r->base.step;
+    pthread_mutex_unlock(&r->server->lock);
+}
+
 est_status est_remote_create(est_server *server, const est_remote_options *options, est_remote **out)
 {
     est_tasks *r;
@@ -454,21 +484,14 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     r->base.sync_replicas = r->options.sync_replicas > 0;
     r->base.takes_turns   = r->options.step_limit > 0 || r->options.max_staleness > 0 || r->base.sync_replicas ||
                           r->options.consistent_saves;
-    if (status == EST_OK && server->has_remote) {
-        status = est_fail(
-            EST_FAILED_PRECONDITION,
-            "%s has a remote already, and a server can have only one: free it first, or create another server",
-            server->task);
-    }
     if (status == EST_OK) status = list_tasks(r);
+    if (status == EST_OK) status = claim_server(r);
     if (status != EST_OK) {
         r->server = NULL; /* it belongs to the other remote */
         est_remote_free(&r->base);
         return status;
     }
-    server->has_remote = true;
-    r->base.step       = server->driven;
-    *out               = &r->base;
+    *out = &r->base;
     return EST_OK;
 }
 
@@ -533,10 +556,7 @@ void est_remote_free(est_remote *remote)
         forget_variables(p);
         est_free(p->address);
     }
-    if (r->server != NULL) {
-        r->server->has_remote = false;
-        r->server->driven     = r->base.step;
-    }
+    if (r->server != NULL) leave_server(r);
     est_map_clear(&r->homes);
     est_free(r->terms);
     est_free(r->tasks);

@@ -121,9 +121,7 @@ struct est_server {
     est_task_id  self;
     double       lonely_secs, silence_secs;
     est_net     *net;
-    uint64_t     sequence;   /* of the last run that this task asked of another */
-    uint64_t     driven;     /* the last step that earlier remotes drove (cluster/rendezvous.h) */
-    bool         has_remote; /* which counts the sequence up */
+    uint64_t     sequence; /* of the last run that this task asked of another; its remote counts it up */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
     void                *over_user;
@@ -167,6 +165,8 @@ struct est_server {
     uint64_t declarer; /* incarnation of the chief that declared the variables ready with these terms */
     bool     ready, done, stopping;
     bool     coordinated; /* a coordinator was here */
+    bool     has_remote;  /* one at a time */
+    uint64_t driven;      /* the last step that earlier remotes drove (cluster/rendezvous.h) */
     bool     joined;      /* est_server_join is under way: calls of a coordinator are welcome */
     bool     stop_asked;  /* est_server_stop */
     bool     enough_made; /* the chief lets no further step begin; the job may still go on after that */

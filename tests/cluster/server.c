@@ -4,6 +4,8 @@
  * outlive sessions; runs that are repeated because the link broke and must not be done twice; turns. */
 #include "estoc/server.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -220,6 +222,64 @@ TEST(one_remote)
     assert_int_equal(est_remote_create(f.worker, EST_REMOTE(.is_chief = true), &other), EST_FAILED_PRECONDITION);
     est_remote_free(f.remote);
     assert_ok(est_remote_create(f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 20), &f.remote));
+    tear_down(&f);
+}
+
+#define REMOTES 500
+
+typedef struct remotes {
+    est_server *server;
+    atomic_int  live, made;
+} remotes;
+
+/* Makes remotes until enough were made by all threads. Each drives one step, as far as its number says. */
+static void *make_remotes(void *arg)
+{
+    remotes *r = arg;
+
+    while (atomic_load(&r->made) < REMOTES) {
+        est_remote *remote = NULL;
+
+        if (est_remote_create(r->server, EST_REMOTE(.is_chief = true), &remote) != EST_OK) continue;
+        assert_int_equal(atomic_fetch_add(&r->live, 1), 0);
+        assert_int_equal(remote->step++, atomic_fetch_add(&r->made, 1));
+        atomic_fetch_sub(&r->live, 1);
+        est_remote_free(remote);
+    }
+    return NULL;
+}
+
+/* Also when threads ask for one at the same time: the numbers of steps go on, and none is used twice. */
+TEST(one_remote_of_many_threads)
+{
+    fixture   f = set_up(0);
+    remotes   r = { .server = f.worker };
+    pthread_t threads[3];
+
+    est_remote_free(f.remote);
+    f.remote = NULL;
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, make_remotes, &r), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(f.worker->driven, atomic_load(&r.made));
+    tear_down(&f);
+}
+
+/* A worker that comes when the job has ended: the ps tasks are gone, or were never there. */
+TEST(after_the_end)
+{
+    fixture      f       = set_up(0);
+    model        m       = make_model();
+    est_session *session = NULL;
+
+    est_remote_free(f.remote);
+    for (int i = 0; i < PS; i++) {
+        est_server_free(f.ps[i]);
+        f.ps[i] = NULL;
+    }
+    assert_ok(est_remote_create(f.worker, EST_REMOTE(.connect_secs = 0.2), &f.remote));
+    assert_int_equal(est_session_create(m.graph, EST_SESSION(.remote = f.remote), &session), EST_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(est_error_message(), "not started, or the job has ended already: waited"));
+    est_graph_free(m.graph);
     tear_down(&f);
 }
 

@@ -462,9 +462,9 @@ TEST(undeliverable)
 
 #define MANY 30 /* tensors */
 
-/* Many tensors for a process that is gone fail after one attempt to reach it: those for others do not wait
- * behind them. */
-TEST(undeliverable_together)
+/* Many tensors for a process that is gone fail after one attempt to reach it: those for others do not wait behind
+ * them. */
+TEST(undeliverable_many)
 {
     servers                s      = servers_start_with(0, 3, "tcp", 1);
     est_server            *client = make_client(&s);
