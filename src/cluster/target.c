@@ -435,9 +435,12 @@ static est_status read_variable(est_remote *remote, const est_var *var, est_tens
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
 {
     est_packing packing = { 0 };
-    est_view    view    = { est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
-                            est_tensor_count(value) };
+    est_view    view;
 
+    if (value == NULL)
+        return est_fail(EST_UNIMPLEMENTED, "'%s' at a target: only a coordinator clears embeddings", var->name);
+    view = (est_view){ est_tensor_view_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+                       est_tensor_count(value) };
     est_wire_put_string(&packing.head, EST_FIELD_NAME, var->name);
     est_pack_view(&packing, &view);
     return tell_master(target_of(remote), EST_METHOD_SESSION_WRITE, &packing, EST_FOREVER);

@@ -732,3 +732,37 @@ TEST(memory)
     est_graph_free(m.graph);
     servers_stop(&s);
 }
+
+/* The same of a checkpoint: it is written completely or not at all, and after a restore the variables have its values.
+ * A session that has failed is replaced. */
+TEST(memory_of_checkpoints)
+{
+    servers      s       = servers_start(1, WORKERS, "tcp");
+    model        m       = make_model(true);
+    est_session *session = session_at(m.graph, s.worker[0]);
+    est_saver   *saver   = NULL;
+    char         dir[64];
+
+    est_test_dir(dir);
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    assert_ok(est_session_init(session));
+    for (int restores = 0; restores < 2; restores++) {
+        FAULT_LOOP(f, FAULT_PLACES, .more_than = 20, .depth = 2) {
+            est_status status;
+
+            fault_arm(&f);
+            status = restores ? est_saver_restore(saver, session, EST_RESTORE(.partial = true), NULL)
+                              : est_saver_save(saver, session, 1, NULL, NULL);
+            if (!fault_end(&f)) assert_ok(status);
+            if (status == EST_OK) continue;
+            est_session_free(session);
+            session = session_at(m.graph, s.worker[0]);
+        }
+    }
+    assert_ok(est_saver_restore(saver, session, EST_RESTORE(.partial = true), NULL));
+    est_session_free(session);
+    est_saver_free(saver);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+    est_test_dir_remove(dir);
+}

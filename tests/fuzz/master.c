@@ -2,8 +2,10 @@
  *
  * Fuzzes the requests of a session at a master (cluster/master_session.h), several in a row: one byte is the method,
  * two are the size of the head, two that of a part; head and part follow. The remote of the session accepts every
- * segment and fails every run, so that no task is needed. A refused request leaves a session that can be closed. */
+ * segment, fails every run and writes no file, so that no task is needed. A refused request leaves a session that can be
+ * closed. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../support/message_test.h"
 #include "cluster/master_session.h"
@@ -118,6 +120,35 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
     return EST_OK;
 }
 
+/* What a task would be sent. */
+static void check_entries(const est_remote *remote, const est_remote_entry *entries, int n)
+{
+    for (int i = 0; i < n; i++) {
+        require(entries[i].task >= 0 && entries[i].task < remote->n_tasks);
+        require(entries[i].entry.name != NULL && entries[i].entry.key != NULL);
+    }
+}
+
+static est_status find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out)
+{
+    check_entries(remote, entries, n);
+    *out = n - 1;
+    return EST_OK;
+}
+
+static est_status save(est_remote *remote, const est_remote_files *files, bool *parts)
+{
+    check_entries(remote, files->entries, files->n);
+    (void)parts;
+    return est_fail(EST_UNAVAILABLE, "no task writes '%s' here", files->prefix);
+}
+
+static est_status use_files(est_remote *remote, const est_remote_files *files)
+{
+    check_entries(remote, files->entries, files->n);
+    return strlen(files->prefix) % 2 == 0 ? EST_OK : est_fail(EST_NOT_FOUND, "there is no '%s'", files->prefix);
+}
+
 static const est_remote_ops ops = {
     .name        = name_of,
     .find        = find_task,
@@ -132,6 +163,10 @@ static const est_remote_ops ops = {
     .initialized = initialized,
     .read        = read_variable,
     .write       = write_variable,
+    .find_nan    = find_nan,
+    .save        = save,
+    .verify      = use_files,
+    .restore     = use_files,
 };
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
@@ -147,11 +182,17 @@ static est_request *make_request(est_link *link, int method, est_payload payload
     return request;
 }
 
+/* All requests of a session; the first byte is the index. */
+static const int methods[] = { EST_METHOD_SESSION_GRAPH,   EST_METHOD_SESSION_ENTER,     EST_METHOD_SESSION_LEAVE,
+                               EST_METHOD_SESSION_RUN,     EST_METHOD_SESSION_VARIABLES, EST_METHOD_SESSION_READ,
+                               EST_METHOD_SESSION_WRITE,   EST_METHOD_SESSION_SAVE,      EST_METHOD_SESSION_VERIFY,
+                               EST_METHOD_SESSION_RESTORE, EST_METHOD_SESSION_FIND_NAN };
+
 static void serve(est_master_session *s, est_link *link, const uint8_t *data, size_t size)
 {
     while (size >= FRONT_BYTES) {
-        int    method = EST_METHOD_SESSION_GRAPH + data[0] % (EST_METHOD_SESSION_WRITE - EST_METHOD_SESSION_GRAPH + 1);
-        size_t head = (size_t)(data[1] | data[2] << 8), bytes = (size_t)(data[3] | data[4] << 8);
+        int      method = methods[data[0] % (sizeof methods / sizeof methods[0])];
+        size_t   head = (size_t)(data[1] | data[2] << 8), bytes = (size_t)(data[3] | data[4] << 8);
         est_part part;
 
         data += FRONT_BYTES;
