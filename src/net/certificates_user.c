@@ -36,6 +36,22 @@ static bool is_own(const char *dir)
     return S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
+/* The same, or makes it and what is missing above it with mode 0700, as the XDG specification asks. Not in a directory
+ * of another user, except root's: /tmp may be one. */
+static bool make_own(const char *dir)
+{
+    struct stat info;
+    char        parent[FOLDER_MAX];
+
+    if (dir == NULL || dir[0] != '/' || strlen(dir) >= FOLDER_MAX) return false;
+    if (stat(dir, &info) == 0) return is_own(dir);
+    if (errno != ENOENT) return false;
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(dir, '/') - dir), dir);
+    if (parent[0] == '\0') parent[0] = '/', parent[1] = '\0';
+    if (stat(parent, &info) == 0 ? info.st_uid != geteuid() && info.st_uid != 0 : !make_own(parent)) return false;
+    return (mkdir(dir, 0700) == 0 || errno == EEXIST) && is_own(dir);
+}
+
 /* The directory of XDG_STATE_HOME, which is ~/.local/state by default. A process without a home of its own uses the
  * directory of temporary files. */
 static est_status find_root(char root[FOLDER_MAX])
@@ -44,7 +60,7 @@ static est_status find_root(char root[FOLDER_MAX])
                *temporary = secure_getenv("TMPDIR");
     int n;
 
-    if (is_own(state)) {
+    if (make_own(state)) {
         n = snprintf(root, FOLDER_MAX, "%s/estoc", state);
     } else if (is_own(home)) {
         n = snprintf(root, FOLDER_MAX, "%s/.local/state/estoc", home);

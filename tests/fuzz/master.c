@@ -2,8 +2,8 @@
  *
  * Fuzzes the requests of a session at a master (cluster/master_session.h), several in a row: one byte is the method,
  * two are the size of the head, two that of a part; head and part follow. The remote of the session accepts every
- * segment, fails every run and writes no file, so that no task is needed. A refused request leaves a session that can be
- * closed. */
+ * segment, fails every run and writes no file, so that no task is needed. A refused request leaves a session that can
+ * be closed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -309,11 +309,11 @@ TEST(user_without_home)
 
     /* Nor does a home count that is not there, or is of another user, as under sudo. */
     assert_int_equal(setenv("HOME", "/nonexistent", 1), 0);
-    assert_int_equal(setenv("XDG_STATE_HOME", "/nonexistent/state", 1), 0);
+    assert_int_equal(setenv("XDG_STATE_HOME", "/proc/nonexistent/state", 1), 0);
     assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
     assert_string_equal(folder, want);
     if (geteuid() == 0) {
-        char alice[128];
+        char alice[128], new_state[160];
 
         snprintf(alice, sizeof alice, "%s/alice", top);
         assert_int_equal(mkdir(alice, 0755), 0);
@@ -322,11 +322,36 @@ TEST(user_without_home)
         assert_int_equal(setenv("XDG_STATE_HOME", alice, 1), 0);
         assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
         assert_string_equal(folder, want);
+        snprintf(new_state, sizeof new_state, "%s/state", alice);
+        assert_int_equal(setenv("XDG_STATE_HOME", new_state, 1), 0);
+        assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+        assert_string_equal(folder, want);
         assert_int_equal(rmdir(alice), 0); /* nothing was made in it */
     }
     unsetenv("XDG_STATE_HOME");
     unsetenv("TMPDIR");
     if (home[0] != '\0') setenv("HOME", home, 1);
+    est_test_dir_remove(top);
+}
+
+/* A state directory that does not exist is made, with all above it that is missing, for the user alone. */
+TEST(user_state_is_made)
+{
+    char        top[64], new_state[128], folder[PATH_MAX], want[PATH_MAX];
+    struct stat info;
+
+    est_test_dir(top);
+    snprintf(new_state, sizeof new_state, "%s/new/state/", top);
+    assert_int_equal(setenv("XDG_STATE_HOME", new_state, 1), 0);
+    assert_int_equal(est_certificates_of_user(folder, sizeof folder), EST_OK);
+    snprintf(want, sizeof want, "%s/estoc/certificates", new_state);
+    assert_string_equal(folder, want);
+    for (int i = 0; i < 2; i++) {
+        snprintf(want, sizeof want, "%s/new%s", top, i == 0 ? "" : "/state");
+        assert_int_equal(stat(want, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0700);
+    }
+    unsetenv("XDG_STATE_HOME");
     est_test_dir_remove(top);
 }
 
