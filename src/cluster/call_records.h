@@ -16,6 +16,10 @@
  *   CR4  Records are those of the highest origin. Runs of lower ones are refused: the variables were restored since
  *        those calls were scheduled, and an attempt of them would change a state that they do not belong to. So a
  *        coordinator sends ORIGIN to all ps tasks, and to one that was restarted, before it restores variables there.
+ *   CR5  The number of records has no bound of its own, so none is dropped before its call is over. The coordinator
+ *        bounds it: it hands out no call that is EST_CALL_WINDOW or more above the lowest one that is not over
+ *        (coordinator/call_queue.c). A run of a call from `first` on finds its record, however old it is; one below is
+ *        refused (CR3). Where memory for the record is out, the run is not made.
  *
  * Runs that only read are not remembered: a second attempt may see newer values. Neither are runs that failed, whose
  * calls are not tried again: the error is the function's. Threading: under host_lock. */

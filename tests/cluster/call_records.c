@@ -54,6 +54,27 @@ TEST(far)
     assert_int_equal(records.n, 0);
 }
 
+/* However many there are (CR5): the oldest is found while its call is not over, and refused from then on. */
+TEST(none_is_dropped)
+{
+    est_call_records records = { 0 };
+    uint64_t         n       = 40 * EST_CALL_CHAINS;
+
+    assert_ok(est_call_records_set_origin(&records, 1, 1));
+    for (uint64_t call = 1; call <= n; call++) {
+        assert_ok(est_call_records_admit(&records, 1, call, 1));
+        add(&records, call, 7);
+    }
+    assert_int_equal(records.n, n);
+    assert_ok(est_call_records_admit(&records, 1, 1, 1));
+    assert_non_null(est_call_records_find(&records, 1, 7));
+    assert_ok(est_call_records_admit(&records, 1, n, 2)); /* the oldest is over */
+    assert_int_equal(est_call_records_admit(&records, 1, 1, 1), EST_ABORTED);
+    assert_non_null(strstr(est_error_message(), "call 1 is over"));
+    assert_non_null(est_call_records_find(&records, 2, 7));
+    est_call_records_clear(&records);
+}
+
 TEST(origins)
 {
     est_call_records records = { 0 };
