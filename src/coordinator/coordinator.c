@@ -289,16 +289,28 @@ static void tell_workers(est_coordinator *c)
     }
 }
 
-/* A coordinator that was replaced, and has not noticed it, must not end the job of the newer one: the ps tasks refuse
- * its origin. */
+/* A coordinator that was replaced must not end the job of the newer one. If it has not noticed that, the ps tasks
+ * refuse its origin. */
+static est_status check_newest(est_coordinator *c)
+{
+    bool replaced;
+
+    pthread_mutex_lock(&c->lock);
+    replaced = c->halted && c->over != NULL && c->over->status == EST_ABORTED;
+    if (replaced) (void)est_fail(EST_ABORTED, "%s", c->over->text);
+    pthread_mutex_unlock(&c->lock);
+    if (replaced || est_coordinator_tell_origin(c) == EST_ABORTED) return EST_ABORTED;
+    est_error_clear(); /* a ps task that is not there */
+    return EST_OK;
+}
+
 est_status est_coordinator_end(est_coordinator *coordinator)
 {
     est_coordinator *c = coordinator;
 
     EST_REQUIRE(coordinator);
     if (c->ended) return EST_OK;
-    if (est_coordinator_tell_origin(c) == EST_ABORTED) return EST_ABORTED;
-    est_error_clear();
+    EST_TRY(check_newest(c));
     c->ended = true;
     pthread_mutex_lock(&c->lock);
     est_coordinator_halt(c, EST_FAILED_PRECONDITION, "the job has ended (est_coordinator_end)");

@@ -130,6 +130,7 @@ TEST(two_coordinators)
     } while (status == EST_OK);
     assert_int_equal(status, EST_ABORTED);
     assert_non_null(strstr(est_error_message(), "newer coordinator"));
+    assert_int_equal(est_coordinator_end(old), EST_ABORTED);
     est_function_free(old_step);
     est_coordinator_free(old);
     schedule(&t, 5);
