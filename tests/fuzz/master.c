@@ -182,6 +182,13 @@ static est_request *make_request(est_link *link, int method, est_payload payload
     return request;
 }
 
+static void execute(est_master_session *s, est_request *request)
+{
+    est_status status = est_master_session_execute(s, request);
+
+    if (status != EST_OK) est_request_fail(request, status, est_error_message());
+}
+
 /* All requests of a session; the first byte is the index. */
 static const int methods[] = { EST_METHOD_SESSION_GRAPH,   EST_METHOD_SESSION_ENTER,     EST_METHOD_SESSION_LEAVE,
                                EST_METHOD_SESSION_RUN,     EST_METHOD_SESSION_VARIABLES, EST_METHOD_SESSION_READ,
@@ -200,7 +207,7 @@ static void serve(est_master_session *s, est_link *link, const uint8_t *data, si
         if (head > size) head = size;
         if (bytes > size - head) bytes = size - head;
         part = (est_part){ data + head, bytes };
-        est_master_session_execute(s, make_request(link, method, (est_payload){ data, head, &part, bytes > 0 }));
+        execute(s, make_request(link, method, (est_payload){ data, head, &part, bytes > 0 }));
         data += head + bytes;
         size -= head + bytes;
     }
