@@ -238,5 +238,5 @@ int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }
