@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `make run` does, in fewer epochs: the example trains on Fashion-MNIST and is right about more than nine images in
- * ten. On a cluster it trains with the same arguments. */
+ * What `make run` does, in fewer epochs: the example trains on Fashion-MNIST and is right about more than nine images
+ * in ten. On a cluster it trains with the same arguments. */
 #include "e2e/program.h"
 
 static const char *find_images(void)
