@@ -7,9 +7,10 @@
 
 #include "collective/membership.h"
 
-#define CREW_MAX  6    /* with a twin */
-#define CREW_SECS 20.0 /* for what should be at once, on a busy machine */
-#define CREW_ALL  (~0U)
+#define CREW_MAX       6    /* with a twin */
+#define CREW_SECS      20.0 /* for what should be at once, on a busy machine */
+#define CREW_SOON_SECS 8.0  /* silence would be 10 */
+#define CREW_ALL       (~0U)
 
 typedef struct crew crew;
 
