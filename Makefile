@@ -2,7 +2,7 @@
 # A thin front: CMake and Ninja do the work, CMakePresets.json says what each build/<preset> is.
 
 PREFIX ?= /usr/local
-CTEST   = ctest --output-on-failure --no-label-summary -j 3 # many tests wait more than they compute
+CTEST   = ctest --output-on-failure --no-label-summary -j 4 # many tests wait more than they compute
 
 # The sanitizers place their shadow memory where some kernels put a program when addresses are random.
 FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)

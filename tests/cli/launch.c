@@ -372,21 +372,26 @@ TEST(log_dir_that_fails)
              "true");
 }
 
-/* Runs it with a terminal as its standard output and returns what came there. */
+/* Runs it with a terminal as its standard output and returns what came there: a line of each of two tasks. */
 static void run_on_terminal(char *out, size_t size)
 {
-    int      master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
-    tool_run run;
-    ssize_t  n;
+    int           master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
+    struct pollfd output = { .fd = master, .events = POLLIN };
+    tool_run      run;
+    ssize_t       n;
 
     assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(slave >= 0);
     run = tool_start(TOOL_ARGV("launch", "--", "echo", "hello"), slave);
     assert_int_equal(run.code, 0);
-    n = read(master, out, size - 1);
-    assert_true(n > 0);
-    out[n] = '\0';
+    for (int lines = 0; lines < 2; out += n, size -= (size_t)n) {
+        if (poll(&output, 1, DEADLINE_SECS * 1000) != 1) fail_msg("the terminal has %d lines", lines);
+        n = read(master, out, size - 1);
+        assert_true(n > 0);
+        out[n] = '\0';
+        for (const char *at = out; (at = strchr(at, '\n')) != NULL; at++) lines++;
+    }
     tool_run_free(&run);
     close(slave);
     close(master);

@@ -21,27 +21,39 @@ static cluster make(int workers, const char *steps, const char *elastic)
     return c;
 }
 
+/* The step at which the others have ended and saved when one was lost after step `at`: they may lack what it had still
+ * to send for that step. */
+static long saved_after(const cluster *c, long at)
+{
+    long saved = cluster_saved_step(c);
+
+    assert_in_range(saved, at - 1, at);
+    return saved;
+}
+
 /* All that are left end with a message, one of them has saved, and all are started again with the lost one. */
 static void check_ended(int workers, int victim, const char *elastic)
 {
     cluster calm = multi_worker_calm(workers, "steps=100", NULL), c = make(workers, "steps=100", elastic);
     int     saved = 0;
-    char    task[32];
+    char    task[32], ends[96];
 
     snprintf(task, sizeof task, "die_task=%d", victim);
     CLUSTER_SET(&c, "die=2", task, "die_step=50");
     cluster_start_all(&c);
     cluster_wait(&c, multi_worker_worker(&c, victim), 30);
     for (int i = 0; i < workers; i++) {
+        if (i != victim) cluster_wait_code(&c, multi_worker_worker(&c, i), FAILED, 30);
+    }
+    snprintf(ends, sizeof ends, "\nDEADLINE_EXCEEDED: training ends, and is saved, at step %ld", saved_after(&c, 50));
+    for (int i = 0; i < workers; i++) {
         cluster_task *other = multi_worker_worker(&c, i);
 
         if (i == victim) continue;
-        cluster_wait_code(&c, other, FAILED, 30);
         assert_true(cluster_count_log(other, "did not rejoin within 1.5 s") > 0);
-        saved += cluster_count_log(other, "\nDEADLINE_EXCEEDED: training ends, and is saved, at step 50");
+        saved += cluster_count_log(other, ends);
     }
     assert_int_equal(saved, 1);
-    assert_int_equal(cluster_saved_step(&c), 50);
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
     multi_worker_assert_same(&calm, &c);
@@ -69,8 +81,6 @@ static void check_apart(const char *save, const char *die, long at)
     char    chiefs[sizeof c.model], others[sizeof c.model], step[32], ends[64], from[64];
 
     snprintf(step, sizeof step, "die_step=%ld", at);
-    snprintf(ends, sizeof ends, "training ends, and is saved, at step %ld", at);
-    snprintf(from, sizeof from, "rank 0 of 2, step %ld of worker:1", at);
     snprintf(chiefs, sizeof chiefs, "%s", c.model);
     snprintf(others, sizeof others, "%.70s-1", c.model);
     CLUSTER_SET(&c, save, die, "die_task=0", step);
@@ -82,8 +92,9 @@ static void check_apart(const char *save, const char *die, long at)
         if (i == 1) break;
         cluster_wait(&c, multi_worker_worker(&c, 0), 30);
         cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
+        snprintf(ends, sizeof ends, "training ends, and is saved, at step %ld", saved_after(&c, at));
+        snprintf(from, sizeof from, "rank 0 of 2, step %ld of worker:1", saved_after(&c, at));
         assert_int_equal(cluster_count_log(multi_worker_worker(&c, 1), ends), 1);
-        assert_int_equal(cluster_saved_step(&c), at);
     }
     snprintf(c.model, sizeof c.model, "%s", chiefs);
     cluster_wait_all(&c, 60);
@@ -238,5 +249,5 @@ int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return est_test_run(NULL, NULL);
+    return est_test_run_apart(NULL, NULL);
 }

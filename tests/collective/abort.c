@@ -9,8 +9,6 @@
 #include "base/thread.h"
 #include "support/collective_test.h"
 
-#define SOON_SECS 5.0 /* silence would be 10 */
-
 enum { BEFORE, BEGUN, NET_GONE, N_STAGES };
 
 typedef struct scene {
@@ -88,7 +86,7 @@ static void play(collective_rank *r)
         collective_expect(r, reduce(r->group, data, s->count, s->communication), EST_ABORTED, text);
         collective_expect(r, est_group_status(r->group), EST_ABORTED, text);
     }
-    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    if ((double)(est_machine_ns() - start) / 1e9 > COLLECTIVE_SOON_SECS) collective_fail(r, "it took too long");
     free(data);
 }
 
@@ -514,7 +512,7 @@ static void come_and_end(collective_rank *r)
         return;
     }
     collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
-    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    if ((double)(est_machine_ns() - start) / 1e9 > COLLECTIVE_SOON_SECS) collective_fail(r, "it took too long");
     if (r->rank == 1) return;
     options.generation = 6;
     collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");

@@ -20,10 +20,12 @@ typedef struct wanted {
     uint64_t          prints[COLLECTIVE_RANKS_MAX]; /* of what each rank got */
 } wanted;
 
-/* Whole numbers, so that sums are exact in any order. */
+#define PERIOD 1009
+
+/* Whole numbers, so that sums are exact in any order. They repeat after PERIOD elements. */
 static int64_t value(size_t i, int rank)
 {
-    return (int64_t)((i * 7 + (size_t)rank * 131) % 1009) - 500;
+    return (int64_t)((i * 7 + (size_t)rank * 131) % PERIOD) - 500;
 }
 
 static int64_t plain_sum(size_t i, int n)
@@ -41,19 +43,31 @@ static void put(void *data, size_t i, est_dtype dtype, double x)
     if (dtype == EST_I64) ((int64_t *)data)[i] = (int64_t)x;
 }
 
+/* Fills a vector with its first PERIOD elements, again and again. */
+static void repeat(void *data, size_t count, est_dtype dtype)
+{
+    size_t size = count * est_dtype_size(dtype), done = PERIOD * est_dtype_size(dtype), n;
+
+    for (; done < size; done += n) {
+        n = done < size - done ? done : size - done;
+        memcpy((uint8_t *)data + done, data, n);
+    }
+}
+
 /* What all ranks together must come to, as they store it. */
 static void *plain_sums(const wanted *w, int n)
 {
     int      divisor = w->reduction == EST_REDUCE_OP_MEAN ? n : 1;
     uint8_t *out     = malloc(w->count * est_dtype_size(w->dtype) + 1);
 
-    for (size_t i = 0; i < w->count; i++) {
+    for (size_t i = 0; i < w->count && i < PERIOD; i++) {
         int64_t sum = plain_sum(i, n);
 
         if (w->dtype == EST_F32) ((float *)(void *)out)[i] = (float)sum / (float)divisor;
         if (w->dtype == EST_F64) ((double *)(void *)out)[i] = (double)sum / divisor;
         if (w->dtype == EST_I64) ((int64_t *)(void *)out)[i] = sum / divisor;
     }
+    repeat(out, w->count, w->dtype);
     return out;
 }
 
@@ -66,7 +80,8 @@ static void reduce(collective_rank *r)
     est_collective_options options = { .communication = w->communication };
     est_work              *work    = NULL;
 
-    for (size_t i = 0; i < w->count; i++) put(data, i, w->dtype, (double)value(i, r->rank));
+    for (size_t i = 0; i < w->count && i < PERIOD; i++) put(data, i, w->dtype, (double)value(i, r->rank));
+    repeat(data, w->count, w->dtype);
     data[w->count * element] = 0x5a;
     if (w->scatter) {
         first = est_segment_begin(w->count, n, r->rank);

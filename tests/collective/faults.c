@@ -13,8 +13,6 @@
 #include "support/collective_test.h"
 #include "support/fault_loop.h"
 
-#define SOON_SECS 5.0
-
 typedef struct run {
     fault_loop *loop;
     int64_t     n; /* of the bell: the fault point that fails */
@@ -75,7 +73,7 @@ static void body(collective_rank *r)
     one->status[r->rank] = all_kinds(r->group, data, count);
     /* A failure that its rank alone has seen is for the rank to tell: as whoever uses a group does. */
     if (one->status[r->rank] != EST_OK) est_group_abort(r->group, "it gives up");
-    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    if ((double)(est_machine_ns() - start) / 1e9 > COLLECTIVE_SOON_SECS) collective_fail(r, "it took too long");
     free(data);
 }
 
@@ -111,7 +109,7 @@ TEST(allocations)
 static void ring_and_fail(collective_rank *r)
 {
     run      *one   = r->arg;
-    int64_t   start = est_machine_ns(), until = start + (int64_t)(SOON_SECS * 1e9);
+    int64_t   start = est_machine_ns(), until = start + (int64_t)(COLLECTIVE_SOON_SECS * 1e9);
     float     data[100] = { 0 };
     est_work *work;
 

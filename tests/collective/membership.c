@@ -25,7 +25,6 @@
 #include "support/membership_test.h"
 #include "support/nn_test.h"
 
-#define SOON_SECS   5.0 /* silence would be 10 */
 #define REJOIN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
 
 /* The expected view. */
@@ -289,7 +288,7 @@ TEST(elastic, .setup_func = use_hurried_clock, .teardown_func = use_system_clock
         crew_stop(&c, victim);
         start = est_machine_ns();
         run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 0 });
-        assert_true((double)(est_machine_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+        assert_true((double)(est_machine_ns() - start) < CREW_SOON_SECS * (double)EST_NS_PER_SEC);
         for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
         crew_start(&c, victim);
         snprintf(r.reason, sizeof r.reason, "%s joins", c.tasks[victim]);
@@ -457,7 +456,7 @@ TEST(gone_before_group)
     est_membership_free(c.members[2].membership); /* it speaks for itself */
     c.members[2].membership = NULL;
     crew_run(&c, CREW_ALL, agree_or_meet, &want);
-    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    assert_true((double)(est_now_ns() - start) < CREW_SOON_SECS * (double)EST_NS_PER_SEC);
     crew_free(&c);
 }
 
@@ -570,7 +569,7 @@ TEST(host_gone_before_group)
     est_membership_free(c.members[0].membership);
     c.members[0].membership = NULL;
     crew_run(&c, CREW_ALL, go_or_meet, &want);
-    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    assert_true((double)(est_now_ns() - start) < CREW_SOON_SECS * (double)EST_NS_PER_SEC);
     crew_free(&c);
 }
 

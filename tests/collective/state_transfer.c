@@ -16,6 +16,7 @@
 #define RANKS 3
 #define EACH  3
 #define BATCH 8
+#define ALONE 65537 /* rows of a variable that is just large enough to be sent alone */
 
 /* A model whose variables depend on the seed and on what it was trained with. */
 typedef struct model {
@@ -290,7 +291,7 @@ TEST(no_memory)
 
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
-    for (int i = 0; i < RANKS; i++) b.s.models[i] = open_model(10 + (uint64_t)(i / 2), (recipe){ .rows = 100000 });
+    for (int i = 0; i < RANKS; i++) b.s.models[i] = open_model(10 + (uint64_t)(i / 2), (recipe){ .rows = ALONE });
     FAULT_LOOP(f, FAULT_ALLOCATIONS) {
         bool  is_partial = est_membership_partial(c.members[2].membership);
         float before, loss;
@@ -308,7 +309,7 @@ TEST(no_memory)
 
         for (int i = 0; i < 2; i++) assert_ok(train(&b.s.models[i], 10 * b.n, &before));
         close_model(&b.s.models[2]);
-        b.s.models[2] = open_model(12, (recipe){ .rows = 100000 });
+        b.s.models[2] = open_model(12, (recipe){ .rows = ALONE });
         assert_ok(train(&b.s.models[2], 7, &before)); /* few keys: there are more to come than it has room for */
         fault_arm(&f);
         b.n++;

@@ -91,7 +91,7 @@ TEST(between_graph, IN_DIR)
     assert_true(program_number(p.out, "loss ") < 0.1);
     program_free(&p);
     for (int i = 0; i < 2; i++) { /* the second finds all steps made */
-        p = PROGRAM(0, "between_graph", "--local", "between");
+        p = PROGRAM(0, "between_graph", "--local", program_path("between"));
         program_has(p.out, i == 0 ? "chief 0: 400 of 400 steps" : "chief 0: 0 of 400 steps, the last one was 400");
         program_free(&p);
     }

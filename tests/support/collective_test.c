@@ -64,6 +64,7 @@ void collective_start(collective_test *t, const char *transport, int n)
         est_net_options  options = { .transport    = transport,
                                      .certificates = net_test_certificates(),
                                      .self         = { .job = "job", .incarnation = 1000 * starts + (uint64_t)i },
+                                     .silence_secs = COLLECTIVE_SILENCE_SECS,
                                      .serve        = serve,
                                      .lost         = lost,
                                      .user         = r };

@@ -8,7 +8,9 @@
 #include "collective/collective.h"
 #include "support/net_test.h"
 
-#define COLLECTIVE_RANKS_MAX 9
+#define COLLECTIVE_RANKS_MAX    9
+#define COLLECTIVE_SILENCE_SECS 60.0
+#define COLLECTIVE_SOON_SECS    15.0 /* on a busy machine; to wait for the join, a deadline or silence takes longer */
 
 typedef struct collective_test collective_test;
 

@@ -36,9 +36,11 @@ void est_test_row(const char *name, CMUnitTestFunction test, const void *row)
     est_test_add(one);
 }
 
-/* Certificates that tests make are not those of the user. */
+/* Certificates that tests make are not those of the user; and what a test starts can be interrupted, also where the
+ * suite runs in the background of a script, which ignores SIGINT for it. */
 static void keep_state(void)
 {
+    signal(SIGINT, SIG_DFL);
     if (mkdir(EST_BUILD_DIR "/state", 0700) != 0 && errno != EEXIST) abort();
     if (setenv("XDG_STATE_HOME", EST_BUILD_DIR "/state", 1) != 0) abort();
 }
