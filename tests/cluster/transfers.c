@@ -466,13 +466,16 @@ TEST(undeliverable)
  * them. */
 TEST(undeliverable_many)
 {
-    servers                s      = servers_start_with(0, 3, "tcp", 1);
-    est_server            *client = make_client(&s);
-    est_remote            *remote = drive(client);
+    servers                s      = servers_start_with(0, 3, "tcp", 2);
+    est_server            *client = NULL;
+    est_remote            *remote;
     const est_remote_task *gone, *to;
     int64_t                until;
     sender                 d;
 
+    assert_ok(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1, .silence_secs = 2),
+                                &client));
+    remote = drive(client);
     assert_ok(remote->ops->connect(remote));
     make_sender(&d, remote);
     to   = &est_tasks_of(remote)->tasks[remote->ops->find(remote, "worker", 1)];
@@ -481,9 +484,10 @@ TEST(undeliverable_many)
     s.worker[2] = NULL;
     for (int i = 0; i < MANY; i++) assert_ok(run_sender(&d, (uint64_t)i + 1, 1, i, gone->name, gone->incarnation));
     assert_ok(run_sender(&d, MANY + 1, 2, 0, to->name, to->incarnation));
-    until = est_now_ns() + est_secs_to_ns(MANY / 2); /* one attempt takes a second */
+    until = est_now_ns() + est_secs_to_ns(MANY / 2); /* one attempt takes 2 s */
     while (est_rendezvous_count(s.worker[1]->rendezvous).arrived == 0 && est_now_ns() < until) est_sleep_ns(1000000);
     assert_int_equal(est_rendezvous_count(s.worker[1]->rendezvous).arrived, 1);
+    while (est_rendezvous_check_step(client->rendezvous, 1) == EST_OK && est_now_ns() < until) est_sleep_ns(1000000);
     assert_int_equal(est_rendezvous_check_step(client->rendezvous, 1), EST_ABORTED);
     assert_non_null(strstr(est_error_message(), "a tensor for worker:2 was not sent: it cannot be reached"));
     remote->ops->leave(d.entered);
