@@ -127,20 +127,27 @@ TEST(counted)
 
 /* One that is lost after the last step comes back when that is saved and the end is marked: the chief, which waits for
  * it, tells it before it leaves. Nothing in the directory says whether the mark is of this training or of the one
- * before, unless the last step is known; and then, too, the chief is not left waiting. */
+ * before, unless the last step is known; and then, too, the chief is not left waiting. The chief holds the last step
+ * until it knows of the loss: a worker that was told of the end before it is lost is not waited for. */
 static void check_back_after_end(const char *steps)
 {
-    cluster       c      = multi_worker_make(2, steps, NULL);
-    cluster_task *worker = multi_worker_worker(&c, 1);
+    cluster       c     = multi_worker_make(2, steps, NULL);
+    cluster_task *chief = multi_worker_worker(&c, 0), *worker = multi_worker_worker(&c, 1);
     char          mark[160];
     int64_t       until;
 
     snprintf(mark, sizeof mark, "%s/training_done", c.model);
-    CLUSTER_SET(&c, "die=3", "die_task=1", "die_step=20");
+    CLUSTER_SET(&c, "hold_task=0", "hold_step=20");
     cluster_start_all(&c);
-    cluster_wait(&c, worker, 30);
+    cluster_wait_log(&c, chief, CLUSTER_HOLDS "20", 30);
+    multi_worker_kill(&c, worker);
+    cluster_wait_log(&c, chief, "worker:1 is gone: ", 30);
+    cluster_enough(&c);
     until = est_now_ns() + 30 * EST_NS_PER_SEC;
-    while (access(mark, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    while (access(mark, F_OK) != 0) {
+        if (est_now_ns() > until) fail_msg("the chief has not marked the end within 30 s");
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
     cluster_start(&c, worker);
     cluster_wait_all(&c, 20);
     multi_worker_end(&c, 20);
