@@ -184,7 +184,7 @@ typedef struct waiting {
     int64_t     agreed_ns;         /* of the first decision on a group; 0: none yet */
     int64_t     since_ns, over_ns; /* over_ns: when options.over was last called, */
     bool        over;              /* and its result */
-    est_waiting log;               /* of the whole join */
+    est_waiting log;               /* of the round */
     est_waiting wait;              /* for the status view */
     est_strbuf  names;             /* of the awaited tasks, */
     est_strbuf  why;               /* and the reason, as in the status view */
@@ -332,6 +332,15 @@ static waiting begin_waiting(const est_membership *m)
                       .log      = est_wait_make(m->server->task, "", "", limit_of(m)),
                       .wait     = { .place = -1 },
                       .try_secs = TRY_SECS };
+}
+
+/* For the next round: after the first view there is another limit, and another time after which a wait is logged. */
+static void renew_log(const est_membership *m, waiting *w)
+{
+    bool reported = w->log.reported;
+
+    w->log          = est_wait_make(m->server->task, "", "", limit_of(m));
+    w->log.reported = reported;
 }
 
 static void end_waiting(waiting *w)
@@ -631,6 +640,7 @@ est_status est_membership_join(est_membership *m, int64_t step, const char *payl
             snprintf(why, sizeof why, "%s", est_error_message());
             est_cond_wait_ns(&m->changed, &m->lock, pause); /* an immediate failure may repeat */
             if (pause < EST_NS_PER_SEC) pause *= 2;
+            renew_log(m, &w);
         }
     } while (again);
     if (status != EST_OK) {

@@ -3,9 +3,10 @@
  * The parameter_server strategy: ps tasks keep the variables; chief and workers push gradients, each by itself or
  * several together (sync_replicas).
  *
- * The chief gives variables their values and declares the job ready; the others wait for that. Variables outlive the
- * tasks that train: a chief that was started again, or a ps task that was, restores only those without a value.
- * Before the last checkpoint the chief waits until no other task trains; after it, it ends the job for all. */
+ * The chief gives variables their values and declares the job ready once a checkpoint has them; the others wait for
+ * that. Variables outlive the tasks that train: a chief that was started again, or a ps task that was, restores only
+ * those without a value. Before the last checkpoint the chief waits until no other task trains; after it, it ends the
+ * job for all. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -137,8 +138,16 @@ static est_status await_delay(const est_run *run)
     return EST_OK;
 }
 
+static est_status declare(void *user)
+{
+    est_run *run = user;
+
+    return est_remote_declare_ready(run->remote);
+}
+
 static est_status ps_prepare(est_run *run, est_loop_spec *spec)
 {
+    if (run->self.is_chief) spec->strategy.declare = declare;
     EST_TRY(agree_on_terms(run, spec->graph));
     return await_delay(run);
 }

@@ -405,6 +405,16 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
 
 /* --- sessions ----------------------------------------------------------------------------------------------------- */
 
+est_status est_loop_declare(est_loop *loop)
+{
+    const est_loop_strategy *strategy = &loop->spec.strategy;
+
+    if (strategy->declare == NULL || loop->declared) return EST_OK;
+    EST_TRY(strategy->declare(strategy->user));
+    loop->declared = true;
+    return EST_OK;
+}
+
 static est_status create_session(est_loop *loop)
 {
     const est_session_options *options = loop->spec.session.struct_size > 0 ? &loop->spec.session : NULL;
@@ -412,7 +422,8 @@ static est_status create_session(est_loop *loop)
 
     forget_variants(loop);
     est_session_free(loop->session);
-    loop->session = NULL;
+    loop->session  = NULL;
+    loop->declared = false;
     EST_LOG_AT(level, "Graph was finalized.");
     EST_TRY(est_session_create(loop->spec.graph, options, &loop->session));
     EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
@@ -423,7 +434,8 @@ static est_status create_session(est_loop *loop)
     if (loop->spec.summaries != NULL) {
         est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
     }
-    return CALL_HOOKS(loop, after_create_session);
+    EST_TRY(CALL_HOOKS(loop, after_create_session));
+    return est_loop_declare(loop);
 }
 
 static bool is_recoverable(est_status status)

@@ -32,6 +32,9 @@ typedef struct est_loop_strategy {
     /* Other tasks have the variables: they count steps that this loop does not see, and a session may come and go. */
     bool shared;
 
+    /* Once for every session: other tasks may use its variables (est_loop_declare). NULL: none waits for that. */
+    est_status (*declare)(void *user);
+
     /* Before each step: waits until this process may make it. *finished: all steps are made. NULL: it may at once. */
     est_status (*turn)(void *user, bool *finished);
 
@@ -133,6 +136,10 @@ est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
 /* In initialize: restarts the input and forgets the batch that was under way, for a run that goes back to a
  * checkpoint. The iterator is new, so it can be put at a saved position. */
 EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
+
+/* In initialize: declares the variables of the session to other tasks, since a checkpoint has them. Otherwise the loop
+ * does that when all hooks were told of the session, which is when savers have written the first checkpoint. */
+EST_MUST_CHECK est_status est_loop_declare(est_loop *loop);
 
 /* In before_run: the input ends here, without this run; for a hook that acts as an input. */
 void est_loop_end_input(est_loop *loop);

@@ -30,6 +30,15 @@ static est_status find_reached(est_loop *loop, const est_remote *remote, est_rea
     return EST_OK;
 }
 
+static bool has_checkpoint(const char *dir)
+{
+    char latest[EST_CHECKPOINT_PATH_MAX];
+    bool has = dir[0] != '\0' && est_checkpoint_latest(dir, latest) == EST_OK;
+
+    est_error_clear();
+    return has;
+}
+
 est_status est_recovery_join(est_loop *loop, est_remote *remote, est_recovery_restore restore, void *user)
 {
     est_strbuf  tasks   = { 0 };
@@ -43,7 +52,7 @@ est_status est_recovery_join(est_loop *loop, est_remote *remote, est_recovery_re
     est_strbuf_clear(&tasks);
     EST_TRY(status);
     EST_TRY(est_session_init(est_loop_session(loop))); /* variables that no checkpoint has */
-    return remote != NULL ? est_remote_declare_ready(remote) : EST_OK;
+    return has_checkpoint(est_loop_model_dir(loop)) ? est_loop_declare(loop) : EST_OK;
 }
 
 /* Some tasks may have lost their variables; the line says that the others keep theirs. */

@@ -29,8 +29,9 @@ typedef struct est_recovery_names {
 } est_recovery_names;
 
 /* In initialize, of the chief of `remote`: variables that have values keep them, so that a task that was started again
- * takes nothing back from the others; all others are restored. Then the other tasks may go on. remote NULL: of a
- * session at a target, which no other task waits for. */
+ * takes nothing back from the others; all others are restored. Then the other tasks may go on, unless there is no
+ * checkpoint yet: a ps that is lost after their first step needs one. remote NULL: of a session at a target, which no
+ * other task waits for. */
 EST_MUST_CHECK est_status est_recovery_join(est_loop *loop, est_remote *remote, est_recovery_restore restore,
                                             void *user);
 

@@ -44,6 +44,7 @@ struct est_loop {
     const est_tensor *const *asked; /* [ask->feeds.n] */
 
     est_session  *session;
+    bool          declared; /* to other tasks: the variables of the session */
     est_iterator *input;
     est_field    *batch, *next; /* [replicas * components]: of the last run, or to be run; room for the one after it */
     est_tensor  **rows;         /* [replicas]: how many rows each has, float32 []; NULL: nobody asks */

@@ -305,6 +305,13 @@ static est_status open_dir(est_monitored_session *s)
     return est_summary_writer_create(dir, "", &s->writer);
 }
 
+static est_status declare(void *user)
+{
+    est_monitored_session *s = user;
+
+    return est_remote_declare_ready(s->remote);
+}
+
 /* Tasks take turns, so that all together make no step too many, and a stop of the chief reaches all. */
 static est_status turn(void *user, bool *finished)
 {
@@ -318,9 +325,10 @@ static est_status open_loop(est_monitored_session *s)
     est_loop_spec spec = { .graph       = s->graph,
                            .model_dir   = s->options.checkpoint_dir,
                            .session     = s->session,
-                           .strategy    = { .shared = s->remote != NULL || s->session.target != NULL,
-                                            .turn   = s->remote != NULL ? turn : NULL,
-                                            .user   = s },
+                           .strategy    = { .shared  = s->remote != NULL || s->session.target != NULL,
+                                            .declare = s->remote != NULL && s->is_chief ? declare : NULL,
+                                            .turn    = s->remote != NULL ? turn : NULL,
+                                            .user    = s },
                            .loss        = s->options.loss,
                            .global_step = est_read_variable(est_global_step(s->graph)),
                            .summaries   = s->writer,

@@ -62,12 +62,12 @@ TEST(why_it_failed)
 {
     cluster c = multi_worker_make(2, "steps=60", NULL);
 
-    CLUSTER_SET(&c, "return=8"); /* the log is told of a wait after a quarter */
+    CLUSTER_SET(&c, "return=20"); /* the log is told of a wait after a quarter; the rest is for the worker to return */
     CLUSTER_SET(&c, "lacks=2");
     cluster_start_all(&c);
     cluster_wait_code(&c, multi_worker_worker(&c, 1), FAILED, 30);
     cluster_wait_log(&c, multi_worker_worker(&c, 0), "to join (train); worker:1: it ended: NOT_FOUND: ", 30);
-    assert_true(cluster_count_log(multi_worker_worker(&c, 0), "no file matches train-*; gives up after 8 s") > 0);
+    assert_true(cluster_count_log(multi_worker_worker(&c, 0), "no file matches train-*; gives up after 20 s") > 0);
     CLUSTER_SET(&c, "lacks=0");
     cluster_start(&c, multi_worker_worker(&c, 1));
     cluster_wait_all(&c, 60);

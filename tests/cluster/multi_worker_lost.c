@@ -212,14 +212,16 @@ TEST(chief_paused)
     end_saved_by_chief(&c); /* which has to be back for it */
 }
 
-/* Lost after the last step: what the others have is saved. */
+/* Lost after the last step, which all have made: what the others have is saved. */
 TEST(chief_lost_at_end)
 {
     for (int elastic = 0; elastic < 2; elastic++) {
         cluster calm = multi_worker_calm(3, "steps=60", NULL), c = make(3, "steps=60", elastic ? "elastic=1" : NULL);
 
-        CLUSTER_SET(&c, "die=4", "die_task=0", "die_step=60");
+        CLUSTER_SET(&c, "die=4", "die_task=0", "die_step=60", "hold_task=-1", "hold_step=60");
         cluster_start_all(&c);
+        for (int i = 0; i < 3; i++) cluster_wait_log(&c, multi_worker_worker(&c, i), CLUSTER_HOLDS "60", 30);
+        cluster_enough(&c);
         cluster_wait(&c, multi_worker_worker(&c, 0), 30);
         for (int i = 1; i < 3; i++) cluster_wait_code(&c, multi_worker_worker(&c, i), elastic ? 0 : FAILED, 30);
         assert_int_equal(cluster_count_log(multi_worker_worker(&c, 1), "the final evaluation is made here"), elastic);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/cluster_job.h"
@@ -155,6 +156,28 @@ TEST(ps_without_checkpoint)
         cluster_start(&c, chief);
         cluster_wait_code(&c, chief, 1, 30);
         assert_int_equal(cluster_count_log(chief, lost), 2);
+        cluster_free(&c);
+    }
+}
+
+/* The chief is killed when variables have values and the first checkpoint is not written, and then a ps. No task has
+ * made a step, so all begin again: the workers do not start before the variables can be restored. */
+TEST(ps_before_first_checkpoint)
+{
+    for (int which = 0; which < 2; which++) {
+        cluster       c     = cluster_make(1, 2, 2, 0);
+        cluster_task *chief = cluster_find(&c, "chief", 0);
+
+        CLUSTER_SET(&c, "steps=100", "die=4", "die_task=0", "die_step=0");
+        cluster_start_all(&c);
+        cluster_wait(&c, chief, 30);
+        assert_true(WIFSIGNALED(chief->status));
+        assert_int_equal(cluster_count_log(chief, "Saving checkpoints for"), 0);
+        kill_and_restart(&c, "ps", which);
+        cluster_start(&c, chief);
+        cluster_wait_all(&c, 60);
+        assert_int_equal(cluster_saved_step(&c), 100);
+        (void)cluster_check_ledgers(&c);
         cluster_free(&c);
     }
 }

@@ -389,13 +389,13 @@ TEST(partition, .setup_func = use_hurried_clock, .teardown_func = use_system_clo
     crew_free(&c);
 }
 
-/* One that agrees and is gone before the group is made: the rest join again, at once, not after the time to join. */
+/* Agrees with the first, and is gone before the group is made. */
 static void agree_and_go(crew_member *m)
 {
     est_proposal    own  = { .number  = m->number,
                              .terms   = { .tasks = "", .options = "" },
                              .step    = -1,
-                             .address = m->crew->addresses[2],
+                             .address = m->crew->addresses[m->number],
                              .payload = "",
                              .purpose = "train",
                              .why     = "" };
@@ -429,18 +429,17 @@ static void agree_and_go(crew_member *m)
     est_decision_clear(&agreed);
     est_wire_writer_clear(&out);
     est_link_free(link);
-    crew_stop(m->crew, m->number); /* whose place another start of it takes */
-    crew_start(m->crew, m->number);
-    meet_and_check(m);
+    crew_stop(m->crew, m->number);
 }
 
+/* The rest join again, at once, not after the time to join. */
 static void agree_or_meet(crew_member *m)
 {
     if (m->number == 2) {
         agree_and_go(m);
-    } else {
-        meet_and_check(m);
+        crew_start(m->crew, m->number); /* another start takes its place */
     }
+    meet_and_check(m);
 }
 
 TEST(gone_before_group)
@@ -503,6 +502,41 @@ TEST(late_before_group)
     est_membership_free(c.members[2].membership); /* it speaks for itself */
     c.members[2].membership = NULL;
     crew_run(&c, CREW_ALL, agree_late_or_meet, &want);
+    crew_free(&c);
+    est_clock_set(NULL);
+}
+
+/* The second agrees, is gone before the group is made, and stays away. When the log has said that, the limit passes. */
+static void agree_or_give_up(crew_member *m)
+{
+    int64_t until = est_machine_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+
+    if (m->number == 0) {
+        crew_expect(m, est_membership_join(m->membership, -1, "", &m->view), EST_DEADLINE_EXCEEDED, m->arg);
+        return;
+    }
+    agree_and_go(m);
+    while (!log_has("worker:0 has waited * s for worker:1 (*; gives up after 8 s") && m->error[0] == '\0') {
+        if (est_machine_ns() > until) crew_fail(m, "the log does not say that worker:0 waits");
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    atomic_fetch_add(&hasty.ahead_ns, 8 * EST_NS_PER_SEC);
+}
+
+/* A wait for one that was in the first view is logged after a quarter of its own limit, which may be shorter than what
+ * passes before the first join is logged. */
+TEST(logged_after_group)
+{
+    crew c;
+
+    est_clock_set(&hasty.clock);
+    crew_make(&c, 2, &(est_membership_options){ .connect_secs = 120, .rejoin_secs = 8 });
+    crew_start_all(&c);
+    est_membership_free(c.members[1].membership); /* it speaks for itself */
+    c.members[1].membership = NULL;
+    log_keep(EST_LOG_INFO);
+    crew_run(&c, CREW_ALL, agree_or_give_up, "did not rejoin within 8 s");
+    log_release();
     crew_free(&c);
     est_clock_set(NULL);
 }

@@ -122,15 +122,20 @@ static bool has_to_stop(const deadly *d, int64_t step)
     return d->job->enough > 0 && step >= d->job->enough && is_enough(d);
 }
 
+static void hold(const deadly *d, int64_t step)
+{
+    if (d->job->hold_step != step || (d->job->hold_task >= 0 && d->job->hold_task != d->self)) return;
+    fprintf(stderr, CLUSTER_HOLDS "%lld\n", (long long)step);
+    while (!is_enough(d)) est_sleep_ns(EST_NS_PER_SEC / 1000); /* the test kills what waits too long */
+}
+
 static est_status deadly_after_run(est_hook *hook, est_loop *loop)
 {
     deadly *d    = EST_CONTAINER_OF(hook, deadly, hook);
     int64_t step = est_loop_global_step(loop);
 
     die(d, CLUSTER_DIE_AFTER_RUN, step);
-    if (d->job->hold_step > 0 && d->job->hold_task == d->self && step == d->job->hold_step) {
-        while (!is_enough(d)) est_sleep_ns(EST_NS_PER_SEC / 1000); /* the test kills what waits too long */
-    }
+    if (d->job->hold_step > 0) hold(d, step);
     if (has_to_stop(d, step)) est_loop_request_stop(loop, "enough");
     return EST_OK;
 }

@@ -33,7 +33,8 @@ typedef struct cluster_job {
     int64_t stop_step;    /* not 0: the task that leads asks to stop at or after this step */
     int64_t lacks;        /* one more than the number of the task whose input is not found */
     int64_t enough; /* not 0: as stop_step, but not before the test has said that it has seen enough (cluster_enough) */
-    int64_t hold_task; /* of those that train, which makes no step after hold_step before the test has said so */
+    int64_t
+        hold_task; /* of those that train, which does nothing after hold_step before the test has said so; -1: all */
     int64_t hold_step; /* 0: none does */
     int64_t shards;    /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
     int64_t cut;       /* not 0: batches of one row are cut for all workers; the first has 1 row, the others so many */
@@ -55,6 +56,7 @@ enum {
     CLUSTER_DIE_EXPORT
 };
 
+#define CLUSTER_HOLDS   "holds step "   /* what a task with hold_step says when it has made that step */
 #define CLUSTER_EXPORTS "exports step " /* what a task with export_ms says when it begins to */
 
 /* The process that has killed itself, or sent itself die_signal; 0: none has yet. */
