@@ -238,6 +238,12 @@ static bool is_done(const est_coordinator *c, const void *user)
     return c->under_way == 0 && c->queue.n == 0;
 }
 
+/* A join without calls recovers lost ps tasks as well: the program needs it to go on with its session. */
+static bool is_joined(const est_coordinator *c, const void *user)
+{
+    return is_done(c, user) && !c->ps_lost && !c->recovering;
+}
+
 static bool has_room(const est_coordinator *c, const void *user)
 {
     (void)user;
@@ -462,7 +468,7 @@ est_status est_coordinator_join(est_coordinator *coordinator)
 
     EST_REQUIRE(coordinator);
     pthread_mutex_lock(&coordinator->lock);
-    status = est_coordinator_await(coordinator, is_done, NULL, "scheduled calls have not completed");
+    status = est_coordinator_await(coordinator, is_joined, NULL, "scheduled calls have not completed");
     if (!coordinator->polled.looking) end_wait(&coordinator->polled);
     if (status == EST_OK) status = check_halted(coordinator);
     if (status == EST_OK) status = take_error(coordinator);

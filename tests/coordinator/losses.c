@@ -295,6 +295,39 @@ TEST(ps_lost_and_back)
     est_test_dir_remove(dir);
 }
 
+static void await_ps_loss(const coordinated *t)
+{
+    int64_t until = est_now_ns() + est_secs_to_ns(COORDINATOR_SECS);
+    bool    lost  = false;
+
+    while (!lost && est_now_ns() < until) {
+        pthread_mutex_lock(&t->coordinator->lock);
+        lost = t->coordinator->ps_lost;
+        pthread_mutex_unlock(&t->coordinator->lock);
+        if (!lost) est_sleep_ns(1000000);
+    }
+    assert_true(lost);
+}
+
+/* A ps task that is lost when no call is scheduled: a join recovers it, so that the session can be used again. */
+TEST(ps_lost_between_calls)
+{
+    coordinated t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(.model_dir = dir));
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_ok(est_coordinator_save(t.coordinator, 1));
+    assert_ok(est_local_cluster_restart(t.cluster, "ps", 1));
+    await_ps_loss(&t);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_counted(&t, 2, 10);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
 static double read_metric(coordinated *t, est_metric metric)
 {
     est_tensor *value = NULL;

@@ -211,7 +211,8 @@ void cluster_start(cluster *c, cluster_task *task)
     argv[n]     = NULL;
     task->ended = false;
     task->starts++;
-    (void)signal(SIGUSR1, SIG_IGN); /* inherited: a new process ignores it until it has something to do with it */
+    (void)signal(SIGUSR1, SIG_IGN); /* inherited: a new process ignores both until it has something to do with them */
+    (void)signal(SIGUSR2, SIG_IGN);
     task->pid = fork();
     assert_true(task->pid >= 0);
     if (task->pid > 0) {
