@@ -93,14 +93,14 @@ static void be_rank(part *p)
     est_net_options   options = { .transport    = p->transport,
                                   .certificates = net_test_certificates(),
                                   .self         = { .job = "job", .incarnation = (uint64_t)p->rank + 1 },
-                                  .silence_secs = COLLECTIVE_SILENCE_SECS,
+                                  .silence_secs = COLLECTIVE_LIMIT_SECS,
                                   .serve        = serve,
                                   .lost         = lost,
                                   .user         = p };
     est_rank          ranks[RANKS];
     char              tasks[RANKS][16], addresses[RANKS][32], text[64];
     est_group_options join = {
-        .ranks = ranks, .n = RANKS, .rank = p->rank, .generation = 1, .join_secs = NET_TEST_SECS
+        .ranks = ranks, .n = RANKS, .rank = p->rank, .generation = 1, .join_secs = COLLECTIVE_LIMIT_SECS
     };
     est_rank_group *group = NULL;
     est_net        *net;

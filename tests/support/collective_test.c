@@ -64,7 +64,7 @@ void collective_start(collective_test *t, const char *transport, int n)
         est_net_options  options = { .transport    = transport,
                                      .certificates = net_test_certificates(),
                                      .self         = { .job = "job", .incarnation = 1000 * starts + (uint64_t)i },
-                                     .silence_secs = COLLECTIVE_SILENCE_SECS,
+                                     .silence_secs = COLLECTIVE_LIMIT_SECS,
                                      .serve        = serve,
                                      .lost         = lost,
                                      .user         = r };
@@ -104,8 +104,8 @@ est_group_options collective_options(collective_rank *r, const est_group_options
     options.rank  = r->rank;
     options.host  = r->test->hosts[r->rank];
     if (options.generation == 0) options.generation = 1;
-    if (options.join_secs == 0) options.join_secs = NET_TEST_SECS;
-    if (options.deadline_secs == 0) options.deadline_secs = 2 * NET_TEST_SECS;
+    if (options.join_secs == 0) options.join_secs = COLLECTIVE_LIMIT_SECS;
+    if (options.deadline_secs == 0) options.deadline_secs = COLLECTIVE_LIMIT_SECS;
     return options;
 }
 
