@@ -180,14 +180,14 @@ static est_status find_address(const est_server *s, const char *type, int index,
     return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s:%d", type, index);
 }
 
-/* The time in milliseconds, so that later starts have greater numbers, and 20 random bits for starts at the same
- * time. */
+/* The time in microseconds, so that later starts have greater numbers, also the next one in this process, and 12 random
+ * bits for starts at the same time. */
 static uint64_t draw_incarnation(void)
 {
     uint32_t few = 0;
 
     if (getrandom(&few, sizeof few, 0) != (ssize_t)sizeof few) few = (uint32_t)getpid();
-    return (uint64_t)(est_wall_ns() / 1000000) << 20 | (few & 0xfffff);
+    return (uint64_t)(est_wall_ns() / 1000) << 12 | (few & 0xfff);
 }
 
 /* Texts of hellos are printable: a name with control characters is left out. */

@@ -316,6 +316,22 @@ TEST(listens_elsewhere)
     for (int i = 0; i < 2; i++) close(ports[i]);
 }
 
+/* A task that is started again is the later one of the two, however soon that is: others refuse the earlier one. */
+TEST(later_starts)
+{
+    uint64_t before = 0;
+
+    for (int i = 0; i < 50; i++) {
+        est_server *server = NULL;
+
+        assert_ok(
+            est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &server));
+        assert_true(server->self.incarnation > before);
+        before = server->self.incarnation;
+        est_server_free(server);
+    }
+}
+
 /* Names of jobs are compared whole: one that does not fit is refused, and so is one that would mislead people. */
 TEST(job_names)
 {

@@ -18,9 +18,10 @@ void crew_make(crew *c, int n, const est_membership_options *options)
     const char *workers[CREW_MAX];
 
     memset(c, 0, sizeof *c);
-    c->n         = n;
-    c->n_members = n;
-    c->options   = options != NULL ? *options : (est_membership_options){ 0 };
+    c->n            = n;
+    c->n_members    = n;
+    c->silence_secs = CREW_SILENCE_SECS;
+    c->options      = options != NULL ? *options : (est_membership_options){ 0 };
     if (c->options.connect_secs == 0) c->options.connect_secs = CREW_SECS;
     if (c->options.rejoin_secs == 0) c->options.rejoin_secs = CREW_SECS;
     if (c->options.deadline_secs == 0) c->options.deadline_secs = 2 * CREW_SECS;

@@ -7,10 +7,11 @@
 
 #include "collective/membership.h"
 
-#define CREW_MAX       6    /* with a twin */
-#define CREW_SECS      20.0 /* for what should be at once, on a busy machine */
-#define CREW_SOON_SECS 8.0  /* silence would be 10 */
-#define CREW_ALL       (~0U)
+#define CREW_MAX          6    /* with a twin */
+#define CREW_SECS         20.0 /* for what should be at once, on a busy machine */
+#define CREW_SILENCE_SECS 60.0
+#define CREW_SOON_SECS    15.0 /* at once: nobody has waited for a join, a deadline or silence */
+#define CREW_ALL          (~0U)
 
 typedef struct crew crew;
 
@@ -31,7 +32,7 @@ struct crew {
     char                   tasks[CREW_MAX][16], addresses[CREW_MAX][32];
     est_rank               list[CREW_MAX];
     est_membership_options options;
-    double                 silence_secs; /* of servers; 0: their default; set before the first start */
+    double                 silence_secs; /* of servers; set before the first start */
     crew_member            members[CREW_MAX];
     int                    n_members; /* n, or one more with a twin */
 
