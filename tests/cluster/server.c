@@ -4,8 +4,10 @@
  * outlive sessions; runs that are repeated because the link broke and must not be done twice; turns. */
 #include "estoc/server.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -283,6 +285,19 @@ TEST(after_the_end)
     tear_down(&f);
 }
 
+/* A port that nobody has at any address of this machine, and holds it: port_take asks only for that at 127.0.0.1. */
+static int take_port_everywhere(int *held)
+{
+    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
+    socklen_t          size = sizeof at;
+
+    *held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(*held, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)), 0);
+    assert_int_equal(bind(*held, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(*held, (struct sockaddr *)&at, &size), 0);
+    return ntohs(at.sin_port);
+}
+
 /* A task may know itself by the address that it listens at, which is not the one that others find it at. */
 TEST(listens_elsewhere)
 {
@@ -291,7 +306,7 @@ TEST(listens_elsewhere)
     est_cluster *mine = NULL, *its = NULL;
     est_server  *ps = NULL, *server = NULL;
     est_remote  *remote = NULL;
-    int          ports[2], port = port_take(&ports[0]);
+    int          ports[2], port = take_port_everywhere(&ports[0]);
 
     snprintf(at, sizeof at, "127.0.0.1:%d", port);
     snprintf(listens, sizeof listens, "0.0.0.0:%d", port);
