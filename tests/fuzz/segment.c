@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/host.h"
+#include "runtime/segment.h"
 
 int         LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name is the sanitizer's */
@@ -27,10 +28,10 @@ static void look_at(const est_host *host, int segment)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    est_host        *host;
-    est_segment_read read;
-    est_status       status;
-    int              segment = -1, again = -1;
+    est_host         *host;
+    est_segment_graph read;
+    est_status        status;
+    int               segment = -1, again = -1;
 
     if (est_host_create(1, &host) != EST_OK) return 0;
     status = est_host_enter(host, data, size, &segment);
@@ -38,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == EST_OK) look_at(host, segment);
     if (status == EST_OK && (est_host_enter(host, data, size, &again) != EST_OK || again != segment)) abort();
     est_host_free(host);
-    if (est_segment_decode((est_str){ (const char *)data, size }, &read) == EST_OK) {
+    if (est_segment_read((est_str){ (const char *)data, size }, 1, &read) == EST_OK) {
         for (int i = 0; i < read.io.n_fetches; i++) (void)est_node_name(read.io.fetches[i]);
-        est_segment_read_clear(&read);
+        est_segment_graph_clear(&read);
     } else if (status == EST_OK) {
         abort();
     }
