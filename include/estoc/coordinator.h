@@ -59,8 +59,8 @@
  * Signals. From est_coordinator_create to est_coordinator_free SIGTERM and SIGINT are caught, as est_train does:
  * waits, and calls of schedule and done, then return EST_CANCELLED. est_coordinator_save still works, so the program
  * may save and free the coordinator: queued calls are not made, the other tasks keep running, and est_exit_code gives
- * 75. A restarted program goes on from the checkpoint. A second signal ends the process. A signal
- * that the program ignores stays ignored, and with .no_signals the program handles both itself.
+ * 75. A restarted program goes on from the checkpoint. A second signal ends the process. A signal that the program
+ * ignores stays ignored, and with .no_signals the program handles both itself.
  *
  * Threading: est_coordinator_schedule, _join, _done, _get_stats and the functions of est_remote_value from any thread,
  * at the same time. All others, and uses of the session, from one thread at a time. While the graph grows, no other
@@ -177,7 +177,8 @@ typedef struct est_arguments {
 EST_API EST_MUST_CHECK est_status est_coordinator_schedule(est_coordinator *coordinator, const est_function *function,
                                                            est_arguments arguments, est_remote_value **out);
 
-/* Waits until all calls that were scheduled have completed. Fails with the error of a call. */
+/* Waits until all calls that were scheduled have completed and no ps task is lost, so that the session can be used.
+ * Fails with the error of a call. */
 EST_API EST_MUST_CHECK est_status est_coordinator_join(est_coordinator *coordinator);
 
 /* Whether all have completed. Does not wait, except for a lost ps task. Fails with the error of a call once those under

@@ -11,10 +11,9 @@
  * ParameterServerStrategy: a session over a remote has it at a ps task, where all workers add to it and any program of
  * the job reads or resets it, and checkpoints keep it. All states of a metric are at one ps task, unless the program
  * pins those of its own metric apart: a lost task then takes all of them back to the checkpoint. A ps task adds each
- * update once. Run the reset while no update
- * is under way. In a step of sync_replicas the mean of the workers' increments is added, which leaves ratios as they
- * are. With multi_worker_mirrored every worker has a copy and adds only to that: use local states there. The scope of
- * a strategy does not change the default.
+ * update once. Run the reset while no update is under way. In a step of sync_replicas the mean of the workers'
+ * increments is added, which leaves ratios as they are. With multi_worker_mirrored every worker has a copy and adds
+ * only to that: use local states there. The scope of a strategy does not change the default.
  *
  * Threading: one thread at a time per graph. */
 #ifndef ESTOC_METRICS_H

@@ -468,7 +468,7 @@ est_status est_coordinator_join(est_coordinator *coordinator)
 
     EST_REQUIRE(coordinator);
     pthread_mutex_lock(&coordinator->lock);
-    status = est_coordinator_await(coordinator, is_joined, NULL, "scheduled calls have not completed");
+    status = est_coordinator_await(coordinator, is_joined, NULL, "calls have not completed, or a ps task is lost");
     if (!coordinator->polled.looking) end_wait(&coordinator->polled);
     if (status == EST_OK) status = check_halted(coordinator);
     if (status == EST_OK) status = take_error(coordinator);

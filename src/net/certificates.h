@@ -17,8 +17,7 @@ EST_MUST_CHECK est_status est_certificates_make(const char *folder, const char *
  * cannot read the key. Made once, and again when they have expired or are damaged, in $XDG_STATE_HOME/estoc
  * (~/.local/state/estoc), which must belong to the user with mode 0700; any number of processes may ask at once. An
  * XDG_STATE_HOME that does not exist is made with mode 0700; a variable that names no directory of the user is ignored;
- * without a home they are in $TMPDIR/estoc-<uid>. Writes the
- * path to `out`, of PATH_MAX bytes. */
+ * without a home they are in $TMPDIR/estoc-<uid>. Writes the path to `out`, of PATH_MAX bytes. */
 EST_MUST_CHECK est_status est_certificates_of_user(char *out, size_t size);
 
 #endif
