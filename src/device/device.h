@@ -1,26 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory of a device. The CPU is the only one: sessions, stores and kernels use the process's own memory directly,
- * so another device needs more than another struct of this kind. */
+ * A device: its memory, the kernels of an op that run on it, and, for one that runs by itself, its queue.
+ *
+ * The CPU computes where a kernel is called, in the memory of the process. Another device has memory that the host
+ * must not touch, and works through a queue: the host enqueues copies and launches, all of which run in that order, and
+ * waits for a mark that it has set. What is enqueued between `begin` and `end` does not run but becomes a recording,
+ * which `replay` enqueues as one, any number of times. A plan on such a device is recorded (runtime/record.c): the
+ * addresses of its memory are constants.
+ *
+ * Failures of kernels: what a kernel finds wrong while it runs (an id out of range) is known later. From then on no
+ * kernel of an op that writes variables changes anything, also in what was enqueued after it, until a `wait` reports
+ * the failure. est_error_word is how kernels of a GPU do that; a device whose kernels are the CPU's has no need of it.
+ *
+ * Threading: a device, any thread; a queue and its recordings, one thread at a time. */
 #ifndef EST_DEVICE_DEVICE_H
 #define EST_DEVICE_DEVICE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "estoc/status.h"
 
-typedef struct est_device {
-    /* Aligned for the widest vector; NULL when out of memory. zalloc: all zeros; unused parts of a large block take no
-     * memory. free accepts NULL. */
-    void *(*alloc)(size_t bytes);
-    void *(*zalloc)(size_t bytes);
-    void (*free)(void *p);
+typedef struct est_device    est_device;
+typedef struct est_queue     est_queue;     /* the device's own */
+typedef struct est_recording est_recording; /* likewise */
 
-    /* The same for memory that is zero and costs only where it is touched; release is told its size. */
-    void *(*reserve)(size_t bytes);
-    void (*release)(void *p, size_t bytes);
+struct est_op;     /* graph/op.h */
+struct est_kernel; /* likewise */
+struct est_call;   /* likewise */
+struct est_node_def;
 
-    void (*copy_in)(void *to, const void *from, size_t bytes);
-} est_device;
+/* What a device does that runs by itself. Nothing here waits for it but `wait`, `close` and `drop`. */
+typedef struct est_device_runs {
+    EST_MUST_CHECK est_status (*open)(const est_device *device, est_queue **out);
+    void (*close)(est_queue *queue); /* waits for what was enqueued; NULL is fine */
+
+    /* One kernel of est_device.kernels. The call and what it points to are read before launch returns. */
+    EST_MUST_CHECK est_status (*launch)(est_queue *queue, const struct est_kernel *kernel, const struct est_call *call);
+
+    /* Within the device's memory. */
+    EST_MUST_CHECK est_status (*copy)(est_queue *queue, void *to, const void *from, size_t bytes);
+
+    /* From the host, never recorded. Memory of alloc_staging must stay as it is until a later mark is done; any other
+     * has been read when send returns. */
+    EST_MUST_CHECK est_status (*send)(est_queue *queue, void *to, const void *from, size_t bytes);
+
+    /* To the host, into memory of alloc_staging: there when a later mark is done. */
+    EST_MUST_CHECK est_status (*fetch)(est_queue *queue, void *to, const void *from, size_t bytes);
+
+    /* A recording: launch, copy and fetch between begin and end. After a failure of one of them `end` is still called,
+     * and fails. */
+    EST_MUST_CHECK est_status (*begin)(est_queue *queue);
+    EST_MUST_CHECK est_status (*end)(est_queue *queue, est_recording **out);
+    EST_MUST_CHECK est_status (*replay)(est_queue *queue, est_recording *recording);
+    void (*drop)(est_recording *recording); /* waits for its replays; NULL is fine */
+
+    /* In a recording: what follows `fork` is split into n_lanes lanes that may run at the same time, each in its order;
+     * `lane` chooses that of the next launches, from 0 up; `join` waits for all. NULL: one after the other. */
+    EST_MUST_CHECK est_status (*fork)(est_queue *queue, int n_lanes);
+    EST_MUST_CHECK est_status (*lane)(est_queue *queue, int lane);
+    EST_MUST_CHECK est_status (*join)(est_queue *queue);
+
+    /* A moment: when all that was enqueued before is done. Marks count up from 1; mark 0 is always done. */
+    EST_MUST_CHECK est_status (*mark)(est_queue *queue, uint64_t *out);
+
+    /* Waits until a mark is done. Fails when a kernel has failed before it, with the text of the CPU's kernel: *failed
+     * is the node of that call (est_call.node), and the device can be used again. *failed is NULL when the device
+     * itself fails: EST_INTERNAL. */
+    EST_MUST_CHECK est_status (*wait)(est_queue *queue, uint64_t mark, const struct est_node_def **failed);
+} est_device_runs;
+
+struct est_device {
+    const char *kind;        /* "CPU", "GPU": as in "/device:GPU:0" */
+    int         number;      /* from 0 up, of its kind */
+    const char *description; /* "NVIDIA H200, compute capability 9.0" */
+    size_t      alignment;   /* of everything that plans lay out in its memory; a power of two, 64 at least */
+
+    /* The kernels of an op for this device, as EST_KERNELS lists them; NULL: none. NULL instead of the function: those
+     * of the CPU (est_op_kernels, graph/op.h). */
+    const struct est_kernel *(*kernels)(const struct est_op *op);
+
+    /* Memory, aligned; NULL when there is none left. zalloc: all zeros. free accepts NULL. */
+    void *(*alloc)(const est_device *device, size_t bytes);
+    void *(*zalloc)(const est_device *device, size_t bytes);
+    void (*free)(const est_device *device, void *p);
+
+    /* Memory of the host that is copied fast to and from the device. */
+    void *(*alloc_staging)(const est_device *device, size_t bytes);
+    void (*free_staging)(const est_device *device, void *p);
+
+    /* Done when they return, and ordered with nothing: the caller has waited for what touches the memory. */
+    EST_MUST_CHECK est_status (*copy_in)(const est_device *device, void *to, const void *from, size_t bytes);
+    EST_MUST_CHECK est_status (*copy_out)(const est_device *device, void *to, const void *from, size_t bytes);
+
+    /* Bytes that are free and all there are. */
+    void (*memory)(const est_device *device, size_t *free, size_t *total);
+
+    const est_device_runs *runs; /* NULL: its memory is the process's own, and kernels compute where they are called */
+};
 
 extern const est_device est_device_cpu;
+
+/* --- failures on a GPU -------------------------------------------------------------------------------------------- */
+
+/* One for each queue, in the device's memory. A kernel that finds something wrong takes the lock, and writes run, item,
+ * place and values if nothing has failed yet or (run, item, place) is less than what has: the same failure is reported
+ * whichever thread comes first. Kernels of ops that write variables return at once when `failed` is set. */
+typedef struct est_error_word {
+    uint32_t lock;
+    uint32_t failed;
+    uint64_t now;      /* the replay under way, counted by the device */
+    uint64_t run;      /* `now` of the failure */
+    int32_t  item;     /* est_call.item */
+    int64_t  place;    /* in the op's own terms: which id */
+    int64_t  value[2]; /* what was found there, for est_kernel.fail */
+} est_error_word;
 
 #endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products, and what is done to their results at once: y = op(a) op(b), rows one after the other.
+ *
+ * cuBLASLt (cuda/cublaslt.cu) takes what it can; without that library, and for types it is not asked for, a plain tile
+ * kernel (cuda/gemm.cu) computes the same, slower. Which of both is a matter of shape and type, never of time. */
+#ifndef EST_CUDA_GEMM_CUH
+#define EST_CUDA_GEMM_CUH
+
+#include "cuda/launch.cuh"
+#include "cuda/launchers.h"
+
+typedef enum est_epilogue {
+    EST_EPILOGUE_NONE,
+    EST_EPILOGUE_BIAS,      /* + bias[column] */
+    EST_EPILOGUE_BIAS_RELU, /* the same, then 0 where that is below 0 */
+    EST_EPILOGUE_MASK       /* 0 where mask, as large as y, is not above 0 */
+} est_epilogue;
+
+typedef struct est_product {
+    est_dtype    dtype;
+    bool         trans_a, trans_b;
+    int64_t      m, n, k;
+    const void  *a, *b;
+    void        *y;
+    est_epilogue epilogue;
+    const void  *with;    /* the bias or the mask */
+    void        *scratch; /* EST_GEMM_SCRATCH bytes */
+} est_product;
+
+/* out[0] = op(in[0]) op(in[1]) of rank 2, in the call's scratch. */
+static inline est_product est_product_of(const est_call *c, bool trans_a, bool trans_b)
+{
+    est_product p = {};
+
+    p.dtype   = c->out[0].dtype;
+    p.trans_a = trans_a;
+    p.trans_b = trans_b;
+    p.m       = c->out[0].shape.dim[0];
+    p.n       = c->out[0].shape.dim[1];
+    p.k       = c->in[0]->shape.dim[trans_a ? 0 : 1];
+    p.a       = c->in[0]->data;
+    p.b       = c->in[1]->data;
+    p.y       = c->out[0].data;
+    p.scratch = c->scratch;
+    return p;
+}
+
+int est_product_launch(const est_call *c, const est_product *p);
+
+/* Opens the library, once; no recording may be under way. */
+void est_cublaslt_open(void);
+
+/* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. */
+bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every .cu file needs: how a launcher is declared and launches, how grids are cut, and how kernels report what
+ * they find wrong. Grids depend on shapes alone, never on how many processors a device has: the same bits everywhere.
+ *
+ * The same files are compiled for the CPU in tests (tests/support/cuda_on_cpu), so they use of CUDA only what is
+ * there. */
+#ifndef EST_CUDA_LAUNCH_CUH
+#define EST_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+#include "graph/variable.h"
+
+/* The launcher of a line in cuda/launchers.def. Returns 0 or a cudaError. */
+#define EST_DEFINE_LAUNCHER(name) extern "C" int est_cuda_##name(est_call *c)
+
+#define EST_BLOCK 256 /* threads, where nothing asks for another number */
+
+/* Enqueues a kernel. Empty grids are nothing to do. */
+template <typename... P, typename... A>
+int est_launch(const est_call *c, void (*kernel)(P...), dim3 grid, int block, A... args)
+{
+    cudaLaunchConfig_t config = {};
+
+    if (grid.x == 0 || grid.y == 0) return 0;
+    config.gridDim  = grid;
+    config.blockDim = dim3((unsigned)block);
+    config.stream   = (cudaStream_t)c->stream;
+    return (int)cudaLaunchKernelEx(&config, kernel, (P)args...);
+}
+
+/* Blocks of `size` for n things. */
+static inline unsigned est_blocks(int64_t n, int64_t size = EST_BLOCK)
+{
+    return (unsigned)((n + size - 1) / size);
+}
+
+/* This thread's place in a grid of one dimension. */
+static inline __device__ int64_t est_thread(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+/* Element i of a list of indices, int32 or int64. */
+static inline __device__ int64_t est_index_at(const void *indices, bool wide, int64_t i)
+{
+    return wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+}
+
+template <typename T> static inline T *est_data(const est_view *view)
+{
+    return (T *)view->data;
+}
+
+static inline size_t est_element_bytes(est_dtype dtype)
+{
+    return dtype == EST_F64 || dtype == EST_I64 ? 8 : dtype == EST_F32 || dtype == EST_I32 ? 4 : 1;
+}
+
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
+/* The error word of a queue, with a word in memory of the host that says without a copy whether to look at it. */
+typedef struct est_cuda_error {
+    est_error_word word;
+    uint32_t      *flag;
+} est_cuda_error;
+
+/* What a kernel needs to report, passed by value. */
+typedef struct est_reporter {
+    est_cuda_error *error;
+    int32_t         item;
+} est_reporter;
+
+static inline est_reporter est_reporter_of(const est_call *c)
+{
+    return est_reporter{ (est_cuda_error *)c->error, c->item };
+}
+
+/* Whether something has failed: kernels that write variables then leave them alone. */
+static inline __device__ bool est_has_failed(est_reporter r)
+{
+    return *(volatile uint32_t *)&r.error->word.failed != 0;
+}
+
+/* Of all failures that are reported the one with the least (run, item, place) stays. */
+static inline __device__ void est_report(est_reporter r, int64_t place, int64_t first, int64_t second)
+{
+    volatile est_error_word *w = &r.error->word;
+
+    while (atomicCAS(&r.error->word.lock, 0u, 1u) != 0) {}
+    __threadfence();
+    if (w->failed == 0 || w->now < w->run ||
+        (w->now == w->run && (r.item < w->item || (r.item == w->item && place < w->place)))) {
+        w->run                              = w->now;
+        w->item                             = r.item;
+        w->place                            = place;
+        w->value[0]                         = first;
+        w->value[1]                         = second;
+        w->failed                           = 1;
+        *(volatile uint32_t *)r.error->flag = 1;
+        __threadfence_system();
+    }
+    __threadfence();
+    atomicExch(&r.error->word.lock, 0u);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The numbers of launchers, for est_kernel.launch. An op names its launcher in its descriptor:
+ *
+ *     .cuda = EST_KERNELS({ .launch = EST_LAUNCH(softmax) }),
+ *
+ * which needs nothing of CUDA: the plug-in has a table of functions by these numbers. */
+#ifndef EST_CUDA_LAUNCHERS_H
+#define EST_CUDA_LAUNCHERS_H
+
+#define EST_LAUNCH(name) EST_LAUNCH_##name
+
+enum {
+    EST_LAUNCH_NONE = 0,
+#define EST_LAUNCHER(name) EST_LAUNCH_##name,
+#include "cuda/launchers.def"
+#undef EST_LAUNCHER
+    EST_LAUNCH_COUNT
+};
+
+/* What the sizes of scratch and of arguments go by: rows whose columns a block sums, parts of a long reduction, terms
+ * of AddN, parts of a concatenation. */
+#define EST_COLUMN_CHUNK 128
+#define EST_REDUCE_PARTS 256
+#define EST_ADD_N_MAX    64
+#define EST_STRIPS_MAX   64
+
+/* Bytes of scratch that a product on a GPU gets, for sums that are split. */
+#define EST_GEMM_SCRATCH ((size_t)16 << 20)
+
+#endif

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plug-in: GPUs as devices (device/device.h). A queue is a CUDA stream, a recording a CUDA graph, a mark an event.
+ *
+ * Failures of kernels are in the queue's error word. A kernel that fails also sets a flag in memory of the host, so
+ * that a wait looks at the word only when there is something to see. What est_kernel.fail needs of a call is kept, as
+ * long as the call can still run: with its recording, or until a wait after it was launched. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/gemm.cuh"
+#include "cuda/launch.cuh"
+#include "cuda/launchers.h"
+#include "device/plugin.h"
+
+#define GPUS_MAX  16
+#define MARKS_MAX 64 /* that are not done yet */
+#define LANES_MAX 8
+
+static const est_plugin_host *host;
+
+#define FAIL(status, ...) (host->fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (status))
+
+/* --- launchers ---------------------------------------------------------------------------------------------------- */
+
+#define EST_LAUNCHER(name) extern "C" int est_cuda_##name(est_call *c);
+#include "cuda/launchers.def"
+#undef EST_LAUNCHER
+
+static int (*const launchers[EST_LAUNCH_COUNT])(est_call *) = {
+    NULL,
+#define EST_LAUNCHER(name) est_cuda_##name,
+#include "cuda/launchers.def"
+#undef EST_LAUNCHER
+};
+
+static const est_kernel *kernels_of(const est_op *op)
+{
+    return op->cuda;
+}
+
+/* --- errors of CUDA ----------------------------------------------------------------------------------------------- */
+
+static est_status check(int error, const char *what)
+{
+    if (error == 0) return EST_OK;
+    (void)cudaGetLastError(); /* or the next call would report it again */
+    if (error == (int)cudaErrorMemoryAllocation) {
+        return FAIL(EST_RESOURCE_EXHAUSTED, "the GPU has no memory left to %s", what);
+    }
+    return FAIL(EST_INTERNAL, "the GPU failed to %s: %s", what, cudaGetErrorString((cudaError_t)error));
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static void *gpu_alloc(const est_device *device, size_t bytes)
+{
+    void *p = NULL;
+
+    if (cudaSetDevice(device->number) == cudaSuccess && cudaMalloc(&p, bytes > 0 ? bytes : 1) == cudaSuccess) return p;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static void gpu_free(const est_device *device, void *p)
+{
+    if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
+    (void)cudaFree(p);
+}
+
+static void *gpu_zalloc(const est_device *device, size_t bytes)
+{
+    void *p = gpu_alloc(device, bytes);
+
+    if (p == NULL) return NULL;
+    if (cudaMemsetAsync(p, 0, bytes, cudaStreamPerThread) == cudaSuccess &&
+        cudaStreamSynchronize(cudaStreamPerThread) == cudaSuccess) {
+        return p;
+    }
+    (void)cudaGetLastError();
+    gpu_free(device, p);
+    return NULL;
+}
+
+static void *gpu_alloc_staging(const est_device *device, size_t bytes)
+{
+    void *p = NULL;
+
+    if (cudaSetDevice(device->number) == cudaSuccess &&
+        cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocDefault) == cudaSuccess) {
+        return p;
+    }
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static void gpu_free_staging(const est_device *device, void *p)
+{
+    if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
+    (void)cudaFreeHost(p);
+}
+
+static est_status copy_now(const est_device *device, void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    int error;
+
+    if (bytes == 0) return EST_OK;
+    error = (int)cudaSetDevice(device->number);
+    if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, kind, cudaStreamPerThread);
+    if (error == 0) error = (int)cudaStreamSynchronize(cudaStreamPerThread);
+    return check(error, kind == cudaMemcpyHostToDevice ? "copy to its memory" : "copy from its memory");
+}
+
+static est_status gpu_copy_in(const est_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy_now(device, to, from, bytes, cudaMemcpyHostToDevice);
+}
+
+static est_status gpu_copy_out(const est_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy_now(device, to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+static void gpu_memory(const est_device *device, size_t *available, size_t *total)
+{
+    *available = *total = 0;
+    if (cudaSetDevice(device->number) == cudaSuccess) (void)cudaMemGetInfo(available, total);
+}
+
+/* --- queues ------------------------------------------------------------------------------------------------------- */
+
+/* A call whose kernel may fail. */
+typedef struct checked_call {
+    struct checked_call *next;
+    const est_recording *recording; /* NULL: it was launched by itself */
+    const est_kernel    *kernel;
+    est_call             call;
+    est_view            *views; /* inputs, then outputs */
+    est_view           **in;
+} checked_call;
+
+struct est_queue {
+    const est_device *device;
+    cudaStream_t      stream;
+    cudaStream_t      lanes[LANES_MAX]; /* lane 0 is the stream */
+    cudaEvent_t       forked, joined[LANES_MAX];
+    int               n_lanes; /* of the fork under way; 0: none */
+    cudaStream_t      now;     /* where the next launch goes */
+
+    est_cuda_error *error; /* on the GPU */
+    uint32_t       *flag;  /* of the host: the GPU sets it with the word */
+    checked_call   *checked;
+    int32_t         n_items;   /* their numbers, in order of launch */
+    bool            uncounted; /* some were launched by themselves since the last mark */
+
+    est_recording *recording; /* under way */
+    est_status     status;    /* of what was recorded */
+
+    uint64_t    n_marks, n_counted; /* error->word.now, when all that is enqueued is done */
+    cudaEvent_t marks[MARKS_MAX];
+    uint64_t    counted_at[MARKS_MAX];
+    int32_t     items_at[MARKS_MAX];
+};
+
+struct est_recording {
+    est_queue      *queue;
+    cudaGraphExec_t graph;
+    bool            checks; /* something in it may fail */
+};
+
+/* Forgets the calls of a recording; NULL: those launched by themselves whose number is below `end`. */
+static void forget_calls(est_queue *q, const est_recording *recording, int32_t end)
+{
+    checked_call **at = &q->checked;
+
+    while (*at != NULL) {
+        checked_call *call = *at;
+
+        if (call->recording == recording && call->call.item < end) {
+            *at = call->next;
+            free(call);
+        } else {
+            at = &call->next;
+        }
+    }
+}
+
+/* Keeps what the kernel's fail() will look at. */
+static est_status keep_call(est_queue *q, const est_kernel *kernel, const est_call *c)
+{
+    size_t        n_in = (size_t)c->n_in, n_out = (size_t)c->n_out;
+    checked_call *kept = (checked_call *)malloc(sizeof *kept + (n_in + n_out) * sizeof(est_view) +
+                                                n_in * sizeof(est_view *));
+
+    if (kept == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a call on a GPU");
+    kept->views = (est_view *)(kept + 1);
+    kept->in    = (est_view **)(kept->views + n_in + n_out);
+    for (size_t i = 0; i < n_in; i++) {
+        kept->views[i] = *c->in[i];
+        kept->in[i]    = &kept->views[i];
+    }
+    for (size_t i = 0; i < n_out; i++) kept->views[n_in + i] = c->out[i];
+    kept->recording = q->recording;
+    kept->kernel    = kernel;
+    kept->call      = *c;
+    kept->call.in   = kept->in;
+    kept->call.out  = kept->views + n_in;
+    kept->next      = q->checked;
+    q->checked      = kept;
+    return EST_OK;
+}
+
+static int make_streams(est_queue *q)
+{
+    int error = (int)cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking);
+
+    q->now = q->lanes[0] = q->stream;
+    for (int i = 1; i < LANES_MAX && error == 0; i++) {
+        error = (int)cudaStreamCreateWithFlags(&q->lanes[i], cudaStreamNonBlocking);
+        if (error == 0) error = (int)cudaEventCreateWithFlags(&q->joined[i], cudaEventDisableTiming);
+    }
+    if (error == 0) error = (int)cudaEventCreateWithFlags(&q->forked, cudaEventDisableTiming);
+    for (int i = 0; i < MARKS_MAX && error == 0; i++) {
+        error = (int)cudaEventCreateWithFlags(&q->marks[i], cudaEventDisableTiming | cudaEventBlockingSync);
+    }
+    return error;
+}
+
+static int make_error_word(est_queue *q)
+{
+    est_cuda_error fresh = {};
+    void          *flag = NULL, *mapped = NULL, *word = NULL;
+    int            error = (int)cudaHostAlloc(&flag, sizeof *q->flag, cudaHostAllocMapped);
+
+    q->flag = (uint32_t *)flag;
+    if (error == 0) *q->flag = 0;
+    if (error == 0) error = (int)cudaHostGetDevicePointer(&mapped, flag, 0);
+    if (error == 0) error = (int)cudaMalloc(&word, sizeof fresh);
+    q->error   = (est_cuda_error *)word;
+    fresh.flag = (uint32_t *)mapped;
+    if (error == 0) error = (int)cudaMemcpyAsync(word, &fresh, sizeof fresh, cudaMemcpyHostToDevice, q->stream);
+    return error == 0 ? (int)cudaStreamSynchronize(q->stream) : error;
+}
+
+static void queue_close(est_queue *q)
+{
+    if (q == NULL) return;
+    (void)cudaSetDevice(q->device->number);
+    if (q->stream != NULL) (void)cudaStreamSynchronize(q->stream);
+    for (int i = 0; i < MARKS_MAX; i++) {
+        if (q->marks[i] != NULL) (void)cudaEventDestroy(q->marks[i]);
+    }
+    if (q->forked != NULL) (void)cudaEventDestroy(q->forked);
+    for (int i = LANES_MAX - 1; i >= 0; i--) {
+        if (q->joined[i] != NULL) (void)cudaEventDestroy(q->joined[i]);
+        if (q->lanes[i] != NULL) (void)cudaStreamDestroy(q->lanes[i]);
+    }
+    while (q->checked != NULL) forget_calls(q, q->checked->recording, INT32_MAX);
+    (void)cudaFree(q->error);
+    (void)cudaFreeHost(q->flag);
+    free(q);
+}
+
+static est_status queue_open(const est_device *device, est_queue **out)
+{
+    est_queue *q = (est_queue *)calloc(1, sizeof *q);
+    int        error;
+
+    if (q == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a queue of a GPU");
+    q->device = device;
+    error     = (int)cudaSetDevice(device->number);
+    if (error == 0) error = make_streams(q);
+    if (error == 0) error = make_error_word(q);
+    if (error == 0) {
+        est_cublaslt_open(); /* not while a recording is under way */
+        *out = q;
+        return EST_OK;
+    }
+    queue_close(q);
+    return check(error, "open a queue");
+}
+
+/* --- work --------------------------------------------------------------------------------------------------------- */
+
+/* The status of something that was enqueued; kept for `end` while recording. */
+static est_status enqueued(est_queue *q, int error, const char *what)
+{
+    est_status status = check(error, what);
+
+    if (status != EST_OK && q->recording != NULL) q->status = status;
+    return status;
+}
+
+static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est_call *call)
+{
+    est_call   c      = *call;
+    est_status status = EST_OK;
+
+    c.stream = q->now;
+    c.error  = &q->error->word;
+    c.item   = q->n_items;
+    if (kernel->fail != NULL) {
+        q->n_items++;
+        status = keep_call(q, kernel, &c);
+        if (q->recording != NULL) {
+            q->recording->checks = true;
+        } else {
+            q->uncounted = true;
+        }
+    }
+    if (status != EST_OK) return status;
+    return enqueued(q, launchers[kernel->launch](&c), c.node->op->name);
+}
+
+static est_status queue_copy(est_queue *q, void *to, const void *from, size_t bytes)
+{
+    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, q->now), "copy");
+}
+
+static est_status queue_send(est_queue *q, void *to, const void *from, size_t bytes)
+{
+    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, q->now), "copy to its memory");
+}
+
+static est_status queue_fetch(est_queue *q, void *to, const void *from, size_t bytes)
+{
+    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now), "copy from its memory");
+}
+
+/* Tells failures before it from those after it. */
+static __global__ void count_run(est_cuda_error *error)
+{
+    error->word.now++;
+}
+
+static est_status launch_count(est_queue *q)
+{
+    est_call c = {};
+
+    c.stream = q->stream;
+    return enqueued(q, est_launch(&c, count_run, dim3(1), 1, q->error), "count its runs");
+}
+
+/* --- recordings --------------------------------------------------------------------------------------------------- */
+
+static est_status queue_begin(est_queue *q)
+{
+    est_status status;
+
+    q->recording = (est_recording *)calloc(1, sizeof *q->recording);
+    if (q->recording == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a recording");
+    q->recording->queue = q;
+    q->status           = EST_OK;
+    status              = check((int)cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "record");
+    if (status == EST_OK) return EST_OK;
+    free(q->recording);
+    q->recording = NULL;
+    return status;
+}
+
+static void recording_drop(est_recording *r)
+{
+    if (r == NULL) return;
+    if (r->graph != NULL) {
+        (void)cudaStreamSynchronize(r->queue->stream);
+        (void)cudaGraphExecDestroy(r->graph);
+    }
+    forget_calls(r->queue, r, INT32_MAX);
+    free(r);
+}
+
+static est_status queue_end(est_queue *q, est_recording **out)
+{
+    est_recording *r     = q->recording;
+    cudaGraph_t    graph = NULL;
+    est_status     status;
+    int            error;
+
+    if (r->checks && q->status == EST_OK) q->status = launch_count(q);
+    status       = q->status;
+    q->recording = NULL;
+    q->now       = q->stream;
+    q->n_lanes   = 0;
+    error        = (int)cudaStreamEndCapture(q->stream, &graph);
+    if (status == EST_OK) status = check(error, "record");
+    if (status == EST_OK) status = check((int)cudaGraphInstantiate(&r->graph, graph, 0), "make a graph");
+    if (status == EST_OK) status = check((int)cudaGraphUpload(r->graph, q->stream), "take a graph");
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+    if (status == EST_OK) {
+        *out = r;
+    } else {
+        recording_drop(r);
+    }
+    return status;
+}
+
+static est_status queue_replay(est_queue *q, est_recording *r)
+{
+    if (r->checks) q->n_counted++;
+    return check((int)cudaGraphLaunch(r->graph, q->stream), "run a graph");
+}
+
+static est_status queue_fork(est_queue *q, int n_lanes)
+{
+    int error = (int)cudaEventRecord(q->forked, q->stream);
+
+    q->n_lanes = n_lanes < LANES_MAX ? n_lanes : LANES_MAX;
+    for (int i = 1; i < q->n_lanes && error == 0; i++) error = (int)cudaStreamWaitEvent(q->lanes[i], q->forked, 0);
+    return enqueued(q, error, "fork");
+}
+
+static est_status queue_lane(est_queue *q, int lane)
+{
+    q->now = q->lanes[lane % q->n_lanes];
+    return EST_OK;
+}
+
+static est_status queue_join(est_queue *q)
+{
+    int error = 0;
+
+    for (int i = 1; i < q->n_lanes && error == 0; i++) {
+        error = (int)cudaEventRecord(q->joined[i], q->lanes[i]);
+        if (error == 0) error = (int)cudaStreamWaitEvent(q->stream, q->joined[i], 0);
+    }
+    q->n_lanes = 0;
+    q->now     = q->stream;
+    return enqueued(q, error, "join");
+}
+
+/* --- marks -------------------------------------------------------------------------------------------------------- */
+
+static est_status queue_mark(est_queue *q, uint64_t *out)
+{
+    uint64_t   mark   = q->n_marks + 1;
+    int        at     = (int)(mark % MARKS_MAX);
+    est_status status = EST_OK;
+
+    if (mark > MARKS_MAX) status = check((int)cudaEventSynchronize(q->marks[at]), "finish");
+    if (status == EST_OK && q->uncounted) {
+        status       = launch_count(q);
+        q->uncounted = false;
+        q->n_counted++;
+    }
+    if (status == EST_OK) status = check((int)cudaEventRecord(q->marks[at], q->stream), "mark");
+    if (status != EST_OK) return status;
+    q->counted_at[at] = q->n_counted;
+    q->items_at[at]   = q->n_items;
+    *out = q->n_marks = mark;
+    return EST_OK;
+}
+
+/* A kernel has failed. If that was before the mark, says so, and goes on with a clean word; what is enqueued behind the
+ * failure runs first, and changes nothing. */
+static est_status report(est_queue *q, uint64_t counted, const est_node_def **failed)
+{
+    est_cuda_error      error = {}, fresh = {};
+    const checked_call *call = q->checked;
+    est_status          status;
+
+    EST_TRY(check((int)cudaStreamSynchronize(q->stream), "finish"));
+    EST_TRY(gpu_copy_out(q->device, &error, q->error, sizeof error));
+    if (error.word.run >= counted) return EST_OK; /* of a later run: its own wait reports it */
+    fresh.word.now = error.word.now;
+    fresh.flag     = error.flag;
+    EST_TRY(gpu_copy_in(q->device, q->error, &fresh, sizeof fresh));
+    *q->flag = 0;
+    while (call != NULL && call->call.item != error.word.item) call = call->next;
+    if (call == NULL)
+        return FAIL(EST_INTERNAL, "the GPU reports a failure of call %d, which is unknown", error.word.item);
+    *failed = call->call.node;
+    status  = call->kernel->fail(&call->call, error.word.place, error.word.value);
+    if (status != EST_OK) return status;
+    return FAIL(EST_INTERNAL, "the GPU reports a failure that the operation does not know");
+}
+
+static est_status queue_wait(est_queue *q, uint64_t mark, const est_node_def **failed)
+{
+    int        at = (int)(mark % MARKS_MAX);
+    est_status status;
+
+    *failed = NULL;
+    if (mark == 0) return EST_OK;
+    EST_TRY(check((int)cudaEventSynchronize(q->marks[at]), "finish"));
+    status = *(volatile uint32_t *)q->flag != 0 ? report(q, q->counted_at[at], failed) : EST_OK;
+    forget_calls(q, NULL, q->items_at[at]);
+    return status;
+}
+
+static const est_device_runs gpu_runs = {
+    queue_open,   queue_close,    queue_launch, queue_copy, queue_send, queue_fetch, queue_begin, queue_end,
+    queue_replay, recording_drop, queue_fork,   queue_lane, queue_join, queue_mark,  queue_wait,
+};
+
+/* --- the devices -------------------------------------------------------------------------------------------------- */
+
+static est_device        gpus[GPUS_MAX];
+static const est_device *gpu_list[GPUS_MAX];
+static char              descriptions[GPUS_MAX][320];
+static char              missing[400];
+static est_plugin        plugin;
+
+static void find_gpus(void)
+{
+    int n = 0, driver = 0, error = (int)cudaGetDeviceCount(&n);
+
+    (void)cudaDriverGetVersion(&driver);
+    if (error != 0) {
+        snprintf(missing, sizeof missing, "%s",
+                 driver == 0 ? "the NVIDIA driver is not installed (libcuda.so.1)"
+                             : cudaGetErrorString((cudaError_t)error));
+        (void)cudaGetLastError();
+    }
+    for (int i = 0; i < n && error == 0 && plugin.n_devices < GPUS_MAX; i++) {
+        est_device    *gpu   = &gpus[plugin.n_devices];
+        cudaDeviceProp found = {};
+
+        if (cudaGetDeviceProperties(&found, i) != cudaSuccess) continue;
+        if (found.major != 9) {
+            snprintf(missing, sizeof missing, "GPU %d is an %s of compute capability %d.%d; this build is for 9.0", i,
+                     found.name, found.major, found.minor);
+            break; /* numbers are CUDA's: there may be no gap */
+        }
+        snprintf(descriptions[i], sizeof descriptions[i], "%s, compute capability %d.%d", found.name, found.major,
+                 found.minor);
+        gpu->kind                    = "GPU";
+        gpu->number                  = i;
+        gpu->description             = descriptions[i];
+        gpu->alignment               = 256;
+        gpu->kernels                 = kernels_of;
+        gpu->alloc                   = gpu_alloc;
+        gpu->zalloc                  = gpu_zalloc;
+        gpu->free                    = gpu_free;
+        gpu->alloc_staging           = gpu_alloc_staging;
+        gpu->free_staging            = gpu_free_staging;
+        gpu->copy_in                 = gpu_copy_in;
+        gpu->copy_out                = gpu_copy_out;
+        gpu->memory                  = gpu_memory;
+        gpu->runs                    = &gpu_runs;
+        gpu_list[plugin.n_devices++] = gpu;
+    }
+    if (plugin.n_devices == 0 && missing[0] == '\0') snprintf(missing, sizeof missing, "the driver shows no GPU");
+}
+
+/* The one symbol of the library; called once (device/devices.c). */
+extern "C" __attribute__((visibility("default"))) const est_plugin *est_cuda_plugin(const est_plugin_host *functions)
+{
+    host           = functions;
+    plugin.build   = EST_PLUGIN_BUILD;
+    plugin.devices = gpu_list;
+    plugin.missing = missing;
+    find_gpus();
+    return &plugin;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adam on a GPU: ResourceApplyAdam, and EstLazyAdam, which moves the rows of a sparse gradient only. */
+#include "cuda/apply.cuh"
+#include "ops/apply_formulas.h"
+
+struct adam {
+    EST_RULE_SCALARS(est_adam_scalars)
+    EST_RULE_STEP(EST_ADAM(T, sqrt))
+    EST_RULE_TAKES_ALL
+};
+
+EST_DEFINE_LAUNCHER(apply_adam)
+{
+    return est_apply_launch<adam>(c);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cast on a GPU. */
+#include "cuda/loops.cuh"
+
+template <typename To> struct cast_to {
+    template <typename From> __device__ To operator()(From x) const
+    {
+        return (To)x;
+    }
+};
+template <> struct cast_to<bool> {
+    template <typename From> __device__ bool operator()(From x) const
+    {
+        return x != 0;
+    }
+};
+
+template <typename From> static int launch(const est_call *c)
+{
+    switch (c->out[0].dtype) {
+    case EST_F32: return est_map1_launch<From, float>(c, cast_to<float>());
+    case EST_F64: return est_map1_launch<From, double>(c, cast_to<double>());
+    case EST_I32: return est_map1_launch<From, int32_t>(c, cast_to<int32_t>());
+    case EST_I64: return est_map1_launch<From, int64_t>(c, cast_to<int64_t>());
+    case EST_U8: return est_map1_launch<From, uint8_t>(c, cast_to<uint8_t>());
+    default: return est_map1_launch<From, bool>(c, cast_to<bool>());
+    }
+}
+
+EST_DEFINE_LAUNCHER(cast)
+{
+    switch (c->in[0]->dtype) {
+    case EST_F32: return launch<float>(c);
+    case EST_F64: return launch<double>(c);
+    case EST_I32: return launch<int32_t>(c);
+    case EST_I64: return launch<int64_t>(c);
+    default: return launch<uint8_t>(c); /* bool is a byte, 0 or 1 */
+    }
+}

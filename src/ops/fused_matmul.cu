@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstMatMulBias and EstMatMulReluGrad on a GPU (cuda/gemm.cuh). */
+#include "cuda/gemm.cuh"
+
+enum { TRANS_A, TRANS_B, RELU }; /* in param[], as fused_matmul.c has them */
+
+EST_DEFINE_LAUNCHER(matmul_bias)
+{
+    est_product p = est_product_of(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0);
+
+    p.epilogue = c->param[RELU].i != 0 ? EST_EPILOGUE_BIAS_RELU : EST_EPILOGUE_BIAS;
+    p.with     = c->in[2]->data;
+    return est_product_launch(c, &p);
+}
+
+EST_DEFINE_LAUNCHER(matmul_relu_grad)
+{
+    est_product p = est_product_of(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0);
+
+    p.epilogue = EST_EPILOGUE_MASK;
+    p.with     = c->in[2]->data;
+    return est_product_launch(c, &p);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which variables and operations are on which device of this process: D1 to D3 of runtime/local_devices.h. */
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "device/devices.h"
+#include "graph/device_name.h"
+#include "runtime/local_devices.h"
+#include "runtime/partition.h"
+#include "tensor/shape.h"
+
+#define NO_SUCH (-2) /* beside EST_HERE: pinned to a device that the session does not have */
+
+/* The device that a string names: EST_HERE, NO_SUCH, or its number in the choice; without a string the first. */
+static int32_t named_device(const est_device_choice *c, const char *text)
+{
+    est_device_task device = est_device_name_task(text);
+
+    if (device.kind[0] == '\0') return c->n > 0 ? 0 : EST_HERE;
+    if (strcasecmp(device.kind, "CPU") == 0) return EST_HERE;
+    for (int i = 0; i < c->n; i++) {
+        if (strcasecmp(device.kind, c->devices[i]->kind) == 0 && device.number == c->devices[i]->number) return i;
+    }
+    return NO_SUCH;
+}
+
+static bool is_pinned(const est_node_def *def)
+{
+    return est_device_name_task(def->device).kind[0] != '\0';
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a kernel takes the types, and the shapes as far as they are known. */
+static bool takes(const est_graph *graph, const est_node_def *def, const est_kernel *kernel)
+{
+    size_t     n    = (size_t)def->n_in + (size_t)def->n_out + 1;
+    est_view  *view = est_zalloc(sizeof *view * n);
+    est_view **in   = est_alloc(sizeof(est_view *) * n);
+    est_call   call = { .node = def, .n_in = def->n_in, .n_out = def->n_out, .in = in };
+    bool       ok   = view != NULL && in != NULL;
+
+    for (int32_t i = 0; i < def->n_in + def->n_out && ok; i++) {
+        const est_node_def *maker  = i < def->n_in ? est_graph_node(graph, def->in[i].node) : def;
+        int32_t             output = i < def->n_in ? def->in[i].output : i - def->n_in;
+
+        in[i]   = &view[i];
+        view[i] = (est_view){ NULL, maker->dtype[output], maker->shape[output],
+                              est_shape_count(&maker->shape[output]) };
+    }
+    call.out = view != NULL ? view + def->n_in : NULL;
+    ok       = ok && kernel->accepts(&call);
+    est_free(view);
+    est_free(in);
+    return ok;
+}
+
+static bool has_kernel(const est_graph *graph, const est_node_def *def, const est_device *device)
+{
+    for (const est_kernel *k = est_op_kernels(def->op, device); est_kernel_exists(k); k++) {
+        if (k->measure != NULL) return false; /* D3 */
+        if (k->accepts == NULL || takes(graph, def, k)) return true;
+    }
+    return def->op->alias;
+}
+
+/* Whether the operation uses the variable that is input i, and not only its shape or whether it has a value. */
+static bool touches(const est_graph *graph, const est_node_def *def, int32_t i)
+{
+    const est_node_def *handle = est_graph_node(graph, def->in[i].node);
+
+    return handle->op->source == EST_SOURCE_VARIABLE && !est_op_shape_only(def->op, i) &&
+           !(def->op->fills_var && def->op->writes == 0);
+}
+
+static bool can_run(const est_graph *graph, const est_node_def *def, const est_device *device)
+{
+    const est_op *op = def->op;
+
+    if (op->source != EST_SOURCE_NONE || op->shrinks || op->lends || op->tentative || op->if_trains ||
+        op->takes_table || (op->stateful && !op->random && !op->alias && op->writes == 0) ||
+        def->n_in + def->n_out == 0) {
+        return false;
+    }
+    for (int32_t o = 0; o < def->n_out; o++) {
+        if (def->dtype[o] == EST_STRING || def->dtype[o] == EST_RESOURCE) return false;
+        if (def->dtype[o] == EST_I32 || def->dtype[o] == EST_I64) return false; /* D3 */
+    }
+    for (int32_t i = 0; i < def->n_in; i++) {
+        const est_node_def *maker = est_graph_node(graph, def->in[i].node);
+
+        if (maker->dtype[def->in[i].output] == EST_STRING) return false;
+        if (maker->dtype[def->in[i].output] == EST_RESOURCE && !touches(graph, def, i)) return false;
+    }
+    return has_kernel(graph, def, device);
+}
+
+/* --- variables ---------------------------------------------------------------------------------------------------- */
+
+/* What is found out about variables; `at` is by the id of the first handle of each. */
+typedef struct variables {
+    const est_device_choice *choice;
+    const est_graph         *graph;
+    const est_store         *store;
+    int32_t                 *first; /* per handle: the first of the same variable */
+    int32_t                 *at;    /* per first handle: a device, or EST_HERE */
+} variables;
+
+static int32_t device_number(const est_device_choice *c, const est_device *device)
+{
+    for (int32_t i = 0; i < c->n; i++) {
+        if (c->devices[i] == device) return i;
+    }
+    return EST_HERE;
+}
+
+/* Where the variable would be if the device had all kernels for it, or where it is. */
+static int32_t wanted(const variables *v, const est_node_def *handle)
+{
+    const est_var *var = est_store_find(v->store, est_node_string(handle, "shared_name"));
+    int32_t        at  = named_device(v->choice, handle->device);
+
+    if (var != NULL) return var->elsewhere ? EST_HERE : device_number(v->choice, var->device);
+    if (handle->op->has_rows || at == NO_SUCH) return EST_HERE;
+    switch (est_node_type(handle, "dtype")) {
+    case EST_F32:
+    case EST_F64: return at;
+    default: return EST_HERE;
+    }
+}
+
+static est_status find_first_handles(variables *v)
+{
+    est_map    names  = { 0 };
+    est_status status = EST_OK;
+
+    for (int32_t id = 0; id < est_graph_size(v->graph) && status == EST_OK; id++) {
+        const est_node_def *def = est_graph_node(v->graph, id);
+        const int32_t      *known;
+
+        v->first[id] = id;
+        v->at[id]    = EST_HERE;
+        if (def->op->source != EST_SOURCE_VARIABLE) continue;
+        known = est_map_get(&names, est_node_string(def, "shared_name"));
+        if (known != NULL) {
+            v->first[id] = *known;
+        } else {
+            v->at[id] = wanted(v, def);
+            status    = est_map_put(&names, est_node_string(def, "shared_name"), &v->first[id]);
+        }
+    }
+    est_map_clear(&names);
+    return status;
+}
+
+/* Takes variables off their devices that an operation cannot use there; false: there was none. */
+static bool take_off(variables *v, const est_node_def *def)
+{
+    int32_t at      = NO_SUCH;
+    bool    changed = false, same = true;
+
+    for (int32_t i = 0; i < def->n_in; i++) {
+        int32_t of;
+
+        if (!touches(v->graph, def, i)) continue;
+        of   = v->at[v->first[def->in[i].node]];
+        same = same && (at == NO_SUCH || at == of);
+        at   = of;
+    }
+    if (at == NO_SUCH || (same && (at == EST_HERE || can_run(v->graph, def, v->choice->devices[at])))) return false;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        int32_t *of = &v->at[v->first[def->in[i].node]];
+
+        if (!touches(v->graph, def, i) || *of == EST_HERE) continue;
+        *of     = EST_HERE;
+        changed = true;
+    }
+    return changed;
+}
+
+static est_status place(variables *v, est_store *store)
+{
+    bool again = true;
+
+    EST_TRY(find_first_handles(v));
+    while (again) {
+        again = false;
+        for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+            again = take_off(v, est_graph_node(v->graph, id)) || again;
+        }
+    }
+    for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+        const est_node_def *def = est_graph_node(v->graph, id);
+        est_var            *var;
+
+        if (def->op->source != EST_SOURCE_VARIABLE) continue;
+        if (v->at[id] != EST_HERE && est_store_find(store, est_node_string(def, "shared_name")) == NULL) {
+            EST_TRY(est_store_add_on(store, def, v->choice->devices[v->at[id]]));
+        } else {
+            EST_TRY(est_store_variable(store, def, &var));
+        }
+    }
+    return EST_OK;
+}
+
+est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph, est_store *store)
+{
+    size_t     n = (size_t)est_graph_size(graph) + 1;
+    variables  v = { choice, graph, store, est_alloc(sizeof(int32_t) * n), est_alloc(sizeof(int32_t) * n) };
+    est_status status;
+
+    if (choice->n == 0) {
+        status = EST_OK;
+    } else {
+        status = v.first != NULL && v.at != NULL ? place(&v, store) : est_no_memory();
+    }
+    est_free(v.first);
+    est_free(v.at);
+    return status;
+}
+
+/* --- operations --------------------------------------------------------------------------------------------------- */
+
+static bool is_handle(const est_node_def *def)
+{
+    return def->op->source == EST_SOURCE_VARIABLE;
+}
+
+/* Where the variable of a handle is. */
+static int32_t place_of(const est_device_choice *c, const est_partition_step *step, const est_node_def *handle)
+{
+    const est_var *var = est_store_find(step->store, est_node_string(handle, "shared_name"));
+
+    return var == NULL || var->elsewhere ? EST_HERE : device_number(c, var->device);
+}
+
+/* Whether an operation touches variables, and on which device those are (D2). */
+static bool follows_variable(const est_device_choice *c, const est_partition_step *step, const est_node_def *def,
+                             int32_t *out)
+{
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (!touches(step->graph, def, i)) continue;
+        *out = place_of(c, step, est_graph_node(step->graph, def->in[i].node));
+        return true;
+    }
+    return false;
+}
+
+static est_status refuse(const est_node_def *def, const char *why)
+{
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "Cannot assign a device for operation %s: it is pinned to \"%s\", %s; pin it to another device, or "
+                    "allow soft placement",
+                    def->name, def->device, why);
+}
+
+static est_status place_node(const est_device_choice *c, const est_partition_step *step, const est_node_def *def,
+                             int32_t *out)
+{
+    int32_t at = EST_HERE;
+
+    *out = EST_HERE;
+    if (def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (follows_variable(c, step, def, &at)) {
+        *out = at;
+        if (at == EST_HERE || can_run(step->graph, def, c->devices[at])) return EST_OK;
+        return est_fail(
+            EST_UNIMPLEMENTED,
+            "'%s' (%s) was added after its variable, which is on the device %s:%d, where it cannot run; pin "
+            "the variable to /device:CPU:0",
+            def->name, def->op->name, c->devices[at]->kind, c->devices[at]->number);
+    }
+    at = named_device(c, def->device);
+    if (at == NO_SUCH) return c->no_soft_placement ? refuse(def, "which the session does not have") : EST_OK;
+    if (at == EST_HERE) return EST_OK;
+    if (can_run(step->graph, def, c->devices[at])) {
+        *out = at;
+    } else if (c->no_soft_placement && is_pinned(def)) {
+        return refuse(def, "which cannot run it");
+    }
+    return EST_OK;
+}
+
+/* In TensorFlow's words. */
+static void log_node(const est_device_choice *c, const est_node_def *def, int32_t at)
+{
+    est_log_info("%s: (%s): /job:localhost/replica:0/task:0/device:%s:%d", def->name, def->op->name,
+                 at == EST_HERE ? "CPU" : c->devices[at]->kind, at == EST_HERE ? 0 : c->devices[at]->number);
+}
+
+est_status est_device_place_nodes(const est_device_choice *choice, const est_partition_step *step, int32_t *task)
+{
+    for (int32_t k = 0; k < step->whole->n; k++) {
+        const est_node_def *def = est_graph_node(step->graph, step->whole->nodes[k]);
+
+        EST_TRY(place_node(choice, step, def, &task[def->id]));
+        if (choice->log_placement) log_node(choice, def, is_handle(def) ? place_of(choice, step, def) : task[def->id]);
+    }
+    return EST_OK;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The devices of a session that run by themselves, as tasks of a remote. */
+#include "runtime/local_devices.h"
+
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/argument.h"
+#include "base/log.h"
+#include "device/devices.h"
+#include "graph/device_name.h"
+#include "runtime/record.h"
+
+struct est_local_devices {
+    est_remote        remote; /* first */
+    est_device_choice choice;
+    const est_device *devices[EST_DEVICES_MAX];
+    est_queue        *queues[EST_DEVICES_MAX];
+    char              names[EST_DEVICES_MAX][EST_DEVICE_NAME_MAX];
+};
+
+struct est_remote_segment {
+    est_plan *plan;
+};
+
+static const est_local_devices *of(const est_remote *remote)
+{
+    return (const est_local_devices *)remote;
+}
+
+static const char *name(const est_remote *remote, int task)
+{
+    return of(remote)->names[task];
+}
+
+static est_status assign(const est_remote *remote, const struct est_partition_step *step, int32_t *task)
+{
+    return est_device_place_nodes(&of(remote)->choice, step, task);
+}
+
+static void leave(est_remote_segment *segment)
+{
+    if (segment == NULL) return;
+    est_plan_free(segment->plan);
+    est_free(segment);
+}
+
+static est_status start(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in)
+{
+    (void)n_in;
+    return est_plan_start(segment->plan, in, run_seed);
+}
+
+static est_status finish(est_remote_segment *segment, const est_view **out)
+{
+    return est_plan_finish(segment->plan, out);
+}
+
+/* A failure that nobody has seen is of the step that has failed already. */
+void est_local_devices_abandon(est_local_devices *d)
+{
+    for (int i = 0; i < d->choice.n; i++) {
+        const est_device_runs     *runs = d->devices[i]->runs;
+        const struct est_node_def *failed;
+        uint64_t                   mark;
+        est_status                 status = runs->mark(d->queues[i], &mark);
+
+        if (status == EST_OK) status = runs->wait(d->queues[i], mark, &failed);
+        if (status != EST_OK) est_log_debug("%s after the step had failed: %s", d->names[i], est_error_message());
+    }
+}
+
+static const est_remote_ops device_ops = {
+    .name   = name,
+    .assign = assign,
+    .leave  = leave,
+    .start  = start,
+    .finish = finish,
+};
+
+/* --- create and free ---------------------------------------------------------------------------------------------- */
+
+static est_status add_device(est_local_devices *d, const est_device *device)
+{
+    int i = d->choice.n;
+
+    EST_TRY(device->runs->open(device, &d->queues[i]));
+    d->devices[i] = device;
+    (void)est_device_name(device, d->names[i], sizeof d->names[i]);
+    d->choice.n = d->remote.n_tasks = i + 1;
+    return EST_OK;
+}
+
+static est_status add_named(est_local_devices *d, const char *text)
+{
+    est_device_task   wanted;
+    const est_device *device;
+
+    if (text == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
+    EST_TRY(est_device_name_check(text));
+    wanted = est_device_name_task(text);
+    if (strcasecmp(wanted.kind, "CPU") == 0 && wanted.number == 0) return EST_OK; /* opens no plug-in */
+    device = wanted.kind[0] != '\0' ? est_device_find(wanted.kind, wanted.number) : NULL;
+    if (device == NULL) {
+        return est_fail(EST_NOT_FOUND, "there is no device \"%s\" for the session%s%s", text,
+                        est_device_missing()[0] != '\0' ? "; " : "", est_device_missing());
+    }
+    if (device->runs == NULL) return EST_OK; /* the CPU, which every session has */
+    for (int i = 0; i < d->choice.n; i++) {
+        if (d->devices[i] == device) return est_fail(EST_INVALID_ARGUMENT, "the device \"%s\" is named twice", text);
+    }
+    return add_device(d, device);
+}
+
+/* By default the first device that is not the CPU, as TensorFlow has it. */
+static est_status add_default(est_local_devices *d)
+{
+    const est_device *const *devices;
+
+    return est_devices(&devices) > 1 ? add_device(d, devices[1]) : EST_OK;
+}
+
+est_status est_local_devices_create(const est_session_options *options, est_local_devices **out)
+{
+    est_local_devices *d;
+    est_status         status;
+
+    EST_REQUIRE_LIST("session devices", options->devices);
+    d = est_zalloc(sizeof *d);
+    if (d == NULL) return est_no_memory();
+    d->remote.ops               = &device_ops;
+    d->remote.whole_phases      = true;
+    d->choice.devices           = d->devices;
+    d->choice.no_soft_placement = options->no_soft_placement;
+    d->choice.log_placement     = options->log_device_placement;
+    status                      = options->devices.n == 0 ? add_default(d) : EST_OK;
+    for (int i = 0; i < options->devices.n && status == EST_OK; i++) status = add_named(d, options->devices.data[i]);
+    if (status != EST_OK || (d->choice.n == 0 && !d->choice.no_soft_placement && !d->choice.log_placement)) {
+        est_local_devices_free(d);
+        d = NULL;
+    }
+    EST_TRY(status);
+    *out = d;
+    return EST_OK;
+}
+
+void est_local_devices_free(est_local_devices *devices)
+{
+    if (devices == NULL) return;
+    for (int i = 0; i < devices->choice.n; i++) devices->devices[i]->runs->close(devices->queues[i]);
+    est_free(devices);
+}
+
+est_remote *est_local_devices_remote(est_local_devices *devices)
+{
+    return &devices->remote;
+}
+
+est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store)
+{
+    return est_device_place_variables(&devices->choice, graph, store);
+}
+
+est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment, est_store *store,
+                                   const est_plan_options *options, est_remote_segment **out)
+{
+    est_plan_options    own = { .device         = devices->devices[segment->task],
+                                .queue          = devices->queues[segment->task],
+                                .passes         = options->passes,
+                                .check_numerics = options->check_numerics };
+    est_remote_segment *s   = est_zalloc(sizeof *s);
+    est_status          status;
+
+    if (s == NULL) return est_no_memory();
+    status = est_plan_create(segment->graph, &segment->io, store, &own, &s->plan);
+    if (status != EST_OK) {
+        est_free(s);
+        return status;
+    }
+    *out = s;
+    return EST_OK;
+}

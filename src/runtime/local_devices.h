@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The devices of a session that run by themselves (device/device.h), beside the CPU.
+ *
+ * To the cut of a step (runtime/partition.c) they are tasks, after those of the cluster were cut off: what runs on a
+ * device between two exchanges with the host is a segment, which is a plan of its own, and copies between host and
+ * device are its borders. Unlike those of tasks, variables on a device are in the session's store.
+ *
+ *   D1  A variable is on a device if it holds floats, is not a dynamic embedding's, and the device has kernels for all
+ *       operations that touch it; those of one operation are on the same device. It stays where it is made.
+ *   D2  An operation on a variable runs where the variable is. Any other runs on the device it is pinned to, or on the
+ *       first of the session, if that has a kernel for its types; else on the host (soft placement).
+ *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
+ *       on a device are known before a step. */
+#ifndef EST_RUNTIME_LOCAL_DEVICES_H
+#define EST_RUNTIME_LOCAL_DEVICES_H
+
+#include "estoc/session.h"
+#include "runtime/plan.h"
+
+/* Those that the options of a session name (est_session_options.devices). *out NULL: only the CPU. */
+EST_MUST_CHECK est_status est_local_devices_create(const est_session_options *options, est_local_devices **out);
+void                      est_local_devices_free(est_local_devices *devices); /* NULL is fine; after all plans */
+
+est_remote *est_local_devices_remote(est_local_devices *devices);
+
+/* After a step that has failed: waits for all that was started. */
+void est_local_devices_abandon(est_local_devices *devices);
+
+/* Makes the variables of the graph that are not in the store yet, each on its device (D1). */
+EST_MUST_CHECK est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph,
+                                                      est_store *store);
+
+/* The plan of a segment on its device; options: of the step. */
+EST_MUST_CHECK est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment,
+                                                  est_store *store, const est_plan_options *options,
+                                                  est_remote_segment **out);
+
+/* --- where things run (runtime/device_place.c) -------------------------------------------------------------------- */
+
+typedef struct est_device_choice {
+    const est_device *const *devices; /* that run by themselves */
+    int                      n;
+    bool                     no_soft_placement;
+    bool                     log_placement;
+} est_device_choice;
+
+EST_MUST_CHECK est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph,
+                                                     est_store *store);
+struct est_partition_step;
+EST_MUST_CHECK est_status est_device_place_nodes(const est_device_choice *choice, const struct est_partition_step *step,
+                                                 int32_t *task);
+
+#endif

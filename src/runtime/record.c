@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs of a plan on a device that runs by itself.
+ *
+ * The slab gives every value an address that stays, so the items of a step are enqueued once, as a recording, and
+ * replayed. A recording is of the shapes of the feeds; a few are kept, since batches of other sizes come again. It
+ * holds addresses: all are dropped when memory moves. Waves whose lanes may run at the same time (P5) are forked.
+ *
+ * Shapes are known before a run, or the plan cannot run on a device. Where a shape is the value of a fed integer, as in
+ * a reshape to a shape that the host has computed, the values of small integer feeds count as their shapes do.
+ *
+ * With check_numerics items are launched one by one, and their results looked at. */
+#include "runtime/record.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+#define RECORDINGS_MAX 16 /* the one that was not used for the longest time goes */
+#define LANES_MAX      4  /* of a fork: each costs */
+
+/* A fed value, in the device's memory. */
+typedef struct input {
+    void  *data;
+    size_t capacity;
+} input;
+
+/* What a recording depends on, one for each feed. */
+typedef struct fed {
+    est_shape shape;
+    est_value value; /* n -1: it does not count */
+} fed;
+
+typedef struct kept_recording {
+    est_recording *recording;
+    fed           *key; /* [n_feeds] */
+    uint64_t       used;
+} kept_recording;
+
+struct est_recorder {
+    const est_device      *device;
+    const est_device_runs *runs;
+    est_queue             *queue;
+    char                  *constants; /* of the plan, uploaded once */
+    uint64_t              *seed;      /* est_call.run_seed */
+    input                 *inputs;    /* [n_feeds] */
+    fed                   *now;       /* [n_feeds]: of the run */
+    bool                   by_value;  /* shapes depend on the values of fed integers */
+    char                  *staging;   /* of the host: the fetches */
+    size_t                 staging_bytes;
+    est_view              *fetched; /* [n_fetches] */
+    kept_recording         kept[RECORDINGS_MAX];
+    int                    n_kept;
+    int                    n_layouts; /* of the plan, when they were made */
+    bool                   stale;     /* shapes have changed since then: kernels may have other memory of their own */
+    uint64_t               n_runs;
+    uint64_t               mark; /* of the run under way; 0: none */
+};
+
+static size_t round_up(const est_device *device, size_t bytes)
+{
+    return (bytes + device->alignment - 1) & ~(device->alignment - 1);
+}
+
+static size_t bytes_of(const est_view *view)
+{
+    return (size_t)view->count * est_dtype_size(view->dtype);
+}
+
+static est_status no_device_memory(const est_device *device, size_t bytes)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory left on the device %s:%d for %zu bytes", device->kind,
+                    device->number, bytes);
+}
+
+/* --- create and free ---------------------------------------------------------------------------------------------- */
+
+static est_status upload_constants(est_plan *plan, est_recorder *r)
+{
+    size_t bytes = 0, at = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t k = 0; k < plan->n_items; k++) {
+            const est_item   *item = &plan->items[k];
+            const est_tensor *tensor;
+
+            if (item->call.node->op->source != EST_SOURCE_CONST) continue;
+            tensor = est_node_attr(item->call.node, "value")->tensor;
+            if (pass == 0) {
+                bytes += round_up(r->device, est_tensor_bytes(tensor));
+                continue;
+            }
+            plan->views[item->first_view].data = r->constants + at;
+            EST_TRY(
+                r->device->copy_in(r->device, r->constants + at, est_tensor_data(tensor), est_tensor_bytes(tensor)));
+            at += round_up(r->device, est_tensor_bytes(tensor));
+        }
+        if (pass == 1) break;
+        r->constants = r->device->alloc(r->device, bytes + r->device->alignment);
+        if (r->constants == NULL) return no_device_memory(r->device, bytes);
+    }
+    return EST_OK;
+}
+
+est_status est_recorder_create(est_plan *plan, est_queue *queue)
+{
+    est_recorder *r = est_arena_alloc(plan->arena, sizeof *r);
+
+    if (r == NULL) return est_no_memory();
+    *r             = (est_recorder){ .device = plan->device, .runs = plan->device->runs, .queue = queue };
+    plan->recorder = r;
+    r->inputs      = est_arena_alloc(plan->arena, sizeof *r->inputs * ((size_t)plan->io.n_feeds + 1));
+    r->now         = est_arena_alloc(plan->arena, sizeof *r->now * ((size_t)plan->io.n_feeds + 1));
+    r->fetched     = est_arena_alloc(plan->arena, sizeof *r->fetched * ((size_t)plan->io.n_fetches + 1));
+    r->seed        = r->device->alloc(r->device, sizeof *r->seed);
+    if (r->inputs == NULL || r->now == NULL || r->fetched == NULL) return est_no_memory();
+    if (r->seed == NULL) return no_device_memory(r->device, sizeof *r->seed);
+    for (int i = 0; i < RECORDINGS_MAX; i++) {
+        r->kept[i].key = est_arena_alloc(plan->arena, sizeof(fed) * ((size_t)plan->io.n_feeds + 1));
+        if (r->kept[i].key == NULL) return est_no_memory();
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) plan->items[k].call.run_seed = r->seed;
+    return upload_constants(plan, r);
+}
+
+static void drop_recordings(est_recorder *r)
+{
+    for (int i = 0; i < r->n_kept; i++) r->runs->drop(r->kept[i].recording);
+    r->n_kept = 0;
+}
+
+void est_recorder_free(est_plan *plan)
+{
+    est_recorder *r = plan->recorder;
+
+    if (r == NULL) return;
+    drop_recordings(r);
+    for (int i = 0; i < plan->io.n_feeds && r->inputs != NULL; i++) r->device->free(r->device, r->inputs[i].data);
+    r->device->free(r->device, r->constants);
+    r->device->free(r->device, r->seed);
+    r->device->free_staging(r->device, r->staging);
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
+
+static est_value value_of(const est_view *in)
+{
+    est_value value = { .n = -1 };
+
+    if (in->count > EST_VALUE_MAX || (in->dtype != EST_I32 && in->dtype != EST_I64)) return value;
+    value.n = (int32_t)in->count;
+    for (int32_t i = 0; i < value.n; i++) {
+        value.v[i] = in->dtype == EST_I32 ? ((const int32_t *)in->data)[i] : ((const int64_t *)in->data)[i];
+    }
+    return value;
+}
+
+static bool same_value(const est_value *a, const est_value *b)
+{
+    return a->n == b->n && (a->n <= 0 || memcmp(a->v, b->v, sizeof *a->v * (size_t)a->n) == 0);
+}
+
+/* Memory for the input, with room to spare once it has grown. */
+static est_status make_room(est_recorder *r, int i, size_t bytes)
+{
+    input *in = &r->inputs[i];
+
+    if (in->data != NULL && bytes <= in->capacity) return EST_OK;
+    drop_recordings(r);
+    r->device->free(r->device, in->data);
+    in->capacity = in->data != NULL ? bytes + bytes / 4 : bytes;
+    in->data     = r->device->alloc(r->device, in->capacity > 0 ? in->capacity : 1);
+    if (in->data != NULL) return EST_OK;
+    in->capacity = 0;
+    return no_device_memory(r->device, bytes);
+}
+
+/* Follows the shapes of the inputs, and the values of those that count. */
+static est_status take_shapes(est_plan *plan, est_view *const *in)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int i = 0; i < plan->io.n_feeds; i++) {
+        est_item *item  = &plan->items[plan->item_of[plan->io.feeds[i].id]];
+        est_view *view  = item->call.out;
+        est_value value = r->by_value ? value_of(in[i]) : (est_value){ .n = -1 };
+
+        EST_TRY(make_room(r, i, bytes_of(in[i])));
+        view->data = r->inputs[i].data;
+        if (est_shape_equal(&in[i]->shape, &plan->fed[i]) && same_value(&value, &item->out_value[0])) continue;
+        plan->fed[i]       = in[i]->shape;
+        view->shape        = in[i]->shape;
+        view->count        = in[i]->count;
+        item->out_shape[0] = in[i]->shape;
+        item->out_value[0] = value;
+        r->now[i]          = (fed){ in[i]->shape, value };
+        plan->resolved     = false;
+    }
+    return EST_OK;
+}
+
+/* The first item whose shape is not known before it runs; NULL: none. */
+static const est_item *find_late(const est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        if (plan->items[k].dynamic) return &plan->items[k];
+    }
+    return NULL;
+}
+
+static est_status resolve(est_plan *plan, est_view *const *in)
+{
+    est_recorder   *r = plan->recorder;
+    const est_item *late;
+
+    EST_TRY(take_shapes(plan, in));
+    if (plan->resolved) return EST_OK;
+    r->stale = true;
+    EST_TRY(est_plan_resolve(plan));
+    late = find_late(plan);
+    if (late != NULL && !r->by_value) {
+        r->by_value = true;
+        for (int32_t k = 0; k < plan->n_items; k++) plan->items[k].late = plan->items[k].dynamic = false;
+        plan->laid_out = false; /* what was late has no place in the slab */
+        EST_TRY(take_shapes(plan, in));
+        EST_TRY(est_plan_resolve(plan));
+        late = find_late(plan);
+    }
+    if (late == NULL) return EST_OK;
+    plan->resolved = false;
+    return est_item_failed(late, est_fail(EST_UNIMPLEMENTED,
+                                          "its shape depends on what the device %s:%d computes; pin "
+                                          "it to /device:CPU:0",
+                                          r->device->kind, r->device->number));
+}
+
+/* --- recording ---------------------------------------------------------------------------------------------------- */
+
+static est_status launch_item(est_plan *plan, const est_item *item)
+{
+    est_recorder *r = plan->recorder;
+
+    if (item->copied) {
+        const est_view *from = item->call.in[0]->dtype == EST_RESOURCE ? &est_call_variable(&item->call, 0)->value
+                                                                       : item->call.in[0];
+
+        return r->runs->copy(r->queue, item->call.out[0].data, from->data, bytes_of(from));
+    }
+    return r->runs->launch(r->queue, item->kernel, &item->call);
+}
+
+static est_status launch_steps(est_plan *plan, int32_t first, int32_t end)
+{
+    for (int32_t s = first; s < end; s++) {
+        const est_item *item   = &plan->items[plan->steps[s]];
+        est_status      status = item->kernel != NULL ? launch_item(plan, item) : EST_OK;
+
+        if (status != EST_OK) return est_item_failed(item, status);
+    }
+    return EST_OK;
+}
+
+static est_status launch_wave(est_plan *plan, const est_plan_wave *wave)
+{
+    est_recorder *r = plan->recorder;
+
+    if (wave->n_lanes == 1 || r->runs->fork == NULL) return launch_steps(plan, wave->first, wave->end);
+    EST_TRY(r->runs->fork(r->queue, wave->n_lanes < LANES_MAX ? wave->n_lanes : LANES_MAX));
+    for (int32_t l = 0; l < wave->n_lanes; l++) {
+        EST_TRY(r->runs->lane(r->queue, l % LANES_MAX));
+        EST_TRY(launch_steps(plan, l == 0 ? wave->first : wave->lane_end[l - 1], wave->lane_end[l]));
+    }
+    return r->runs->join(r->queue);
+}
+
+static est_status fetch_all(est_plan *plan)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int i = 0; i < plan->io.n_fetches; i++) {
+        size_t bytes = bytes_of(&r->fetched[i]);
+
+        if (bytes == 0) continue;
+        EST_TRY(r->runs->fetch(r->queue, r->fetched[i].data, est_plan_fetch(plan, i)->data, bytes));
+    }
+    return EST_OK;
+}
+
+static est_status launch_all(est_plan *plan)
+{
+    for (int32_t g = 0; g < plan->n_waves; g++) EST_TRY(launch_wave(plan, &plan->waves[g]));
+    return fetch_all(plan);
+}
+
+static est_status record(est_plan *plan, est_recording **out)
+{
+    est_recorder *r = plan->recorder;
+    est_error     error;
+    est_status    status;
+
+    EST_TRY(r->runs->begin(r->queue));
+    status = launch_all(plan);
+    if (status == EST_OK) return r->runs->end(r->queue, out);
+    est_error_take(status, &error); /* what `end` says of it is less */
+    if (r->runs->end(r->queue, out) == EST_OK) r->runs->drop(*out);
+    return est_error_raise(&error);
+}
+
+static bool has_key(const est_plan *plan, const fed *key)
+{
+    const fed *now = plan->recorder->now;
+
+    for (int i = 0; i < plan->io.n_feeds; i++) {
+        if (!est_shape_equal(&now[i].shape, &key[i].shape) || !same_value(&now[i].value, &key[i].value)) return false;
+    }
+    return true;
+}
+
+/* Where the next recording is kept. */
+static kept_recording *make_place(est_recorder *r)
+{
+    kept_recording *oldest = &r->kept[0];
+
+    if (r->n_kept < RECORDINGS_MAX) return &r->kept[r->n_kept++];
+    for (int i = 1; i < r->n_kept; i++) {
+        if (r->kept[i].used < oldest->used) oldest = &r->kept[i];
+    }
+    r->runs->drop(oldest->recording);
+    return oldest;
+}
+
+static est_status find_recording(est_plan *plan, est_recording **out)
+{
+    est_recorder   *r = plan->recorder;
+    kept_recording *place;
+
+    for (int i = 0; i < r->n_kept; i++) {
+        if (!has_key(plan, r->kept[i].key)) continue;
+        r->kept[i].used = r->n_runs;
+        *out            = r->kept[i].recording;
+        return EST_OK;
+    }
+    EST_TRY(record(plan, out));
+    place            = make_place(r);
+    place->recording = *out;
+    place->used      = r->n_runs;
+    if (plan->io.n_feeds > 0) memcpy(place->key, r->now, sizeof *r->now * (size_t)plan->io.n_feeds);
+    return EST_OK;
+}
+
+/* Where the fetches of these shapes go. */
+static est_status place_fetches(est_plan *plan)
+{
+    est_recorder *r     = plan->recorder;
+    size_t        bytes = 0;
+
+    for (int i = 0; i < plan->io.n_fetches; i++) {
+        r->fetched[i]      = *est_plan_fetch(plan, i);
+        r->fetched[i].data = NULL;
+        bytes += round_up(r->device, bytes_of(&r->fetched[i]) + 1);
+    }
+    if (r->staging == NULL || bytes > r->staging_bytes) {
+        drop_recordings(r);
+        r->device->free_staging(r->device, r->staging);
+        r->staging_bytes = 0;
+        r->staging       = r->device->alloc_staging(r->device, bytes + r->device->alignment);
+        if (r->staging == NULL) return est_no_memory();
+        r->staging_bytes = bytes;
+    }
+    bytes = 0;
+    for (int i = 0; i < plan->io.n_fetches; i++) {
+        r->fetched[i].data = r->staging + bytes;
+        bytes += round_up(r->device, bytes_of(&r->fetched[i]) + 1);
+    }
+    return EST_OK;
+}
+
+/* Recordings hold the addresses of the layout, and what kernels have allocated for the shapes of the last resolve. */
+static void drop_stale(est_plan *plan)
+{
+    est_recorder *r     = plan->recorder;
+    bool          stale = r->n_layouts != plan->n_layouts;
+
+    for (int32_t k = 0; k < plan->n_items && r->stale && !stale; k++) {
+        stale = plan->items[k].kernel != NULL && plan->items[k].kernel->release != NULL;
+    }
+    if (stale) drop_recordings(r);
+    r->n_layouts = plan->n_layouts;
+    r->stale     = false;
+}
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+static est_status await(est_plan *plan)
+{
+    est_recorder              *r      = plan->recorder;
+    const struct est_node_def *failed = NULL;
+    uint64_t                   mark   = r->mark;
+    est_status                 status;
+    char                       text[EST_NODE_TEXT_MAX];
+
+    r->mark = 0;
+    status  = r->runs->wait(r->queue, mark, &failed);
+    return failed != NULL ? est_fail_context(status, "%s", est_node_text(failed, text)) : status;
+}
+
+/* Looks at what an item that is done has made. */
+static est_status check_item(const est_plan *plan, const est_item *item)
+{
+    const est_device *device = plan->device;
+    est_status        status = EST_OK;
+
+    for (int o = 0; o < item->call.n_out && status == EST_OK; o++) {
+        est_view view = item->call.out[o];
+
+        if (view.dtype != EST_F32 && view.dtype != EST_F64) continue;
+        view.data = est_alloc(bytes_of(&view) + 1);
+        if (view.data == NULL) return est_no_memory();
+        status = device->copy_out(device, view.data, item->call.out[o].data, bytes_of(&view));
+        if (status == EST_OK) status = est_view_check_numbers(&view, o);
+        est_free(view.data);
+    }
+    return status != EST_OK ? est_item_failed(item, status) : EST_OK;
+}
+
+/* One by one, for check_numerics. */
+static est_status run_checked(est_plan *plan)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        EST_TRY(launch_steps(plan, s, s + 1));
+        EST_TRY(r->runs->mark(r->queue, &r->mark));
+        EST_TRY(await(plan));
+        if (plan->items[plan->steps[s]].kernel != NULL) EST_TRY(check_item(plan, &plan->items[plan->steps[s]]));
+    }
+    EST_TRY(fetch_all(plan));
+    return r->runs->mark(r->queue, &r->mark);
+}
+
+static est_status send_inputs(est_plan *plan, est_view *const *in)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int i = 0; i < plan->io.n_feeds; i++) {
+        if (bytes_of(in[i]) == 0) continue;
+        EST_TRY(r->runs->send(r->queue, r->inputs[i].data, in[i]->data, bytes_of(in[i])));
+    }
+    return r->runs->send(r->queue, r->seed, &plan->run_seed, sizeof plan->run_seed);
+}
+
+est_status est_plan_start(est_plan *plan, est_view *const *in, uint64_t run_seed)
+{
+    est_recorder  *r = plan->recorder;
+    est_recording *recording;
+
+    if (r->mark != 0) EST_TRY(await(plan)); /* its inputs and outputs have one place each */
+    plan->run_seed = run_seed;
+    r->n_runs++;
+    EST_TRY(resolve(plan, in));
+    EST_TRY(est_plan_check_variables(plan));
+    est_plan_follow_addresses(plan);
+    EST_TRY(place_fetches(plan));
+    drop_stale(plan);
+    EST_TRY(send_inputs(plan, in));
+    if (plan->check_numerics) return run_checked(plan);
+    EST_TRY(find_recording(plan, &recording));
+    EST_TRY(r->runs->replay(r->queue, recording));
+    return r->runs->mark(r->queue, &r->mark);
+}
+
+est_status est_plan_finish(est_plan *plan, const est_view **out)
+{
+    if (plan->recorder->mark != 0) EST_TRY(await(plan));
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        est_var        *var;
+
+        if (item->kernel == NULL || item->call.node->op->writes == 0) continue;
+        var        = est_call_variable(&item->call, 0);
+        var->blank = false;
+        if (item->call.node->op->fills_var) var->initialized = true;
+    }
+    *out = plan->recorder->fetched;
+    return EST_OK;
+}

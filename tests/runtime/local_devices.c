@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions with devices that run by themselves, against sessions on the CPU: two far devices. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/devices.h"
+#include "estoc/estoc.h"
+#include "runtime/session.h"
+#include "support/far_device.h"
+#include "support/log_test.h"
+#include "support/nn_test.h"
+#include "support/test.h"
+
+#define ROWS  12
+#define UNITS 5
+
+typedef struct small_model {
+    est_graph   *graph;
+    est_session *session;
+    est_node     x, ids, loss, train;
+    est_step    *step;
+} small_model;
+
+/* A table, two layers, dropout, Adagrad: dense and sparse updates, and integers on the host. */
+static small_model make_model(const est_session_options *options, const char *table_device)
+{
+    small_model m = { 0 };
+    est_node    table, h;
+
+    assert_ok(est_graph_create(7, &m.graph));
+    m.x   = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 3));
+    m.ids = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    est_graph_device(m.graph, table_device);
+    table = est_weight(m.graph, "table", EST_SHAPE(ROWS, 4), NULL);
+    est_graph_device(m.graph, NULL);
+    h       = est_concat(EST_NODES(m.x, est_resource_gather(table, m.ids)), 1);
+    h       = est_dense(h, UNITS, EST_DENSE(.activation = est_relu));
+    h       = est_dropout(h, 0.25, 3);
+    m.loss  = est_mean(est_square(est_dense(h, 1, NULL)));
+    m.train = est_minimize(est_adagrad(0.1, NULL), m.loss, NULL);
+    assert_ok(est_graph_status(m.graph));
+    assert_ok(est_session_create(m.graph, options, &m.session));
+    assert_ok(est_session_init(m.session));
+    assert_ok(est_session_prepare(m.session, EST_NODES(m.x, m.ids), EST_NODES(m.loss), EST_NODES(m.train), &m.step));
+    return m;
+}
+
+static void free_model(small_model *m)
+{
+    est_session_free(m->session);
+    est_graph_free(m->graph);
+}
+
+/* A step with a batch that depends on `seed`; bad: with an id that the table does not have. */
+static est_status run_batch(const small_model *m, int64_t rows, int seed, bool bad)
+{
+    est_tensor *feeds[2];
+    est_status  status;
+
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(rows, 3), &feeds[0]));
+    assert_ok(est_tensor_create(EST_I64, EST_SHAPE(rows), &feeds[1]));
+    for (int64_t i = 0; i < rows * 3; i++) {
+        ((float *)est_tensor_mutable_data(feeds[0]))[i] = (float)((i * 7 + seed * 3) % 11) / 11 - 0.5f;
+    }
+    for (int64_t i = 0; i < rows; i++) ((int64_t *)est_tensor_mutable_data(feeds[1]))[i] = (i * 5 + seed) % ROWS;
+    if (bad) ((int64_t *)est_tensor_mutable_data(feeds[1]))[rows - 1] = ROWS + 3;
+    status = est_step_run(m->step, (const est_tensor *const *)feeds);
+    est_tensor_free(feeds[0]);
+    est_tensor_free(feeds[1]);
+    return status;
+}
+
+static void assert_same_variables(const small_model *a, const small_model *b)
+{
+    assert_int_equal(est_session_variables(a->session), est_session_variables(b->session));
+    for (int i = 0; i < est_session_variables(a->session); i++) {
+        const char *name = est_session_variable(a->session, i);
+        est_tensor *x, *y;
+
+        assert_string_equal(name, est_session_variable(b->session, i));
+        assert_ok(est_session_read(a->session, name, &x));
+        assert_ok(est_session_read(b->session, name, &y));
+        assert_memory_equal(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x));
+        est_tensor_free(x);
+        est_tensor_free(y);
+    }
+}
+
+static void assert_nothing_left(void)
+{
+    est_far_counts now = est_far_device_counts();
+
+    assert_int_equal(now.opened, 0);
+    assert_int_equal(now.blocks, 0);
+}
+
+TEST(trains_as_the_cpu_does)
+{
+    small_model here = make_model(EST_SESSION(.devices = EST_STRINGS("/cpu:0"), .threads = 1), NULL),
+                far  = make_model(NULL, NULL);
+    est_far_counts before, after;
+
+    for (int s = 0; s < 30; s++) {
+        assert_ok(run_batch(&here, 4 + s % 3, s, false));
+        assert_ok(run_batch(&far, 4 + s % 3, s, false));
+        assert_true(est_step_scalar(here.step, 0) == est_step_scalar(far.step, 0));
+    }
+    assert_same_variables(&here, &far);
+    before = est_far_device_counts();
+    for (int s = 0; s < 30; s++) assert_ok(run_batch(&far, 4 + s % 3, s, false));
+    after = est_far_device_counts();
+    assert_true(after.replayed > before.replayed && after.launched > before.launched);
+    assert_int_equal(after.recorded, before.recorded); /* shapes that were seen before */
+    free_model(&here);
+    free_model(&far);
+    assert_nothing_left();
+}
+
+/* The host has the table, a device the layers; or two devices. */
+TEST(variables_in_several_places)
+{
+    static const char *const places[] = { "/cpu:0", "/gpu:1" };
+
+    for (int p = 0; p < 2; p++) {
+        small_model here = make_model(EST_SESSION(.devices = EST_STRINGS("/cpu:0")), NULL);
+        small_model far  = make_model(EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), places[p]);
+
+        for (int s = 0; s < 10; s++) {
+            assert_ok(run_batch(&here, 4 + s % 3, s, false));
+            assert_ok(run_batch(&far, 4 + s % 3, s, false));
+            assert_true(est_step_scalar(here.step, 0) == est_step_scalar(far.step, 0));
+        }
+        assert_same_variables(&here, &far);
+        free_model(&here);
+        free_model(&far);
+        assert_nothing_left();
+    }
+}
+
+TEST(a_step_that_fails_changes_nothing)
+{
+    small_model here = make_model(EST_SESSION(.devices = EST_STRINGS("/cpu:0")), NULL), far = make_model(NULL, NULL);
+    char        text[1024];
+
+    assert_int_equal(run_batch(&here, 6, 1, true), EST_INVALID_ARGUMENT);
+    snprintf(text, sizeof text, "%s", est_error_message());
+    assert_int_equal(run_batch(&far, 6, 1, true), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), text);
+    assert_same_variables(&here, &far);
+    assert_ok(run_batch(&here, 6, 2, false));
+    assert_ok(run_batch(&far, 6, 2, false));
+    assert_true(est_step_scalar(here.step, 0) == est_step_scalar(far.step, 0));
+    assert_same_variables(&here, &far);
+    free_model(&here);
+    free_model(&far);
+    assert_nothing_left();
+}
+
+TEST(placement)
+{
+    est_graph        *g;
+    est_session      *s;
+    est_node          a, b, sum, shape;
+    est_tensor       *out[2];
+    est_variable_part part;
+
+    assert_ok(est_graph_create(1, &g));
+    est_graph_device(g, "/device:GPU:1");
+    a = est_weight(g, "a", EST_SHAPE(4), EST_WEIGHT(.initializer = est_init_constant(2)));
+    est_graph_device(g, "/cpu:0");
+    b = est_weight(g, "b", EST_SHAPE(4), EST_WEIGHT(.initializer = est_init_constant(3)));
+    est_graph_device(g, NULL);
+    sum   = est_named(est_add(est_read_variable(a), est_read_variable(b)), "sum");
+    shape = est_named(est_cast(sum, EST_I64), "whole");
+    log_keep(EST_LOG_INFO);
+    assert_ok(est_session_create(
+        g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1"), .log_device_placement = true), &s));
+    assert_ok(est_session_init(s));
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(sum, shape), EST_NO_NODES, out));
+    log_release();
+    log_expect("info sum: (AddV2): /job:localhost/replica:0/task:0/device:GPU:0");
+    log_expect("info whole: (Cast): /job:localhost/replica:0/task:0/device:CPU:0"); /* integers may be a shape */
+    log_expect("info a: (VarHandleOp): /job:localhost/replica:0/task:0/device:GPU:1");
+    assert_true(((const float *)est_tensor_data(out[0]))[3] == 5 && ((const int64_t *)est_tensor_data(out[1]))[3] == 5);
+    assert_ok(est_session_variable_part(s, "a", 0, &part));
+    assert_string_equal(part.device, "/job:localhost/replica:0/task:0/device:GPU:1");
+    assert_ok(est_session_variable_part(s, "b", 0, &part));
+    assert_string_equal(part.device, "/job:localhost/replica:0/task:0/device:CPU:0");
+    est_tensor_free(out[0]);
+    est_tensor_free(out[1]);
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+TEST(hard_placement)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     x, text;
+    est_tensor  *out;
+
+    assert_ok(est_graph_create(1, &g));
+    x = est_const_f32(g, EST_SHAPE(2), (const float[]){ 1, 2 });
+    est_graph_device(g, "/device:GPU:0");
+    text = est_named(est_as_string(x), "text");
+    x    = est_named(est_neg(x), "far");
+    est_graph_device(g, "/device:GPU:7");
+    x = est_named(est_neg(x), "nowhere");
+    assert_ok(est_session_create(g, NULL, &s)); /* soft: the CPU does what others cannot */
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(x), EST_NODES(text), &out));
+    est_tensor_free(out);
+    est_session_free(s);
+    assert_ok(est_session_create(g, EST_SESSION(.no_soft_placement = true, .no_passes = true), &s));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(x), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "Cannot assign a device for operation nowhere"));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(text), NULL), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "Cannot assign a device for operation text"));
+    est_session_free(s);
+    assert_int_equal(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:5")), &s), EST_NOT_FOUND);
+    assert_int_equal(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:1", "/gpu:1")), &s),
+                     EST_INVALID_ARGUMENT);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+/* A shape that the host computes from a feed: its value decides the shapes on the device. */
+TEST(shapes_from_the_host)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     x, shape, y;
+
+    assert_ok(est_graph_create(1, &g));
+    x     = est_placeholder(g, "x", EST_F32, EST_SHAPE(12));
+    shape = est_placeholder(g, "shape", EST_I32, EST_SHAPE(2));
+    y     = est_mul(est_reshape_to(x, shape), est_reshape_to(x, shape));
+    assert_ok(est_session_create(g, NULL, &s));
+    for (int i = 0; i < 6; i++) {
+        int32_t     dims[2] = { i % 2 == 0 ? 3 : 6, i % 2 == 0 ? 4 : 2 };
+        float       values[12];
+        est_tensor *feed, *to, *out;
+
+        for (int k = 0; k < 12; k++) values[k] = (float)(k + i);
+        assert_ok(est_tensor_f32(EST_SHAPE(12), values, &feed));
+        assert_ok(est_tensor_create_from(EST_I32, EST_SHAPE(2), dims, &to));
+        assert_ok(est_session_run(s, EST_FEEDS({ x, feed }, { shape, to }), EST_NODES(y), EST_NO_NODES, &out));
+        assert_int_equal(est_tensor_shape(out)->dim[0], dims[0]);
+        assert_true(((const float *)est_tensor_data(out))[11] == (float)((11 + i) * (11 + i)));
+        est_tensor_free(feed);
+        est_tensor_free(to);
+        est_tensor_free(out);
+    }
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+TEST(check_numerics_names_the_node)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     x, y;
+    est_tensor  *feed, *out;
+
+    assert_ok(est_graph_create(1, &g));
+    x = est_placeholder(g, "x", EST_F32, EST_SHAPE(2));
+    y = est_neg(est_named(est_log(x), "logarithm"));
+    assert_ok(est_session_create(g, EST_SESSION(.check_numerics = true), &s));
+    assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 0 }, &feed));
+    assert_int_equal(est_session_run(s, EST_FEEDS({ x, feed }), EST_NODES(y), EST_NO_NODES, &out),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "logarithm"));
+    assert_non_null(strstr(est_error_message(), "output 0 has -inf at element 1"));
+    est_tensor_free(feed);
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+int main(void)
+{
+    est_devices_use(est_far_devices, 2);
+    return est_test_run(NULL, NULL);
+}

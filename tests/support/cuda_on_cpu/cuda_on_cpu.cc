@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUDA on the CPU: fibers, and functions of the runtime that compute at once. Streams and events are nothing: all
+ * that is enqueued is done. A capture keeps functions in a list, which a launch of the graph calls. */
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <memory>
+#include <vector>
+
+#include "cuda/gemm.cuh"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifdef SANITIZED
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+/* --- fibers ------------------------------------------------------------------------------------------------------- */
+
+dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+namespace {
+
+const size_t stack_bytes = 256 * 1024;
+
+enum state { NEW, READY, AT_BLOCK, AT_WARP, DONE };
+
+/* A fiber runs one thread after the other; one that waits at a barrier keeps its fiber. */
+struct fiber {
+    ucontext_t              context;
+    std::unique_ptr<char[]> stack;
+    unsigned                thread;
+    void                   *fake_stack;
+};
+
+struct block_run {
+    const std::function<void()> *thread;
+    unsigned                     n, next; /* threads, and the first that has not begun */
+    std::vector<state>           states;
+    std::vector<fiber *>         fibers; /* of threads that wait */
+    std::vector<uint64_t>        slots;
+};
+
+block_run                           block;
+std::vector<std::unique_ptr<fiber>> idle;
+ucontext_t                          scheduler;
+fiber                              *current;
+#ifdef SANITIZED
+void       *scheduler_fake_stack;
+const void *scheduler_stack;
+size_t      scheduler_bytes;
+#endif
+
+void to_scheduler(void)
+{
+    fiber *self = current;
+
+#ifdef SANITIZED
+    __sanitizer_start_switch_fiber(&self->fake_stack, scheduler_stack, scheduler_bytes);
+#endif
+    swapcontext(&self->context, &scheduler);
+#ifdef SANITIZED
+    __sanitizer_finish_switch_fiber(self->fake_stack, &scheduler_stack, &scheduler_bytes);
+#endif
+}
+
+void to_fiber(fiber *f)
+{
+    current     = f;
+    threadIdx.x = f->thread;
+#ifdef SANITIZED
+    __sanitizer_start_switch_fiber(&scheduler_fake_stack, f->stack.get(), stack_bytes);
+#endif
+    swapcontext(&scheduler, &f->context);
+#ifdef SANITIZED
+    __sanitizer_finish_switch_fiber(scheduler_fake_stack, NULL, NULL);
+#endif
+}
+
+/* Begins threads until one of them has waited and is done after all, or none is left. */
+void fiber_main(void)
+{
+#ifdef SANITIZED
+    __sanitizer_finish_switch_fiber(NULL, &scheduler_stack, &scheduler_bytes);
+#endif
+    for (;;) {
+        while (block.next < block.n) {
+            current->thread = threadIdx.x = block.next++;
+            (*block.thread)();
+            block.states[current->thread] = DONE;
+        }
+        idle.emplace_back(current);
+        to_scheduler();
+    }
+}
+
+void prepare(ucontext_t *context, char *stack)
+{
+    getcontext(context);
+    context->uc_stack.ss_sp   = stack;
+    context->uc_stack.ss_size = stack_bytes;
+    context->uc_link          = NULL;
+    makecontext(context, fiber_main, 0);
+}
+
+fiber *take_fiber(void)
+{
+    fiber *f;
+
+    if (!idle.empty()) {
+        f = idle.back().release();
+        idle.pop_back();
+        return f;
+    }
+    f        = new fiber();
+    f->stack = std::make_unique<char[]>(stack_bytes);
+    prepare(&f->context, f->stack.get());
+    return f;
+}
+
+void meet(state where)
+{
+    fiber   *self = current;
+    unsigned t    = self->thread;
+
+    block.states[t] = where;
+    block.fibers[t] = self;
+    to_scheduler();
+}
+
+/* Lets those of [first, end) go that all wait at one kind of barrier. */
+void release(unsigned first, unsigned end, state where)
+{
+    for (unsigned t = first; t < end; t++) {
+        if (block.states[t] != DONE && block.states[t] != where) return;
+    }
+    for (unsigned t = first; t < end; t++) {
+        if (block.states[t] == where) block.states[t] = READY;
+    }
+}
+
+void run_block(void)
+{
+    for (;;) {
+        bool ran = false, done = true;
+
+        while (block.next < block.n) to_fiber(take_fiber());
+        release(0, block.n, AT_BLOCK);
+        for (unsigned warp = 0; warp < block.n; warp += 32) {
+            release(warp, warp + 32 < block.n ? warp + 32 : block.n, AT_WARP);
+        }
+        for (unsigned t = 0; t < block.n; t++) {
+            done = done && block.states[t] == DONE;
+            if (block.states[t] != READY) continue;
+            ran = true;
+            to_fiber(block.fibers[t]);
+        }
+        if (done) return;
+        if (ran) continue;
+        fprintf(stderr, "cuda_on_cpu: threads of a block wait at different barriers\n");
+        abort();
+    }
+}
+
+} // namespace
+
+void __syncthreads(void)
+{
+    meet(AT_BLOCK);
+}
+
+void cuda_on_cpu_meet_warp(void)
+{
+    meet(AT_WARP);
+}
+
+void *cuda_on_cpu_slot(unsigned thread)
+{
+    return &block.slots.at(thread);
+}
+
+void cuda_on_cpu_run(dim3 grid, dim3 size, const std::function<void()> &thread)
+{
+    gridDim  = grid;
+    blockDim = size;
+    for (unsigned y = 0; y < grid.y; y++) {
+        for (unsigned x = 0; x < grid.x; x++) {
+            blockIdx     = dim3(x, y);
+            block.thread = &thread;
+            block.n      = size.x;
+            block.next   = 0;
+            block.states.assign(size.x, NEW);
+            block.fibers.assign(size.x, NULL);
+            block.slots.assign(size.x, 0);
+            run_block();
+        }
+    }
+}
+
+/* --- the runtime -------------------------------------------------------------------------------------------------- */
+
+struct cuda_on_cpu_graph {
+    std::vector<std::function<void()>> work;
+};
+
+static cudaGraph_t capture; /* under way; NULL: none */
+
+cudaError_t cuda_on_cpu_enqueue(const std::function<void()> &work)
+{
+    if (capture != NULL) {
+        capture->work.push_back(work);
+    } else {
+        work();
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
+{
+    capture = new cuda_on_cpu_graph();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
+{
+    *out    = capture;
+    capture = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
+{
+    *out = new cuda_on_cpu_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
+{
+    for (const auto &work : graph->work) work();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
+{
+    return cudaMalloc(out, bytes);
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    return cudaFree(p);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned)
+{
+    *out = p;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t)
+{
+    return cuda_on_cpu_enqueue([=]() { memset(to, value, bytes); });
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+{
+    return cuda_on_cpu_enqueue([=]() {
+        if (bytes > 0) memmove(to, from, bytes);
+    });
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
+{
+    snprintf(out->name, sizeof out->name, "CUDA on the CPU");
+    out->major = 9;
+    out->minor = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    *available = *total = (size_t)1 << 30;
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaSuccess ? "no error" : error == cudaErrorMemoryAllocation ? "out of memory" : "unknown error";
+}
+
+#define NOTHING_TO_DO(call)                                                                                            \
+    cudaError_t call                                                                                                   \
+    {                                                                                                                  \
+        return cudaSuccess;                                                                                            \
+    }
+NOTHING_TO_DO(cudaGetLastError(void))
+NOTHING_TO_DO(cudaSetDevice(int))
+NOTHING_TO_DO(cudaStreamDestroy(cudaStream_t))
+NOTHING_TO_DO(cudaStreamSynchronize(cudaStream_t))
+NOTHING_TO_DO(cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned))
+NOTHING_TO_DO(cudaEventDestroy(cudaEvent_t))
+NOTHING_TO_DO(cudaEventRecord(cudaEvent_t, cudaStream_t))
+NOTHING_TO_DO(cudaEventSynchronize(cudaEvent_t))
+NOTHING_TO_DO(cudaGraphUpload(cudaGraphExec_t, cudaStream_t))
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+    *out = (cudaStream_t)&capture; /* anything but NULL */
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+    *out = (cudaEvent_t)&capture;
+    return cudaSuccess;
+}
+
+/* --- cuBLASLt ----------------------------------------------------------------------------------------------------- */
+
+void est_cublaslt_open(void) {}
+
+bool est_cublaslt_launch(const est_call *, const est_product *, int *)
+{
+    return false; /* not here: our own kernels compute */
+}
