@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-allreduce bench-multi-worker install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python listings python check asan tsan far interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-allreduce bench-multi-worker cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -41,9 +41,34 @@ run-multi-worker: build/release/build.ninja
 	    build/release/examples/fashion_mnist_cnn --epochs 1 --strategy multi_worker_mirrored \
 	    --model-dir "$$(mktemp -d -t estoc-multi-worker-XXXXXX)"
 
-test:     ## build, then run the suite
+test:     ## build, then run the suite, and that of the Python package
 test: build
 	@$(CTEST) --no-tests=error -LE interop --test-dir build/release
+	@$(MAKE) --no-print-directory test-python
+
+test-python: ## the tests of the Python package on build/release (sets up build/python-venv); TESTS="-k dataset" selects
+test-python: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env --tests
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@PYTHONPATH=build/python build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
+
+listings: ## programs for TensorFlow, run with estoc.tf in place of it: DIR has harness/run.py; ONLY="06 07" selects
+listings: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@build/python-venv/bin/python "$(DIR)/harness/run.py" --backend estoc --python "$(CURDIR)/build/python-venv/bin/python" \
+	    --pythonpath "$(CURDIR)/build/python" $(ONLY)
+
+python:   ## a self-contained wheel of the Python package with libestoc and the tool inside, in build/wheel
+python: bootstrap
+	@scripts/python-env
+	@scripts/python-env --wheel
+	@rm -rf build/wheel && mkdir -p build/wheel/linked
+	@build/python-venv/bin/python -c 'import sys; sys.path.insert(0, "python"); import backend; backend.build_wheel("build/wheel/linked")'
+	@PATH="$$PWD/build/wheel-venv/bin:$$PATH" auditwheel repair -w build/wheel build/wheel/linked/*.whl >build/wheel/auditwheel.log 2>&1 || { cat build/wheel/auditwheel.log; exit 1; }
+	@ls build/wheel/*.whl
 
 check:    ## format, layers, banned functions, headers, gcc and clang warnings, the ABI, scripts, manifests
 check: bootstrap
@@ -58,6 +83,11 @@ tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
 	@$(FIXED) $(CTEST) --no-tests=error -L threads $(if $(SHORT),-LE long) --test-dir build/tsan
+
+far:      ## the tests that run on a far device (CPU kernels, memory that the host cannot touch), in release, asan and tsan
+far: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
+	@for kind in release asan tsan; do cmake --build build/$$kind && \
+	    $(FIXED) $(CTEST) --no-tests=error -L far --test-dir build/$$kind || exit 1; done
 
 interop:  ## exchange files of every format with TensorFlow (sets it up under build/)
 interop: build
@@ -110,11 +140,23 @@ bench-cluster: build/dist/build.ninja
 	@scripts/bench-env
 	@bench/compare-cluster $(if $(BENCH),--only $(BENCH))
 
-bench-coordinator: ## compare calls of a coordinator with TensorFlow's; BENCH="calls" (or model, scaling) answers one question
+bench-coordinator: ## compare calls of a coordinator with TensorFlow's; BENCH="calls" (or model, scaling, floor) answers one question
 bench-coordinator: build/dist/build.ninja
-	@cmake --build build/dist --target bench/coordinator bench/cluster
+	@cmake --build build/dist --target bench/coordinator bench/cluster bench/wake
 	@scripts/bench-env
 	@bench/compare-coordinator $(if $(BENCH),--only $(BENCH))
+
+bench-predictor: ## compare calls of a predictor with TensorFlow's of the same SavedModel
+bench-predictor: build/dist/build.ninja
+	@cmake --build build/dist --target bench/predictor
+	@scripts/bench-env
+	@bench/compare-predictor
+
+bench-fit: ## compare a network's fit with the bare step and with Keras' fit
+bench-fit: build/dist/build.ninja
+	@cmake --build build/dist --target bench/fit
+	@scripts/bench-env
+	@bench/compare-fit
 
 bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed; NETWORKS=1: between network namespaces
 bench-allreduce: build/dist/build.ninja
@@ -126,6 +168,10 @@ bench-multi-worker: build/dist/build.ninja
 	@cmake --build build/dist --target bench/multi_worker
 	@scripts/bench-env
 	@bench/compare-multi-worker
+
+cuda:     ## build libestoc_cuda.so, the plug-in with the GPUs, into build/dist, where nvcc is found
+cuda: build/dist/build.ninja
+	@cmake --build build/dist --target estoc_cuda
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

@@ -21,6 +21,7 @@
 #include "command.h"
 #include "doctor.h"
 #include "estoc/cluster.h"
+#include "estoc/devices.h"
 #include "estoc/log.h"
 #include "estoc/version.h"
 #include "kernels/gemm_parts.h"
@@ -346,6 +347,20 @@ static void check_tf_config(report *r)
     est_resolver_free(resolver);
 }
 
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+static void check_devices(report *r)
+{
+    est_device_info devices[16];
+    int             n = est_device_list(devices, 16);
+
+    for (int i = 1; i < n && i < 16; i++) {
+        add(r, "GPU", FINE, "%s: %s, %.1f GiB", devices[i].name, devices[i].description,
+            (double)devices[i].memory_bytes / (double)(1 << 30));
+    }
+    if (n == 1) add(r, "GPU", FINE, "%s", est_device_missing());
+}
+
 /* --- a short training --------------------------------------------------------------------------------------------- */
 
 static void check_training(report *r)
@@ -367,10 +382,11 @@ static void check_training(report *r)
 static est_status examine(report *r)
 {
     static void (*const checks[])(report *) = {
-        check_version,          check_compiler, check_cpu,         check_cores,
-        check_threads,          check_memory,   check_huge_pages,  check_compression,
-        check_temporary_folder, check_log,      check_tf_config,   check_strategies,
-        check_transports,       check_sums,     check_other_parts, check_training,
+        check_version,          check_compiler, check_cpu,        check_cores,
+        check_threads,          check_memory,   check_huge_pages, check_compression,
+        check_temporary_folder, check_log,      check_tf_config,  check_strategies,
+        check_transports,       check_sums,     check_devices,    check_other_parts,
+        check_training,
     };
     static const char *const columns[] = { "what", "state", "found" };
 

@@ -25,7 +25,7 @@ static est_status train(est_graph *g, float *loss)
     est_node     out    = est_dense(in, 1, EST_DENSE(.no_bias = true, .kernel_initializer = est_init_zeros()));
     est_node     error  = est_mean(est_squared_difference(out, target));
     est_node     step   = est_minimize(est_sgd(0.25), error, NULL);
-    est_status   status = est_session_create(g, NULL, &session);
+    est_status   status = est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/cpu:0")), &session);
 
     if (status == EST_OK) status = est_session_init(session);
     if (status == EST_OK) status = est_tensor_create_from(EST_F32, EST_SHAPE(4, 2), xs, &x);

@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "command.h"
 #include "format/event.h"
+#include "predict/saved_model.h"
 
 static const char *const kind_names[INSPECT_KINDS + 1] = { "tfrecord",  "checkpoint", "events", "graph",
                                                            "metagraph", "savedmodel", NULL };
@@ -207,31 +208,15 @@ static int kind_of_directory(const char *path, unsigned given)
     return first;
 }
 
-static bool is_version_name(const char *name)
-{
-    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
-}
-
 /* A directory that an exporter writes has a SavedModel in each <seconds since 1970>; the path of the newest, if any. */
 static bool find_newest_export(const char *dir, est_strbuf *path)
 {
-    est_strbuf candidate = { 0 };
-    char     **names;
-    size_t     digits = 0; /* of the newest */
+    char *found;
 
-    if (inspect_names(dir, is_version_name, &names) != EST_OK) return false;
-    for (char **name = names; *name != NULL;
-         name++) { /* in the order of text: of as many digits the last is the newest */
-        est_strbuf_reset(&candidate);
-        est_strbuf_printf(&candidate, "%s/%s", dir, *name);
-        if (strlen(*name) < digits || !has_name(est_strbuf_text(&candidate), is_saved_model_name)) continue;
-        digits = strlen(*name);
-        est_strbuf_reset(path);
-        est_strbuf_append(path, est_strbuf_text(&candidate));
-    }
-    est_strbuf_clear(&candidate);
-    inspect_names_free(names);
-    return digits > 0 && est_strbuf_status(path) == EST_OK;
+    if (est_saved_model_find_dir(dir, &found) != EST_OK) return false;
+    est_strbuf_append(path, found);
+    est_free(found);
+    return est_strbuf_status(path) == EST_OK;
 }
 
 static int kind_of_name(const char *name)
@@ -359,6 +344,10 @@ static tool_exit check_options(const inspect_options *o, unsigned given, int kin
 {
     const tool_option *wrong = misfit(given, kind);
 
+    if (wrong != NULL && kind == INSPECT_SAVEDMODEL && misfit(given, INSPECT_CHECKPOINT) == NULL) {
+        return tool_usage(&tool_inspect, "--%s is for checkpoints; that of a SavedModel is DIR/variables/variables",
+                          wrong->name);
+    }
     if (wrong != NULL) {
         return tool_usage(&tool_inspect, "--%s is not for %s, which %s is", wrong->name, kind_texts[kind], o->path);
     }

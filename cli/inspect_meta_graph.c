@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "format/graph_text.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "format/tensor_proto.h"
 #include "inspect.h"
 #include "output.h"
@@ -94,7 +94,9 @@ static void put_rest(est_strbuf *out, const est_meta_graph_def *meta)
     for (int i = 0; i < meta->n_collections; i++) {
         est_strbuf_append(out, "collection ");
         put_text(out, meta->collections[i].key);
-        est_strbuf_printf(out, ": %d %s\n", meta->collections[i].n, collection_kind(&meta->collections[i]));
+        est_strbuf_printf(out, ": %d %s\n", meta->collections[i].n,
+                          meta->collections[i].kind == EST_COLLECTION_BYTES ? "messages"
+                                                                            : collection_kind(&meta->collections[i]));
     }
     if (meta->saver != NULL) {
         est_strbuf_append(out, "saver: file name ");
@@ -255,7 +257,7 @@ static est_status show_member(const inspect_options *options, const est_meta_gra
     return options->ops ? inspect_show_nodes(options, &meta->graph) : EST_OK;
 }
 
-static est_status show_members(const inspect_options *options, const est_saved_model *model, est_strbuf *line)
+static est_status show_members(const inspect_options *options, const est_saved_model_def *model, est_strbuf *line)
 {
     if (options->json) {
         est_strbuf_printf(line, "{\"schema_version\": %" PRId64 ", \"meta_graphs\": [", model->schema_version);
@@ -272,12 +274,12 @@ static est_status show_members(const inspect_options *options, const est_saved_m
 
 static est_status show_saved_model(const inspect_options *options, est_str message, est_arena *arena)
 {
-    est_strbuf      line = { 0 };
-    est_saved_model model;
-    est_status      status;
+    est_strbuf          line = { 0 };
+    est_saved_model_def model;
+    est_status          status;
 
     if (options->text) return write_text(est_saved_model_text, message);
-    EST_TRY(est_saved_model_parse(message, arena, &model));
+    EST_TRY(est_saved_model_def_parse(message, arena, &model));
     status = show_members(options, &model, &line);
     est_strbuf_clear(&line);
     return status;

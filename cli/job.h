@@ -46,8 +46,10 @@ typedef struct job_optimizer {
     est_adadelta_options adadelta;
     est_adagrad_options  adagrad;
     est_adam_options     adam;
+    est_adamax_options   adamax;
     est_ftrl_options     ftrl;
     est_momentum_options momentum;
+    est_nadam_options    nadam;
     est_rms_prop_options rms_prop;
 } job_optimizer;
 

@@ -78,6 +78,21 @@ static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_M
     return job_call_checkpoint(call, out) == EST_OK;
 }
 
+/* A SavedModel has no keys, and its variables are its own. */
+static tool_exit open_model(job_call *call, const char *dir)
+{
+    if (call->n_sets > 0 || call->prints || call->checkpoint != NULL) {
+        return tool_usage(call->command, "--%s is for job files, and %s is a directory",
+                          call->n_sets > 0 ? "set"
+                          : call->prints   ? "print-config"
+                                           : "checkpoint",
+                          dir);
+    }
+    if (call->quiet) est_log_set_level(EST_LOG_WARN);
+    call->model = dir;
+    return TOOL_OK;
+}
+
 static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
 {
     est_strbuf text = { 0 };
@@ -95,6 +110,7 @@ static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
                           call->command->name, argv[optind], argv[optind + 1]);
     }
     if (argc - optind != 1) return tool_usage(call->command, "it takes one job file, and %d are given", argc - optind);
+    if ((needs & JOB_OR_MODEL) != 0 && est_dir_exists(argv[optind])) return open_model(call, argv[optind]);
     code = tool_check_file(call->command, argv[optind]);
     if (code == TOOL_OK) code = read_job(call, argv[optind], needs);
     if (code != TOOL_OK) return code;

@@ -31,6 +31,7 @@ typedef struct job_call {
     const tool_command *command;
     bool                json, quiet, prints, describes;
     const char         *checkpoint; /* NULL: the latest */
+    const char         *model;      /* the directory of a SavedModel in place of a job; NULL: a job */
     const char        **sets;       /* [n_sets] */
     int                 n_sets;
     est_arena          *arena;
@@ -44,7 +45,8 @@ typedef enum job_needs {
     JOB_NEEDS_EVAL      = 2,
     JOB_NEEDS_MODEL_DIR = 4,
     JOB_CATCHES_SIGNALS = 8,
-    JOB_READS_ROWS      = 16 /* from standard input */
+    JOB_READS_ROWS      = 16, /* from standard input */
+    JOB_OR_MODEL        = 32  /* the argument may be the directory of a SavedModel, job_call.model then */
 } job_needs;
 
 /* Runs a command: reads its options and the job that the arguments name, makes the estimator and calls `work`.

@@ -3,6 +3,8 @@
  * The schema of the model of a job: optimizers and their learning rates, heads, canned models. */
 #include "job_schema.h"
 
+#include "nn/names.h"
+
 /* clang-format off */
 
 /* --- optimizers --------------------------------------------------------------------------------------------------- */
@@ -74,6 +76,8 @@ static const job_record rate = { "a learning rate", sizeof(job_rate), rate_field
 OPTIMIZER(adadelta, est_adadelta(rate0, &o->adadelta))
 OPTIMIZER(adagrad, est_adagrad(rate0, &o->adagrad))
 OPTIMIZER(adam, est_adam(rate0, &o->adam))
+OPTIMIZER(adamax, est_adamax(rate0, &o->adamax))
+OPTIMIZER(nadam, est_nadam(rate0, &o->nadam))
 OPTIMIZER(ftrl, est_ftrl(rate0, &o->ftrl))
 OPTIMIZER(momentum, est_momentum(rate0, &o->momentum))
 OPTIMIZER(rms_prop, est_rms_prop(rate0, &o->rms_prop))
@@ -97,6 +101,8 @@ static const job_word optimizer_names[] = {
     { "Momentum", 0, { momentum } },
     { "Adadelta", 0, { adadelta } },
     { "LazyAdam", 0, { lazy_adam } },
+    { "Adamax", 0, { adamax } },
+    { "Nadam", 0, { nadam } },
     { NULL }
 };
 
@@ -120,13 +126,19 @@ static const job_field optimizer_fields[] = {
     { "beta", JOB_NUMBER, AT(ftrl.beta), "adds beta / (2 learning_rate) to l2; absent: 0", .only = "Ftrl", .max = 1e9 },
     { "beta1", JOB_NUMBER, AT(adam.beta1), "decay of the mean of gradients; absent: 0.9", .only = ADAMS, .max = 1,
       .zero_is_off = true },
+    { "beta1", JOB_NUMBER, AT(adamax.beta1), .only = "Adamax", .max = 1, .zero_is_off = true },
+    { "beta1", JOB_NUMBER, AT(nadam.beta1), .only = "Nadam", .max = 1, .zero_is_off = true },
     { "beta2", JOB_NUMBER, AT(adam.beta2), "decay of the mean of squared gradients; absent: 0.999", .only = ADAMS,
       .max = 1, .zero_is_off = true },
+    { "beta2", JOB_NUMBER, AT(adamax.beta2), .only = "Adamax", .max = 1, .zero_is_off = true },
+    { "beta2", JOB_NUMBER, AT(nadam.beta2), .only = "Nadam", .max = 1, .zero_is_off = true },
     { "epsilon", JOB_NUMBER, AT(adam.epsilon), "added to denominators; absent: 1e-7; with v1 1e-8, RMSProp 1e-10",
       .only = ADAMS, .above = true },
     { "epsilon", JOB_NUMBER, AT(adagrad.epsilon), .only = "Adagrad", .above = true },
     { "epsilon", JOB_NUMBER, AT(rms_prop.epsilon), .only = "RMSProp", .above = true },
     { "epsilon", JOB_NUMBER, AT(adadelta.epsilon), .only = "Adadelta", .above = true },
+    { "epsilon", JOB_NUMBER, AT(adamax.epsilon), .only = "Adamax", .above = true },
+    { "epsilon", JOB_NUMBER, AT(nadam.epsilon), .only = "Nadam", .above = true },
     { "decay", JOB_NUMBER, AT(rms_prop.decay), "of the mean of squared gradients; RMSProp absent: 0.9; Adadelta (rho) "
       "absent: 0.95", .only = "RMSProp", .max = 1, .zero_is_off = true },
     { "decay", JOB_NUMBER, AT(adadelta.rho), .only = "Adadelta", .max = 1, .zero_is_off = true },
@@ -144,20 +156,25 @@ static const job_record optimizer = {
     &(const job_optimizer){ .adadelta.struct_size = EST_STRUCT_SIZE(est_adadelta_options),
                             .adagrad.struct_size  = EST_STRUCT_SIZE(est_adagrad_options),
                             .adam.struct_size     = EST_STRUCT_SIZE(est_adam_options),
+                            .adamax.struct_size   = EST_STRUCT_SIZE(est_adamax_options),
                             .ftrl.struct_size     = EST_STRUCT_SIZE(est_ftrl_options),
                             .momentum.struct_size = EST_STRUCT_SIZE(est_momentum_options),
+                            .nadam.struct_size    = EST_STRUCT_SIZE(est_nadam_options),
                             .rms_prop.struct_size = EST_STRUCT_SIZE(est_rms_prop_options) }
 };
 
 /* --- heads -------------------------------------------------------------------------------------------------------- */
 
-static const job_word activations[] = {
-    { "relu", .make.activation = est_relu }, { "relu6", .make.activation = est_relu6 },
-    { "elu", .make.activation = est_elu },
-    { "selu", .make.activation = est_selu }, { "tanh", .make.activation = est_tanh },
-    { "sigmoid", .make.activation = est_sigmoid },
-    { "softplus", .make.activation = est_softplus }, { "softsign", .make.activation = est_softsign }, { NULL }
-};
+static const job_word *activations(void)
+{
+    static job_word           words[32]; /* the last stays { NULL } */
+    const est_activation_row *rows = est_activation_table.rows;
+
+    for (int i = 0; i < est_activation_table.n && i < 31; i++) {
+        words[i] = (job_word){ rows[i].names.name, .make.activation = rows[i].function };
+    }
+    return words;
+}
 
 static const job_word reductions[] = {
     { "sum_over_batch_size", EST_LOSS_SUM_OVER_BATCH_SIZE }, { "sum", EST_LOSS_SUM }, { "mean", EST_LOSS_MEAN },
@@ -203,7 +220,7 @@ static const job_word head_types[] = {
     { "metric_classes", JOB_INTS, AT(options.metric_classes), "classes with metrics of their own", \
       .only = "multi_label" }, \
     { "inverse_link", JOB_FUNCTION, AT(options.inverse_link), "the function that makes predictions of logits; " \
-      "absent: none", .only = "regression", .words = activations }, \
+      "absent: none", .only = "regression", .words_of = activations }, \
     { "full_loss", JOB_BOOL, AT(options.no_full_loss), "with the term that does not depend on the model", "true", \
       .only = "poisson", .negated = true }, \
     { "loss_reduction", JOB_ENUM, AT(options.loss_reduction), "absent: sum_over_batch_size; with v1 sum", \
@@ -273,7 +290,7 @@ static const job_field model_fields[] = {
     { "hidden_units", JOB_INTS, AT(options.hidden_units), "sizes of the hidden layers", .only = DNN " " COMBINED,
       .required = DNN, .min = 1, .max = 1e6 },
     { "activation", JOB_FUNCTION, AT(options.activation), "of the hidden layers", "relu", .only = DNN " " COMBINED,
-      .words = activations },
+      .words_of = activations },
     { "dropout", JOB_NUMBER, AT(options.dropout), "fraction of hidden values that is dropped in training", "0",
       .only = DNN " " COMBINED, .max = 0.999 },
     { "batch_norm", JOB_BOOL, AT(options.batch_norm), "batch normalization after every hidden layer", "false",

@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc predict`: rows on standard input, predictions on standard output, a batch at a time. */
+ * `estoc predict`: rows on standard input, predictions on standard output, a batch at a time. A job file and a
+ * SavedModel differ only in where the predictor comes from, and the features of its rows. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "format/csv.h"
 #include "job_command.h"
-#include "job_rows.h"
 #include "output.h"
+#include "predict/predictor.h"
+#include "rows.h"
 
 #define NAMES_MAX 32 /* of --keys, and of --keep */
 
-enum { OPTION_FORMAT = 1100, OPTION_KEYS, OPTION_KEEP };
+enum { OPTION_FORMAT = 1100, OPTION_KEYS, OPTION_KEEP, OPTION_SIGNATURE, OPTION_INPUT, OPTION_OUTPUT };
 
-static const char *const formats[] = { "csv", "jsonl", NULL };
+static const char *const formats[] = { "csv", "jsonl", "tfrecord", NULL }; /* as tool_row_format */
 
 static const tool_option options[] = {
     { "format", OPTION_FORMAT, "FORMAT",
-      "of the rows: csv (the default) or jsonl; the output is of\nthe same, or jsonl with --json", formats },
+      "of the rows: csv (the default), jsonl or tfrecord, which has\n"
+      "Examples; the output is csv for csv, else jsonl",
+      formats },
+    { "input", OPTION_INPUT, "FILE", "the rows; default: standard input" },
+    { "output", OPTION_OUTPUT, "FILE", "the predictions; default: standard output" },
+    { "signature", OPTION_SIGNATURE, "NAME", "of a SavedModel; default: serving_default" },
     { "batch", 'b', "N", "rows that are computed at a time, at most; default: 1024" },
     { "keys", OPTION_KEYS, "KEY,...", "the predictions to write, as probabilities; default: all" },
     { "keep", OPTION_KEEP, "FIELD,...",
@@ -31,17 +40,22 @@ static const tool_option options[] = {
 };
 
 typedef struct prediction_call {
-    job_call    job;
-    bool        json_rows;
-    int64_t     batch;
-    const char *keys[NAMES_MAX];
-    int         n_keys;
-    const char *keep[NAMES_MAX];
-    int         n_keep;
-    job_rows    rows;
-    bool        has_header; /* was written; CSV */
-    bool       *kept;       /* [rows.n_names]: the fields to write; CSV */
-    int64_t     n_columns;  /* of predictions; CSV */
+    job_call          job;
+    tool_row_format   format;
+    const char       *signature, *input, *output; /* NULL: the default */
+    int64_t           batch;
+    const char       *keys[NAMES_MAX];
+    int               n_keys;
+    const char       *keep[NAMES_MAX];
+    int               n_keep;
+    est_saved_model  *model; /* NULL: the predictor is a job's */
+    est_predictor    *predictor;
+    est_feature_specs specs;  /* of the rows */
+    bool              parses; /* the predictor takes Examples */
+    tool_rows         rows;
+    bool              has_header; /* was written; CSV */
+    bool             *kept;       /* [rows.n_names]: the fields to write; CSV */
+    int64_t           n_columns;  /* of predictions; CSV */
 } prediction_call;
 
 /* --- fields that are kept ----------------------------------------------------------------------------------------- */
@@ -74,9 +88,9 @@ static bool is_predicted(const est_predictions *p, const char *name, size_t size
 /* Fields to keep that the header does not have are a mistake; JSON rows may lack them. */
 static est_status check_kept(prediction_call *call)
 {
-    const job_rows *rows = &call->rows;
+    const tool_rows *rows = &call->rows;
 
-    if (call->json_rows) return EST_OK;
+    if (call->format != TOOL_ROWS_CSV) return EST_OK;
     for (int i = 0; i < call->n_keep && !keeps_all(call); i++) {
         size_t k = 0;
 
@@ -95,13 +109,13 @@ static est_status check_kept(prediction_call *call)
 }
 
 /* The kept fields of a row as cells; empty ones where the row cannot be split. */
-static est_status append_kept_csv(prediction_call *call, est_strbuf *out, const job_row *row)
+static est_status append_kept_csv(prediction_call *call, est_strbuf *out, const tool_row *row)
 {
     const est_str *fields = NULL;
     size_t         n      = 0;
 
     if (call->n_keep > 0 &&
-        job_rows_split(&call->rows, (est_str){ row->text, row->text_size }, &fields, &n) != EST_OK) {
+        tool_rows_split(&call->rows, (est_str){ row->text, row->text_size }, &fields, &n) != EST_OK) {
         n = 0; /* the error of the row reports it */
     }
     for (size_t k = 0; k < call->rows.n_names; k++) {
@@ -126,7 +140,8 @@ static char *text_of(const est_json *value)
 }
 
 /* "name": value pairs, each with a comma behind it. */
-static est_status append_kept_json(prediction_call *call, est_strbuf *out, const job_row *row, const est_predictions *p)
+static est_status append_kept_json(prediction_call *call, est_strbuf *out, const tool_row *row,
+                                   const est_predictions *p)
 {
     est_str        line   = { row->text, row->text_size };
     const est_str *fields = NULL;
@@ -136,8 +151,8 @@ static est_status append_kept_json(prediction_call *call, est_strbuf *out, const
     est_json      *value;
 
     if (call->n_keep == 0) return EST_OK;
-    if (!call->json_rows) {
-        if (job_rows_split(&call->rows, line, &fields, &n) != EST_OK) return EST_OK;
+    if (call->format == TOOL_ROWS_CSV) {
+        if (tool_rows_split(&call->rows, line, &fields, &n) != EST_OK) return EST_OK;
         for (size_t k = 0; k < n && k < call->rows.n_names; k++) {
             if (!call->kept[k] || is_predicted(p, call->rows.names[k].data, call->rows.names[k].size)) continue;
             tool_append_json_bytes(out, call->rows.names[k]);
@@ -231,10 +246,10 @@ static void append_json(est_strbuf *out, const est_predictions *p)
 
 static bool writes_json(const prediction_call *call)
 {
-    return call->job.json || call->json_rows;
+    return call->job.json || call->format != TOOL_ROWS_CSV;
 }
 
-static est_status append_error(prediction_call *call, est_strbuf *out, const job_row *row)
+static est_status append_error(prediction_call *call, est_strbuf *out, const tool_row *row)
 {
     if (writes_json(call)) {
         est_strbuf_append(out, "{");
@@ -255,15 +270,15 @@ static est_status append_error(prediction_call *call, est_strbuf *out, const job
  * header, which depends on the first answer. */
 static est_status write_errors(prediction_call *call)
 {
-    est_strbuf     text   = { 0 };
-    est_status     status = EST_OK;
-    const job_row *row;
+    est_strbuf      text   = { 0 };
+    est_status      status = EST_OK;
+    const tool_row *row;
 
-    while ((row = job_rows_first(&call->rows)) != NULL && row->record == NULL && status == EST_OK &&
+    while ((row = tool_rows_first(&call->rows)) != NULL && row->record == NULL && status == EST_OK &&
            (writes_json(call) || call->has_header)) {
         status = append_error(call, &text, row);
         if (status == EST_OK) status = tool_write(&text);
-        job_rows_pop(&call->rows);
+        tool_rows_pop(&call->rows);
     }
     est_strbuf_clear(&text);
     return status;
@@ -294,14 +309,14 @@ static est_status write_answer(prediction_call *call, const est_predictions *p, 
     EST_TRY(write_errors(call));
     if (writes_json(call)) {
         est_strbuf_append(text, "{");
-        EST_TRY(append_kept_json(call, text, job_rows_first(&call->rows), p));
+        EST_TRY(append_kept_json(call, text, tool_rows_first(&call->rows), p));
         append_json(text, p);
     } else {
-        EST_TRY(append_kept_csv(call, text, job_rows_first(&call->rows)));
+        EST_TRY(append_kept_csv(call, text, tool_rows_first(&call->rows)));
         append_csv(text, cell, p);
     }
     EST_TRY(tool_write(text));
-    job_rows_pop(&call->rows);
+    tool_rows_pop(&call->rows);
     return EST_OK;
 }
 
@@ -321,33 +336,76 @@ static est_status write_answers(prediction_call *call, est_predictions *p)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-/* Asks a new model until the rows end, or it fails. */
-static est_status ask(prediction_call *call, const char *checkpoint)
+/* Asks the model until the rows end, or it fails. */
+static est_status ask(prediction_call *call)
 {
-    est_predictions *p = NULL;
+    est_predictions *p     = NULL;
+    est_dataset     *input = NULL;
     est_status       status;
 
-    EST_TRY(est_predict(call->job.runner.estimator,
-                        EST_PREDICT_OPTIONS(.input_fn = job_rows_input, .input_user = &call->rows,
-                                            .keys            = { call->n_keys > 0 ? call->keys : NULL, call->n_keys },
-                                            .checkpoint_path = checkpoint),
-                        &p));
-    status = write_answers(call, p);
+    EST_TRY(tool_rows_dataset(&call->rows, &input));
+    status = est_predictor_predict(call->predictor, input,
+                                   (est_strings){ call->n_keys > 0 ? call->keys : NULL, call->n_keys }, false, &p);
+    if (status == EST_OK) status = write_answers(call, p);
     est_predictions_free(p);
+    est_dataset_free(input);
     return status;
 }
 
-static est_status predict(prediction_call *call)
+/* The predictor of a job's checkpoint. It takes Examples, as an export of the job does. */
+static est_status open_job(prediction_call *call)
 {
-    job_rows  *rows = &call->rows;
-    char       path[EST_CHECKPOINT_PATH_MAX];
-    bool       again  = true;
-    est_status status = EST_OK;
+    job_call *job     = &call->job;
+    int       threads = job->job.run.config.threads;
+    char      path[EST_CHECKPOINT_PATH_MAX];
 
-    EST_TRY(job_call_checkpoint(&call->job, path));
-    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->n_keep > 0, call->batch, settle, call));
-    status = check_kept(call);
-    while (status == EST_OK && again) status = job_rows_ended(rows, ask(call, path), &again);
+    EST_TRY(job_call_checkpoint(job, path));
+    call->specs  = est_parse_spec_features(job->runner.features);
+    call->parses = true;
+    return est_estimator_predictor(job->runner.estimator, &(est_serving_input){ .parse = call->specs }, path,
+                                   EST_PREDICTOR(.threads = threads > 0 ? threads : EST_AUTO), &call->predictor);
+}
+
+/* The predictor of a SavedModel. Where it takes Examples, its graph says of which features. */
+static est_status open_model(prediction_call *call)
+{
+    est_arena *arena = call->job.arena;
+
+    EST_TRY(est_saved_model_load(call->job.model, NULL, &call->model));
+    EST_TRY(est_predictor_create(call->model, call->signature, EST_PREDICTOR(.threads = EST_AUTO), &call->predictor));
+    EST_TRY(est_predictor_features(call->predictor, arena, &call->specs));
+    call->parses = call->specs.n > 0;
+    return call->parses ? EST_OK : tool_rows_specs(est_predictor_inputs(call->predictor), arena, &call->specs);
+}
+
+static est_status open_rows(prediction_call *call, est_csv_options *csv)
+{
+    const job_call *job = &call->job;
+
+    if (job->model == NULL) {
+        *csv = job->job.data.csv.options;
+        if (csv->field_names.n > 0) csv->field_names = job->job.data.csv.fields;
+    }
+    return tool_rows_open(&call->rows, &(tool_rows_options){ .specs       = call->specs,
+                                                             .inputs      = est_predictor_inputs(call->predictor),
+                                                             .parses      = call->parses,
+                                                             .runner      = job->model == NULL ? &job->runner : NULL,
+                                                             .csv         = csv,
+                                                             .format      = call->format,
+                                                             .path        = call->input,
+                                                             .keeps_text  = call->n_keep > 0,
+                                                             .batch       = call->batch,
+                                                             .settle      = settle,
+                                                             .settle_user = call });
+}
+
+static est_status answer_rows(prediction_call *call)
+{
+    tool_rows *rows   = &call->rows;
+    bool       again  = true;
+    est_status status = check_kept(call);
+
+    while (status == EST_OK && again) status = tool_rows_ended(rows, ask(call), &again);
     if (status == EST_OK && rows->n_bad > 0) status = write_header(call, NULL); /* where no row had an answer */
     if (status == EST_OK) status = write_errors(call);
     if (status == EST_OK && rows->failed.status != EST_OK) status = est_error_raise(&rows->failed);
@@ -356,7 +414,28 @@ static est_status predict(prediction_call *call)
                           (long long)rows->n_rows);
     }
     est_free(call->kept);
-    job_rows_close(rows);
+    return status;
+}
+
+static est_status redirect_output(const char *path)
+{
+    if (path == NULL || freopen(path, "w", stdout) != NULL) return EST_OK;
+    return est_fail(est_status_from_errno(errno), "cannot write %s: %s", path, strerror(errno));
+}
+
+static est_status predict(prediction_call *call)
+{
+    est_csv_options csv    = { .delimiter = ',' };
+    est_status      status = call->job.model != NULL ? open_model(call) : open_job(call);
+
+    if (status == EST_OK) status = open_rows(call, &csv);
+    if (status == EST_OK) {
+        status = redirect_output(call->output);
+        if (status == EST_OK) status = answer_rows(call);
+        tool_rows_close(&call->rows);
+    }
+    est_predictor_free(call->predictor);
+    est_saved_model_free(call->model);
     return status;
 }
 
@@ -381,9 +460,12 @@ static tool_exit take_option(job_call *job, int id, const char *value)
 
     switch (id) {
     case OPTION_FORMAT:
-        format          = tool_option_choice(&tool_predict, OPTION_FORMAT, value);
-        call->json_rows = format == 1;
+        format       = tool_option_choice(&tool_predict, OPTION_FORMAT, value);
+        call->format = format >= 0 ? (tool_row_format)format : TOOL_ROWS_CSV;
         return format >= 0 ? TOOL_OK : TOOL_USAGE;
+    case OPTION_SIGNATURE: call->signature = value; return TOOL_OK;
+    case OPTION_INPUT: call->input = value; return TOOL_OK;
+    case OPTION_OUTPUT: call->output = value; return TOOL_OK;
     case 'b':
         if (!tool_count(&tool_predict, "batch", value, &call->batch)) return TOOL_USAGE;
         if (call->batch < 1 || call->batch > 1000000) return tool_usage(&tool_predict, "--batch takes 1 to 1000000");
@@ -395,8 +477,18 @@ static tool_exit take_option(job_call *job, int id, const char *value)
 
 static tool_exit predict_job(job_call *job)
 {
-    est_status status = predict(EST_CONTAINER_OF(job, prediction_call, job));
+    prediction_call *call = EST_CONTAINER_OF(job, prediction_call, job);
+    tool_exit        code = call->input != NULL ? tool_check_file(&tool_predict, call->input) : TOOL_OK;
+    est_status       status;
 
+    if (call->signature != NULL && job->model == NULL) {
+        return tool_usage(&tool_predict, "--signature is for SavedModels, and the argument is a job file");
+    }
+    if (call->n_keep > 0 && call->format == TOOL_ROWS_TFRECORD) {
+        return tool_usage(&tool_predict, "--keep is for csv and jsonl, whose rows have fields");
+    }
+    if (code != TOOL_OK) return code;
+    status = predict(call);
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_predict, status);
 }
 
@@ -404,20 +496,25 @@ static tool_exit predict_run(int argc, char **argv)
 {
     prediction_call call = { .batch = 1024 };
 
-    return job_call_run(&call.job, &tool_predict, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_READS_ROWS, take_option,
-                        predict_job);
+    return job_call_run(&call.job, &tool_predict, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_READS_ROWS | JOB_OR_MODEL,
+                        take_option, predict_job);
 }
 
 const tool_command tool_predict = {
     .name      = "predict",
-    .summary   = "predict rows from standard input with a trained model of a job file",
-    .arguments = "[options] JOB.yaml",
+    .summary   = "predict rows with a trained model of a job file, or with a SavedModel",
+    .arguments = "[options] JOB.yaml|DIR",
     .description =
-        "Reads rows from standard input and writes the predictions of the latest checkpoint of run.model_dir to\n"
-        "standard output, in the same order. CSV has the format of data.csv: with a header, which must name every\n"
-        "field of the features, or without one and with all of data.csv.fields (the label is not read and may be\n"
-        "empty). JSON lines are objects, with a list for a feature of several values. Fields that the model does\n"
-        "not know are ignored; a missing field has the default of its feature.\n"
+        "Reads rows from standard input and writes the predictions of a model to standard output, in the same\n"
+        "order. The model is the latest checkpoint of a job file's run.model_dir, or a signature of a SavedModel\n"
+        "(its directory, or a directory of exports, of which the newest is taken), written by Estoc or TensorFlow.\n"
+        "\n"
+        "CSV has the format of data.csv: with a header, which must name every field of the features, or without one\n"
+        "and with all of data.csv.fields (the label is not read and may be empty). For a SavedModel it has a header\n"
+        "and commas; a feature of several values is not possible in CSV. JSON lines are objects, with a list for a\n"
+        "feature of several values. NaN and infinities are \"NaN\", \"Infinity\", \"-Infinity\". The features of a\n"
+        "SavedModel are its inputs or, where it takes serialized Examples, those that it parses. Fields that the\n"
+        "model does not know are ignored; a missing field has the default of its feature.\n"
         "\n"
         "A batch that is not full is computed when the next row has not arrived, so a program that waits for every\n"
         "prediction gets it. Every row has its line in the output. A row that cannot be read, or that the model\n"
@@ -427,7 +524,8 @@ const tool_command tool_predict = {
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --keep customer <rows.csv >answers.csv\n"
-                "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",
+                "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n"
+                "  estoc predict runs/census/export/best --signature predict --input rows.csv --output answers.csv\n",
     .takes    = TOOL_TAKES_FILES,
     .run      = predict_run,
 };

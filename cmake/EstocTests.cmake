@@ -5,11 +5,17 @@
 # Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
 # `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer; `long` in addition
 # for what takes long: `make asan SHORT=1` leaves it out, and so does CI. `interop` needs TensorFlow and is what
-# `make interop` runs; `make test` and `make asan` leave it out.
+# `make interop` runs; `make test` and `make asan` leave it out. `far` in addition for what `make far` runs.
 
 set(est_special_folders cluster fault interop e2e)
 set(est_long_tests "^cluster/(chaos|join_and_leave|recovery|multi_worker|multi_worker_lost|unresponsive_peer|unresponsive_worker)\\.c$" "^e2e/")
-set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train|coordinator)/")
+set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train|predict|coordinator)/")
+
+# What runs again on a far device (tests/support/far_device.h), as test_<folder>_<name>_far with the label `far`; under a
+# sanitizer only the second list. The third list looks at how the CPU runs a step, or at how fast it is.
+set(est_far_tests "^(runtime|nn|train|estimator|strategy)/")
+set(est_far_sanitized_tests "^runtime/(session|random_graphs)\\.c$" "^train/(monitored|saver)\\.c$")
+set(est_cpu_tests "^runtime/(faults|layout|lazy_rows|local_devices|passes|trace)\\.c$" "^estimator/evaluator\\.c$")
 
 # What takes longest on two cores begins first, so that nothing long is left for the end: each list a step of COST.
 set(est_first_tests
@@ -105,11 +111,28 @@ foreach(source IN LISTS est_test_sources)
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" COST ${cost} TIMEOUT ${est_test_seconds} ENVIRONMENT "${est_test_environment}")
+    set(cpu_only FALSE)
+    foreach(pattern IN LISTS est_cpu_tests)
+        if(source MATCHES "${pattern}")
+            set(cpu_only TRUE)
+        endif()
+    endforeach()
+    set(far_tests "${est_far_tests}")
+    if(EST_SANITIZE)
+        set(far_tests "${est_far_sanitized_tests}")
+    endif()
+    foreach(pattern IN LISTS far_tests)
+        if(source MATCHES "${pattern}" AND NOT cpu_only)
+            add_test(NAME ${test}_far COMMAND ${test})
+            set_tests_properties(${test}_far PROPERTIES LABELS "${labels};far" COST ${cost} TIMEOUT ${est_test_seconds}
+                ENVIRONMENT "${est_test_environment};ESTOC_TEST_DEVICE=far")
+        endif()
+    endforeach()
     if(source MATCHES "^(e2e/census|fault/full_disk|cluster/network_partition)\\.c$")
         set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77) # no data set here; no right to mount, or to make networks
     endif()
     if(folder STREQUAL "interop")
-        set_tests_properties(${test} PROPERTIES TIMEOUT 600) # a cold start of TensorFlow, and 40 estimators of it, take minutes
+        set_tests_properties(${test} PROPERTIES TIMEOUT 1200) # a cold start of TensorFlow, and 40 estimators of it, take minutes
     endif()
     if(folder STREQUAL "cli")
         target_compile_definitions(${test} PRIVATE "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"")
@@ -145,3 +168,69 @@ foreach(source IN LISTS est_test_sources)
         endif()
     endif()
 endforeach()
+
+# The op harness once more, on the GPU kernels, compiled for the CPU (EstocCuda.cmake).
+if(TARGET estoc_cuda_on_cpu)
+    foreach(source IN LISTS est_cuda_sources)
+        cmake_path(GET source STEM name)
+        if(TARGET test_ops_${name})
+            add_dependencies(test_ops_${name} estoc_cuda_on_cpu)
+            add_test(NAME cuda_ops_${name} COMMAND test_ops_${name})
+            set_tests_properties(cuda_ops_${name} PROPERTIES LABELS "unit;ops" TIMEOUT ${est_test_seconds}
+                ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
+        endif()
+    endforeach()
+endif()
+
+# gpu_ops: the same tables in one program, to be carried to a machine with a GPU (scripts/gpu-bundle). It runs all, or those
+# whose names it is given.
+set(est_gpu_ops_declarations "")
+set(est_gpu_ops_table "")
+foreach(source IN LISTS est_cuda_sources)
+    cmake_path(GET source STEM name)
+    if(TARGET test_ops_${name})
+        add_library(gpu_ops_${name} OBJECT EXCLUDE_FROM_ALL "tests/ops/${name}.c")
+        set_target_properties(gpu_ops_${name} PROPERTIES C_EXTENSIONS OFF)
+        target_compile_definitions(gpu_ops_${name} PRIVATE main=gpu_ops_${name})
+        target_compile_options(gpu_ops_${name} PRIVATE -include "${CMAKE_CURRENT_BINARY_DIR}/gpu_ops.h")
+        target_include_directories(gpu_ops_${name} PRIVATE tests)
+        target_link_libraries(gpu_ops_${name} PRIVATE estoc_flags estoc_test_flags)
+        list(APPEND est_gpu_ops_objects $<TARGET_OBJECTS:gpu_ops_${name}>)
+        string(APPEND est_gpu_ops_declarations "int gpu_ops_${name}(int argc, char **argv);\n")
+        string(APPEND est_gpu_ops_table "    { \"${name}\", gpu_ops_${name} },\n")
+    endif()
+endforeach()
+file(CONFIGURE OUTPUT gpu_ops.h @ONLY CONTENT "@est_gpu_ops_declarations@")
+file(CONFIGURE OUTPUT gpu_ops.c @ONLY CONTENT [[
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu_ops.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} tables[] = {
+@est_gpu_ops_table@};
+
+int main(int argc, char **argv)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        int wanted = argc == 1;
+
+        for (int a = 1; a < argc; a++) wanted |= strcmp(argv[a], tables[i].name) == 0;
+        if (!wanted) continue;
+        printf("%-24s ", tables[i].name);
+        failed += tables[i].run(1, argv) != 0;
+    }
+    printf("%s\n", failed == 0 ? "gpu_ops: all passed" : "gpu_ops: FAILED");
+    return failed != 0;
+}
+]])
+est_program(gpu_ops FOLDER tests SOURCES "${CMAKE_CURRENT_BINARY_DIR}/gpu_ops.c" ${est_gpu_ops_objects}
+    LINK estoc_test_support estoc_test_flags)
+set_target_properties(gpu_ops PROPERTIES EXCLUDE_FROM_ALL ON)
+target_include_directories(gpu_ops PRIVATE "${CMAKE_CURRENT_BINARY_DIR}")
+target_link_options(gpu_ops PRIVATE -Wl,--as-needed)

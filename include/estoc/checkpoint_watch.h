@@ -12,8 +12,9 @@
  *                                               }
  *                                               EST_OUT_OF_RANGE: training has ended, and its last checkpoint was given
  *
- * The mark of the end is the file `training_done`, which est_train and est_train_and_evaluate write as well. While a
- * training of theirs holds the directory the mark does not count.
+ * The mark of the end is the file `training_done`. est_train, est_train_and_evaluate, monitored sessions and
+ * coordinators (est_coordinator_end) write and remove it themselves. While a training of the first two holds the
+ * directory the mark does not count.
  *
  * The trainer may remove a checkpoint before it is restored: the restore then fails with EST_NOT_FOUND, and the next
  * call gives a newer one.

@@ -56,11 +56,12 @@
  *
  * Waits are logged with their reason, those of tasks without a coordinator as well.
  *
- * Signals. From est_coordinator_create to est_coordinator_free SIGTERM and SIGINT are caught, as est_train does:
- * waits, and calls of schedule and done, then return EST_CANCELLED. est_coordinator_save still works, so the program
- * may save and free the coordinator: queued calls are not made, the other tasks keep running, and est_exit_code gives
- * 75. A restarted program goes on from the checkpoint. A second signal ends the process. A signal that the program
- * ignores stays ignored, and with .no_signals the program handles both itself.
+ * Signals. From est_coordinator_create to est_coordinator_free SIGTERM and SIGINT are caught, as est_train does: waits,
+ * and calls of schedule and done, then return EST_CANCELLED. est_coordinator_save still works, but fails after
+ * silence_secs without a worker to complete calls that have begun. So the program may save and free the coordinator:
+ * queued calls are not made, the other tasks keep running, and est_exit_code gives 75. A restarted program goes on from
+ * the checkpoint. A second signal ends the process. A signal that the program ignores stays ignored, and with
+ * .no_signals the program handles both itself.
  *
  * Threading: est_coordinator_schedule, _join, _done, _get_stats and the functions of est_remote_value from any thread,
  * at the same time. All others, and uses of the session, from one thread at a time. While the graph grows, no other
@@ -114,9 +115,10 @@ EST_API EST_MUST_CHECK est_status est_coordinator_create(const est_strategy *str
 
 /* Ends the job, also after an error: est_server_join returns in all other tasks when this coordinator is freed, or 30 s
  * after this call. Cancels calls that are queued or under way: join before it. A task that is not there is not told,
- * which is logged; if it is started later, its est_server_join fails after its lonely_secs. Afterwards only values that
- * are ready can be fetched, all else fails with EST_FAILED_PRECONDITION; a second call does nothing. EST_ABORTED: a
- * newer coordinator has the tasks, which keep running. */
+ * which is logged; if it is started later, its est_server_join fails after its lonely_secs. Evaluators that watch
+ * model_dir (estoc/checkpoint_watch.h) end after the last checkpoint. Afterwards only values that are ready can be
+ * fetched, all else fails with EST_FAILED_PRECONDITION; a second call does nothing. EST_ABORTED: a newer coordinator
+ * has the tasks, which keep running. */
 EST_API EST_MUST_CHECK est_status est_coordinator_end(est_coordinator *coordinator);
 
 /* Leaves the cluster. Unless est_coordinator_end was called, the other tasks keep running and wait for the next

@@ -7,7 +7,7 @@
  *     d = est_dataset_tfrecords(d, EST_INTERLEAVE(.cycle = 4));
  *     d = est_dataset_shuffle(d, 10000, seed);
  *     d = est_dataset_repeat(d, EST_FOREVER);
- *     d = est_dataset_parse_examples(d, specs, n_specs, 128, EST_PARSE(.workers = EST_AUTO));
+ *     d = est_dataset_parse_examples(d, specs, 128, EST_PARSE(.workers = EST_AUTO));
  *     d = est_dataset_prefetch(d, 2);
  *     status = est_dataset_finish(d, &dataset);
  *
@@ -81,6 +81,10 @@ typedef struct est_field {
 
 /* Completes a dataset: sets *out, or returns the first error of any stage and frees the chain. */
 EST_API EST_MUST_CHECK est_status est_dataset_finish(est_dataset *dataset, est_dataset **out);
+
+/* Shares a finished dataset: one more reference, which another chain of stages or est_dataset_free takes. Chains over
+ * one dataset share its caches. NULL gives NULL. */
+EST_API EST_MUST_CHECK est_dataset *est_dataset_ref(const est_dataset *dataset);
 
 /* Frees a dataset, finished or not, with the stages before it. Iterators keep what they need. NULL is fine. */
 EST_API void est_dataset_free(est_dataset *dataset);

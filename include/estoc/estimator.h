@@ -27,6 +27,7 @@
 #include "estoc/checkpoint.h"
 #include "estoc/input.h"
 #include "estoc/model.h"
+#include "estoc/predictor.h"
 #include "estoc/saver.h"
 
 #ifdef __cplusplus
@@ -172,18 +173,10 @@ typedef struct est_predict_options {
 #define EST_PREDICT_OPTIONS(...)                                                                                       \
     (&(const est_predict_options){ .struct_size = EST_STRUCT_SIZE(est_predict_options), __VA_ARGS__ })
 
-/* Starts predictions. Options are checked now; nothing is computed before the first call of est_predictions_next. */
-typedef struct est_predictions    est_predictions;
+/* Starts predictions (estoc/predictor.h). Options are checked now; nothing is computed before the first call of
+ * est_predictions_next. */
 EST_API EST_MUST_CHECK est_status est_predict(est_estimator *estimator, const est_predict_options *options,
                                               est_predictions **out);
-/* Advances to the next prediction; EST_OUT_OF_RANGE at the end. */
-EST_API EST_MUST_CHECK est_status est_predictions_next(est_predictions *predictions);
-/* The values of the current prediction, borrowed until the next one; NULL: no such key. For a ragged prediction an
- * example has its own row; a batch has the values of all rows, and their splits under "<key>/splits". */
-EST_API const est_tensor *est_predictions_get(const est_predictions *predictions, const char *key);
-EST_API int               est_predictions_count(const est_predictions *predictions);
-EST_API const char       *est_predictions_key(const est_predictions *predictions, int i);
-EST_API void              est_predictions_free(est_predictions *predictions); /* NULL is fine */
 
 /* --- hooks that need the estimator -------------------------------------------------------------------------------- */
 

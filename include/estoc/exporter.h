@@ -36,16 +36,45 @@ typedef struct est_receiver_alternatives {
 
 #define EST_RECEIVER_ALTERNATIVES(...) EST_SPAN(est_receiver_alternatives, const est_receiver_alternative, __VA_ARGS__)
 
-/* The input of an exported model. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
- * placeholder per feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; graphs to
- * train or evaluate get their labels in the same way, among the features. */
+/* A serving input while its function builds it. */
+typedef struct est_serving est_serving;
+
+/* Builds a serving input of any kind, as a serving_input_receiver_fn of TensorFlow does: makes the placeholders of
+ * requests, and of them, by any operations, the features:
+ *
+ *     static est_status serving_input(est_serving *serving, void *user)
+ *     {
+ *         est_node age = est_serving_placeholder(serving, "age", EST_F32, EST_SHAPE(-1));
+ *
+ *         est_serving_feature(serving, "age", est_expand_dims(age, -1));
+ *         return est_serving_status(serving);
+ *     }
+ *
+ * Called once for every graph. */
+typedef est_status (*est_serving_fn)(est_serving *serving, void *user);
+
+/* The input of an exported model, of one of three kinds. Parsing: one string vector "examples" of serialized
+ * tf.train.Examples. Raw: one placeholder per feature, and "<name>/splits" for a ragged one. By a function: what it
+ * builds. model_fn finds the features as in training; graphs to train or evaluate get their labels in the same way,
+ * among the features. */
 typedef struct est_serving_input {
-    est_feature_specs         parse; /* a parsing receiver; zeroed: raw */
+    est_feature_specs         parse; /* a parsing receiver; zeroed: another kind */
     est_components            raw;   /* shapes without the batch, which comes first */
-    int64_t                   batch; /* 0: any */
+    int64_t                   batch; /* 0: any; not with build */
     est_receiver_alternatives alternatives;
-    uint64_t                  reserved[4]; /* zeros: room for members to come */
+    est_serving_fn            build;       /* NULL: another kind */
+    void                     *user;        /* of build; borrowed as long as the input is used */
+    uint64_t                  reserved[2]; /* zeros: room for members to come */
 } est_serving_input;
+
+/* In an est_serving_fn: the graph; a new placeholder that requests fill under the name `key`, whose shape includes the
+ * batch; a feature of the model, a ragged one with its splits. A name that is used twice is an error. The status is
+ * EST_OK or the first error of the graph or of one of these calls. */
+EST_API est_graph *est_serving_graph(est_serving *serving);
+EST_API est_node   est_serving_placeholder(est_serving *serving, const char *key, est_dtype dtype, est_shape shape);
+EST_API void       est_serving_feature(est_serving *serving, const char *name, est_node value);
+EST_API void       est_serving_ragged(est_serving *serving, const char *name, est_ragged_node value);
+EST_API EST_MUST_CHECK est_status est_serving_status(const est_serving *serving);
 
 /* A file to copy into an export. */
 typedef struct est_asset {
@@ -91,6 +120,13 @@ EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimato
 /* Checks before training whether est_export_saved_model would succeed: builds the same graphs and writes nothing.
  * Called by the check of an exporter, it also finds variables that the training does not have, or with other shapes. */
 EST_API EST_MUST_CHECK est_status est_export_check_model(est_estimator *estimator, const est_export_options *options);
+
+/* A predictor of a model without an export: its graph over the serving input, in mode EST_PREDICT, with the variables
+ * of a checkpoint (NULL: the latest; without any, initial values, with a warning). Inputs are those of the receiver,
+ * outputs are all predictions; est_predictor_options.outputs selects. Free it before the estimator. */
+EST_API EST_MUST_CHECK est_status est_estimator_predictor(est_estimator *estimator, const est_serving_input *input,
+                                                          const char                  *checkpoint_path,
+                                                          const est_predictor_options *options, est_predictor **out);
 
 /* --- exporters ---------------------------------------------------------------------------------------------------- */
 

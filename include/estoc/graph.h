@@ -66,15 +66,38 @@ EST_API EST_MUST_CHECK est_status est_graph_status(const est_graph *graph);
 /* Poisons the graph with the calling thread's last failure and returns the node that stands for it. */
 EST_API est_node est_graph_poison(est_graph *graph, est_status status);
 
+/* Takes the failure back: nodes that were made before it are valid as before, and building may go on. For programs that
+ * outlive a mistake, as interactive ones do. A layer whose first call has failed must be made again. */
+EST_API void est_graph_recover(est_graph *graph);
+
+/* What is built between begin and end with the same key shares its variables, states of metrics included: the first
+ * build in the graph makes them, later ones find them by name and order and must make the same calls. So functions of
+ * one graph can count in one metric. The key is an address of the caller's, which is only compared. Every begin needs
+ * an end, also after errors. */
+EST_API void est_share_begin(est_graph *graph, const void *key);
+EST_API void est_share_end(est_graph *graph);
+
 /* Names of operations made until the matching pop start with "scope/"; a scope used twice becomes scope_1. */
 EST_API void est_scope_push(est_graph *graph, const char *scope);
 EST_API void est_scope_pop(est_graph *graph);
+
+/* est_scope_push of a scope that is not below the current one and may be in use: names start with exactly "scope/", or
+ * with nothing when it is "". */
+EST_API void est_scope_enter(est_graph *graph, const char *scope);
 
 /* Gives the operation of `node` a name (made unique if taken) and returns the node. */
 EST_API est_node est_named(est_node node, const char *name);
 
 /* Makes the operation of `node` run only after that of `before`; returns `node`. */
 EST_API est_node est_after(est_node node, est_node before);
+
+/* Makes the operations created until the next call run only after those of `before` (copied), as est_after does for one
+ * (tf.control_dependencies); EST_NO_NODES: after none. Constants, placeholders, handles of variables and tables are not
+ * ordered, nor are the initial values of variables. */
+EST_API void est_graph_after(est_graph *graph, est_nodes before);
+
+/* Whether one of the nodes can be computed only after `on`. */
+EST_API bool est_nodes_need(est_nodes nodes, est_node on);
 
 /* Pins the operations created until the next call to a device, parts of "/job:worker/replica:0/task:0/device:CPU:0";
  * NULL or "": any device. Copied. */

@@ -28,6 +28,11 @@
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
  *
+ * est_network_fit trains in epochs (estoc/network.h). There epoch_begin is called before the first run of an epoch, and
+ * epoch_end after the last one and the validation; what was measured by then, "loss", "accuracy", "val_loss", is read
+ * with est_loop_log. Hooks made for these events are called callbacks (estoc/callbacks.h). Other loops do not call
+ * them.
+ *
  * A hook may use the session itself (est_loop_session): what it runs there does not move the random numbers that the
  * runs of the loop draw, so that a resumed training stays the same.
  *
@@ -58,6 +63,10 @@ struct est_hook {
      * a batch, while other workers still have some, and after_run for a step that only others ran, which est_loop_runs
      * does not count. Fetches are not computed in these steps. */
     bool idle;
+
+    /* Of est_network_fit: around the runs of an epoch. */
+    est_status (*epoch_begin)(est_hook *hook, est_loop *loop);
+    est_status (*epoch_end)(est_hook *hook, est_loop *loop);
 };
 
 #define EST_HOOK(...)                                                                                                  \
@@ -84,8 +93,9 @@ EST_API est_graph   *est_loop_graph(est_loop *loop);
 EST_API est_session *est_loop_session(est_loop *loop); /* NULL in begin */
 EST_API const char  *est_loop_model_dir(const est_loop *loop);
 
-/* In begin: has this node computed in the runs for which it is wanted; returns its number. A NULL-graph node, or a call
- * later than begin, fails the loop. */
+/* In begin: has this node computed in the runs for which it is wanted; returns its number. In before_run as well: a
+ * node that was named before keeps its number, and a new one has the step prepared again. A NULL-graph node, or a call
+ * at another time, fails the loop. */
 EST_API int est_loop_fetch(est_loop *loop, est_node node);
 
 /* In before_run: this run computes fetch number i. */
@@ -97,8 +107,8 @@ EST_API const est_shape *est_loop_shape(const est_loop *loop, int i);
 EST_API est_dtype        est_loop_dtype(const est_loop *loop, int i);
 EST_API double           est_loop_scalar(const est_loop *loop, int i); /* NaN unless it is one number */
 
-/* In begin: this hook feeds a placeholder; returns the number of the feed. What the input or another hook feeds already
- * fails the loop. In before_run: its value, shared, from this run on. */
+/* In begin or before_run: this hook feeds a placeholder in all runs from then on; returns the number of the feed. What
+ * the input or another hook feeds already fails the loop. In before_run: its value, shared, from this run on. */
 EST_API int  est_loop_add_feed(est_loop *loop, est_node placeholder);
 EST_API void est_loop_set_feed(est_loop *loop, int i, est_tensor *value);
 
@@ -115,6 +125,22 @@ EST_API bool est_loop_should_stop(const est_loop *loop);
 
 /* A scalar for TensorBoard, at this step, in the loop's directory. Nothing when the loop writes no summaries. */
 EST_API void est_loop_summary(est_loop *loop, const char *tag, double value);
+
+/* --- epochs ------------------------------------------------------------------------------------------------------- */
+
+/* The epoch under way, from 0, and the number of them; -1: the loop has none. */
+EST_API int64_t est_loop_epoch(const est_loop *loop);
+EST_API int64_t est_loop_epochs(const est_loop *loop);
+
+/* What was measured in this epoch, by name: in after_run up to this run, in epoch_end over the whole epoch, there also
+ * "val_..." of the validation. NaN: there is none of that name. Reading one after a run costs a small run of its own,
+ * so do it now and then. By number: names in the order in which they came, borrowed until the loop goes. */
+EST_API double      est_loop_log(est_loop *loop, const char *name);
+EST_API int         est_loop_logs(est_loop *loop);
+EST_API const char *est_loop_log_name(est_loop *loop, int i);
+
+/* In epoch_begin, after_run and epoch_end: adds a value, or replaces it; later hooks and the history see it. */
+EST_API void est_loop_set_log(est_loop *loop, const char *name, double value);
 
 /* --- saving ------------------------------------------------------------------------------------------------------- */
 
@@ -144,8 +170,9 @@ typedef struct est_saving_listeners {
 /* --- standard hooks ----------------------------------------------------------------------------------------------- */
 
 /* Each is made on the heap and freed with est_hook_free. When memory is out or an argument is wrong the result is NULL
- * and est_error_message says why; a call that is given a list with a NULL in it fails with that text, so that the list
- * is a good enough place to check. "every" options: exactly one is set. */
+ * and est_error_message says why; a call that is given a list with a NULL in it fails with the last error of the
+ * thread, so that the list is a good enough place to check if no other call failed in between. "every" options: exactly
+ * one is set. */
 
 #define EST_LOG_LINE_MAX 4096
 

@@ -8,6 +8,7 @@
 #define ESTOC_LOCATE_H
 
 #include "estoc/canned.h"
+#include "estoc/distributed_dataset.h"
 #include "estoc/feature_column.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
@@ -68,6 +69,8 @@
 #define est_depthwise_conv2d_layer(...) EST_LOCATED(est_depthwise_conv2d_layer, __VA_ARGS__)
 #define est_distributed_assign(...) EST_LOCATED(est_distributed_assign, __VA_ARGS__)
 #define est_distributed_assign_add(...) EST_LOCATED(est_distributed_assign_add, __VA_ARGS__)
+#define est_distributed_input(...) EST_LOCATED(est_distributed_input, __VA_ARGS__)
+#define est_distributed_ragged(...) EST_LOCATED(est_distributed_ragged, __VA_ARGS__)
 #define est_distributed_read(...) EST_LOCATED(est_distributed_read, __VA_ARGS__)
 #define est_div(...) EST_LOCATED(est_div, __VA_ARGS__)
 #define est_div_no_nan(...) EST_LOCATED(est_div_no_nan, __VA_ARGS__)
@@ -115,6 +118,8 @@
 #define est_is_nan(...) EST_LOCATED(est_is_nan, __VA_ARGS__)
 #define est_key_column(...) EST_LOCATED(est_key_column, __VA_ARGS__)
 #define est_l2_loss(...) EST_LOCATED(est_l2_loss, __VA_ARGS__)
+#define est_layer_call(...) EST_LOCATED(est_layer_call, __VA_ARGS__)
+#define est_layer_call_with(...) EST_LOCATED(est_layer_call_with, __VA_ARGS__)
 #define est_leaky_relu(...) EST_LOCATED(est_leaky_relu, __VA_ARGS__)
 #define est_learning_rate(...) EST_LOCATED(est_learning_rate, __VA_ARGS__)
 #define est_less(...) EST_LOCATED(est_less, __VA_ARGS__)
@@ -207,6 +212,7 @@
 #define est_random_uniform(...) EST_LOCATED(est_random_uniform, __VA_ARGS__)
 #define est_random_uniform_int(...) EST_LOCATED(est_random_uniform_int, __VA_ARGS__)
 #define est_range(...) EST_LOCATED(est_range, __VA_ARGS__)
+#define est_read_after(...) EST_LOCATED(est_read_after, __VA_ARGS__)
 #define est_read_variable(...) EST_LOCATED(est_read_variable, __VA_ARGS__)
 #define est_reciprocal(...) EST_LOCATED(est_reciprocal, __VA_ARGS__)
 #define est_reduce_all(...) EST_LOCATED(est_reduce_all, __VA_ARGS__)
@@ -248,6 +254,7 @@
 #define est_size(...) EST_LOCATED(est_size, __VA_ARGS__)
 #define est_slice(...) EST_LOCATED(est_slice, __VA_ARGS__)
 #define est_softmax(...) EST_LOCATED(est_softmax, __VA_ARGS__)
+#define est_softmax_last(...) EST_LOCATED(est_softmax_last, __VA_ARGS__)
 #define est_softmax_xent(...) EST_LOCATED(est_softmax_xent, __VA_ARGS__)
 #define est_softplus(...) EST_LOCATED(est_softplus, __VA_ARGS__)
 #define est_softsign(...) EST_LOCATED(est_softsign, __VA_ARGS__)

@@ -58,8 +58,7 @@ typedef struct est_metric_options {
 
 /* sum(w x) / sum(w). */
 EST_API est_metric est_metric_mean(est_node values, const est_metric_options *options);
-/* The part of predictions equal to labels. */
-/* Equality, for classes; probabilities want est_metric_accuracy_at_threshold(). */
+/* The part of predictions equal to labels, for classes; probabilities want est_metric_accuracy_at_threshold(). */
 EST_API est_metric est_metric_accuracy(est_node labels, est_node predictions, const est_metric_options *options);
 /* tp / (tp + fp) and tp / (tp + fn). Integers and bools are true when not 0, floats when above 0.5. */
 EST_API est_metric est_metric_precision(est_node labels, est_node predictions, const est_metric_options *options);

@@ -9,6 +9,7 @@
 #include "estoc/layers.h"
 #include "estoc/losses.h"
 #include "estoc/metrics.h"
+#include "estoc/names.h"
 #include "estoc/optimizers.h"
 #include "estoc/schedules.h"
 

@@ -215,6 +215,8 @@ EST_API void est_fused_batch_norm(est_node x, est_node scale, est_node offset, e
 /* exp(x) / sum(exp(x)) along the axis, and its logarithm. */
 EST_API est_node est_softmax(est_node logits, int axis);
 EST_API est_node est_log_softmax(est_node logits, int axis);
+/* est_softmax along the last axis: an est_activation, EST_DENSE(.activation = est_softmax_last). */
+EST_API est_node est_softmax_last(est_node logits);
 /* Logits come first here; the losses of <estoc/losses.h> take labels first, as TensorFlow's do.
  * Cross entropy of each row against a distribution, against a class number (int32 or int64), and of each element
  * against a probability. */
@@ -269,8 +271,13 @@ EST_API est_node est_lookup_entry(est_node table, est_node ids, const char *unkn
  * variable pass its handle. */
 EST_API est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
 /* Sets the initial value of a variable, which est_session_init() assigns. */
-EST_API void     est_variable_initializer(est_node variable, est_node value);
+EST_API void est_variable_initializer(est_node variable, est_node value);
+/* The operation that assigns it, which can be run again; EST_NO_NODE: none was set. */
+EST_API est_node est_variable_initializer_op(est_node variable);
 EST_API est_node est_read_variable(est_node variable);
+/* The value computed from variables as they are after the operations of `before`, which all were made before this call:
+ * for the value of a metric in the run of its update. What reads no variable is not computed again. */
+EST_API est_node est_read_after(est_node value, est_nodes before);
 /* These return the update, to be run as a target. */
 EST_API est_node est_assign(est_node variable, est_node value);
 EST_API est_node est_assign_add(est_node variable, est_node value);

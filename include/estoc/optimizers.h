@@ -6,8 +6,9 @@
  * est_minimize() turns it into operations. Formulas and defaults are those of TensorFlow's tf.compat.v1.train, or with
  * .keras those of the legacy Keras optimizers where the two differ; slots are variables named as there:
  * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m". Keras also keeps hyperparameters
- * such as "training/Adam/learning_rate" in variables: the values of a restored checkpoint override those of the
- * program.
+ * in variables: the values of a restored checkpoint override those of the program. The learning rate is the float32
+ * scalar "training/<name>/learning_rate" ("training/Adam/learning_rate", also of est_sgd and est_momentum, which are
+ * "SGD"), unless it follows a schedule or is a node; assign to it to change the rate of the steps to come.
  *
  * A learning rate of 0 is the documented default; EST_OFF stands for 0 where a field's 0 means something else. Sparse
  * gradients touch only their rows, duplicates summed first, except where noted.
@@ -32,13 +33,19 @@ typedef struct est_optimizer {
     est_node                  learning_node; /* EST_NO_NODE: the above; else the rate, computed by your graph */
     double                    hyper[8];      /* the rule's own numbers */
     bool                      nesterov, centered, lazy, keras;
-    uint64_t                  reserved[8]; /* zeros: room for members to come */
+    double                    clip_value, clip_norm, clip_global_norm; /* 0: off */
+    uint64_t                  reserved[5];                             /* zeros: room for members to come */
 } est_optimizer;
 
 /* The optimizer with another learning rate, in place of the number it was made with: one that follows a schedule, or a
  * float32 scalar of the graph. */
 EST_API est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule);
 EST_API est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate);
+
+/* The optimizer with gradients that est_minimize clips, as the options of the same names do where they are set. Each 0:
+ * off. */
+EST_API est_optimizer est_with_clipping(est_optimizer optimizer, double clip_value, double clip_norm,
+                                        double clip_global_norm);
 
 /* w -= lr g. Learning rate 0: 0.01. */
 EST_API est_optimizer est_sgd(double learning_rate);
@@ -86,6 +93,7 @@ typedef struct est_rms_prop_options {
     double epsilon;     /* 0: 1e-10, keras 1e-7; EST_OFF: 0 */
     bool   centered;
     bool keras; /* ms starts at 0, not 1; without momentum w -= lr g / (sqrt(ms) + epsilon), and ms decays everywhere */
+    bool epsilon_inside; /* keras without momentum: sqrt(ms + epsilon), as tf.keras has since 2.11 */
 } est_rms_prop_options;
 #define EST_RMS_PROP(...)                                                                                              \
     (&(const est_rms_prop_options){ .struct_size = EST_STRUCT_SIZE(est_rms_prop_options), __VA_ARGS__ })
@@ -118,7 +126,33 @@ typedef struct est_adadelta_options {
  * 0: 0.001. */
 EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options);
 
-/* An optimizer by the name it has in estimators: "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; others fail. */
+/* The next two are of Keras only: names and counters are Keras' always. Their sparse gradients change every row. */
+typedef struct est_adamax_options {
+    size_t struct_size; /* filled by EST_ADAMAX */
+    double beta1;       /* 0: 0.9; EST_OFF: 0 */
+    double beta2;       /* 0: 0.999; EST_OFF: 0 */
+    double epsilon;     /* 0: 1e-7; EST_OFF: 0 */
+} est_adamax_options;
+#define EST_ADAMAX(...) (&(const est_adamax_options){ .struct_size = EST_STRUCT_SIZE(est_adamax_options), __VA_ARGS__ })
+/* m += (1 - beta1) (g - m); v = max(beta2 v, |g|); w -= lr / (1 - beta1^t) m / (v + eps). Learning rate 0: 0.001. */
+EST_API est_optimizer est_adamax(double learning_rate, const est_adamax_options *options);
+
+typedef struct est_nadam_options {
+    size_t struct_size; /* filled by EST_NADAM */
+    double beta1;       /* 0: 0.9; EST_OFF: 0 */
+    double beta2;       /* 0: 0.999; EST_OFF: 0 */
+    double epsilon;     /* 0: 1e-7; EST_OFF: 0 */
+} est_nadam_options;
+#define EST_NADAM(...) (&(const est_nadam_options){ .struct_size = EST_STRUCT_SIZE(est_nadam_options), __VA_ARGS__ })
+/* Adam with Nesterov's momentum by the schedule of tf.keras 2.15: u_t = beta1 (1 - 0.96^t / 2), U_t = u_1 ... u_t,
+ * n = u_{t+1} m / (1 - U_{t+1}) + (1 - u_t) g / (1 - U_t); w -= lr n / (sqrt(v / (1 - beta2^t)) + epsilon). Learning
+ * rate 0: 0.001. */
+EST_API est_optimizer est_nadam(double learning_rate, const est_nadam_options *options);
+
+/* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "ftrl", "nadam", "rmsprop",
+ * "sgd"; also "momentum". With keras the formulas are those of tf.keras 2.15 (the newer rmsprop has .epsilon_inside),
+ * but the "RMSProp" of estimators, spelled so, keeps the legacy one. The error for an unknown name offers the nearest
+ * one. Learning rate 0: its default. */
 EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
                                                         est_optimizer *out);
 
@@ -138,6 +172,11 @@ typedef struct est_minimize_options {
     /* between the names of a variable and of its slot; NULL: nothing. Of .keras: before the names of all its variables;
      * NULL: "training" */
     const char *slot_scope;
+    /* true: the learning rate is in a variable also without .keras, and has the name that .keras gives it */
+    bool learning_rate_variable;
+    /* true: slots and other variables of an optimizer that the graph has by the same names are used again: several
+     * training operations of one graph are of one optimizer, which slot_scope tells from others */
+    bool share_slots;
 } est_minimize_options;
 #define EST_MINIMIZE(...)                                                                                              \
     (&(const est_minimize_options){ .struct_size = EST_STRUCT_SIZE(est_minimize_options), __VA_ARGS__ })

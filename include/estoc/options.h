@@ -63,7 +63,7 @@ extern "C" {
     X(est_evaluate_options, EST_EVALUATE_OPTIONS)                                                                      \
     X(est_every_options, EST_EVERY)                                                                                    \
     X(est_export_options, EST_EXPORT)                                                                                  \
-    X(est_exporter_options, EST_EXPORTER_OPTIONS)                                                                              \
+    X(est_exporter_options, EST_EXPORTER_OPTIONS)                                                                      \
     X(est_ftrl_options, EST_FTRL)                                                                                      \
     X(est_head_finish_options, EST_HEAD_FINISH)                                                                        \
     X(est_head_options, EST_HEAD)                                                                                      \
@@ -118,7 +118,34 @@ extern "C" {
     X(est_map_graph_options, EST_MAP_GRAPH)                                                                            \
     X(est_checkpoint_watch_options, EST_CHECKPOINT_WATCH)                                                              \
     X(est_device_setter_options, EST_DEVICE_SETTER)                                                                    \
-    X(est_monitored_options, EST_MONITORED)
+    X(est_monitored_options, EST_MONITORED)                                                                            \
+    X(est_call_options, EST_CALL)                                                                                      \
+    X(est_separable_conv2d_options, EST_SEPARABLE_CONV2D)                                                              \
+    X(est_dot_options, EST_DOT)                                                                                        \
+    X(est_lambda_options, EST_LAMBDA)                                                                                  \
+    X(est_layer_norm_options, EST_LAYER_NORM)                                                                          \
+    X(est_adamax_options, EST_ADAMAX)                                                                                  \
+    X(est_nadam_options, EST_NADAM)                                                                                    \
+    X(est_saved_model_options, EST_SAVED_MODEL)                                                                        \
+    X(est_network_options, EST_NETWORK)                                                                                \
+    X(est_network_class, EST_NETWORK_CLASS)                                                                            \
+    X(est_compile_options, EST_COMPILE)                                                                                \
+    X(est_fit_options, EST_FIT)                                                                                        \
+    X(est_network_evaluate_options, EST_NETWORK_EVALUATE)                                                              \
+    X(est_network_predict_options, EST_NETWORK_PREDICT)                                                                \
+    X(est_early_stopping_callback_options, EST_EARLY_STOPPING_CALLBACK)                                                \
+    X(est_model_checkpoint_options, EST_MODEL_CHECKPOINT)                                                              \
+    X(est_reduce_on_plateau_options, EST_REDUCE_ON_PLATEAU)                                                            \
+    X(est_lambda_callback_options, EST_LAMBDA_CALLBACK)                                                                \
+    X(est_attention_options, EST_ATTENTION)                                                                            \
+    X(est_multi_head_options, EST_MULTI_HEAD)                                                                          \
+    X(est_normalization_options, EST_NORMALIZATION)                                                                    \
+    X(est_discretization_options, EST_DISCRETIZATION)                                                                  \
+    X(est_hashing_options, EST_HASHING)                                                                                \
+    X(est_category_encoding_options, EST_CATEGORY_ENCODING)                                                            \
+    X(est_predictor_options, EST_PREDICTOR)                                                                            \
+    X(est_load_weights_options, EST_LOAD_WEIGHTS)                                                                      \
+    X(est_arrow_options, EST_ARROW)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -3,8 +3,8 @@
  * Saving and restoring the variables of a session, as TensorFlow's Saver does: checkpoints `model.ckpt-<step>` in a
  * directory, a file `checkpoint` that names the latest, and removal of old ones.
  *
- * A crash or a failure at any moment leaves a usable checkpoint, if there was one before: src/train/saver.c lists the
- * invariants. TensorFlow reads these checkpoints, and its checkpoints can be restored.
+ * A crash or a failure at any moment leaves a usable checkpoint, if there was one before. TensorFlow reads these
+ * checkpoints, and its checkpoints can be restored.
  *
  * Only one saver may save into a directory; any number may restore from it.
  *

@@ -39,7 +39,8 @@
  * 1023 must use poll(2), or lower the limit again after est_server_create. Connections that wait for admission get at
  * most a quarter of the limit, and the last eighth is reserved for files (docs/cluster.md, "Strangers").
  *
- * Threading: a server's own functions from one thread at a time; it has threads of its own. */
+ * Threading: a server's own functions from one thread at a time, except that est_server_stop may be called from any; it
+ * has threads of its own. */
 #ifndef ESTOC_SERVER_H
 #define ESTOC_SERVER_H
 
@@ -101,6 +102,10 @@ EST_API const char *est_server_target(const est_server *server);
  * connected for lonely_secs. */
 EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 
+/* Makes est_server_join, under way in another thread or still to be called, return EST_CANCELLED. A server that serves
+ * beside a program is ended so: stop, wait for the thread that serves, free. NULL is fine. */
+EST_API void est_server_stop(est_server *server);
+
 /* Ends the server and closes its connections; its sessions must have been freed. NULL is fine. */
 EST_API void est_server_free(est_server *server);
 
@@ -129,7 +134,8 @@ EST_API void                      est_remote_free(est_remote *remote); /* NULL i
 
 /* The chief: declares that the variables of its sessions are initialized or restored and that others may use them.
  * Until then est_session_create waits in all other programs. Call it again after a new session replaced one that
- * lost a task. EST_FAILED_PRECONDITION: the remote was created without is_chief. */
+ * lost a task. EST_UNAVAILABLE: a task was restarted since the last session was made, and has no variables.
+ * EST_FAILED_PRECONDITION: the remote was created without is_chief. */
 EST_API EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
 
 /* The chief: ends the job. est_server_join of the other tasks returns as soon as all clients have left; this program

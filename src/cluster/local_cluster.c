@@ -63,7 +63,11 @@ static est_status start_task(const est_local_cluster *c, local_task *task)
 static void end_task(local_task *task, bool abruptly)
 {
     if (task->server == NULL) return;
-    est_server_stop(task->server, abruptly);
+    if (abruptly) {
+        est_server_kill(task->server);
+    } else {
+        est_server_stop(task->server);
+    }
     est_thread_join(&task->thread);
     est_server_free(task->server);
     task->server = NULL;
@@ -206,7 +210,7 @@ void est_local_cluster_free(est_local_cluster *cluster)
 {
     if (cluster == NULL) return;
     for (int i = 0; i < cluster->n_tasks; i++) {
-        if (cluster->tasks[i].server != NULL) est_server_stop(cluster->tasks[i].server, false);
+        est_server_stop(cluster->tasks[i].server);
     }
     for (int i = 0; i < cluster->n_tasks; i++) {
         end_task(&cluster->tasks[i], false);

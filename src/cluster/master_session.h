@@ -19,7 +19,7 @@ typedef struct est_master_session {
     est_packing       out;     /* of the last answer */
 } est_master_session;
 
-/* Connects to all tasks. `client` is taken over when this succeeds. */
+/* Connects to all tasks. `client` is borrowed until close. */
 EST_MUST_CHECK est_status est_master_session_open(est_master_session *s, est_server *client, double connect_secs);
 void                      est_master_session_close(est_master_session *s);
 

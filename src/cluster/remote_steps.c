@@ -214,6 +214,8 @@ static est_status tell_ready(est_tasks *r, const est_packing *terms, uint64_t *t
         est_message     *answer;
 
         EST_TRY(est_remote_task_reach(r, p, r->options.connect_secs)); /* there may have been no session yet */
+        if (p->incarnation != 0 && p->incarnation != est_link_peer(p->link)->incarnation)
+            return est_fail(EST_UNAVAILABLE, "%s was restarted and has lost its variables", p->name);
         EST_TRY(est_remote_task_ask(p, EST_METHOD_DECLARE_READY, terms, EST_ASK_SECS, &answer));
         log_replaced(p, answer);
         *timeline = est_head_u64(answer, EST_FIELD_TIMELINE, *timeline);

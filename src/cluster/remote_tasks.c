@@ -472,8 +472,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     if (r == NULL) return est_no_memory();
     r->base.ops = &cluster_ops;
     r->server   = server;
-    status      = server != NULL ? est_options_take(EST_STRUCT_SIZE(est_remote_options), options, &r->options)
-                                 : est_fail(EST_INVALID_ARGUMENT, "the server is NULL: was it created?");
+    status      = est_options_take(EST_STRUCT_SIZE(est_remote_options), options, &r->options);
     if (status == EST_OK && r->options.connect_secs <= 0) r->options.connect_secs = CONNECT_SECS_DEFAULT;
     if (status == EST_OK && r->options.answer_secs <= 0) r->options.answer_secs = ANSWER_SECS_DEFAULT;
     if (status == EST_OK && r->options.partitioner != NULL) {
@@ -545,8 +544,10 @@ static void say_goodbye(const est_remote_task *p)
 void est_remote_free(est_remote *remote)
 {
     est_tasks *r = est_tasks_of(remote);
+    est_error  error;
 
     if (remote == NULL) return;
+    est_error_take(EST_OK, &error);                              /* the program may still want to report it */
     if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears of the goodbye */
     for (int i = 0; i < r->base.n_tasks && r->tasks != NULL; i++) {
         est_remote_task *p = &r->tasks[i];
@@ -561,4 +562,5 @@ void est_remote_free(est_remote *remote)
     est_free(r->terms);
     est_free(r->tasks);
     est_free(r);
+    (void)est_error_raise(&error);
 }

@@ -309,17 +309,22 @@ static void abort_step(est_rendezvous *r, const est_request *request)
                   EST_ABORTED, "the step failed at another task");
 }
 
+/* Reports of earlier steps may come late, and the driver looks only now and then. */
 static void note_failure(est_rendezvous *r, const est_request *request)
 {
     const est_message *message = est_request_message(request);
     uint64_t           failure = est_head_u64(message, EST_FIELD_FAILURE, EST_UNKNOWN);
+    uint64_t           step    = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0);
     est_str            why     = est_head_bytes(message, EST_FIELD_BYTES);
 
     pthread_mutex_lock(&r->lock);
-    r->failed_step    = est_head_u64(message, EST_FIELD_DRIVEN_STEP, 0);
-    r->failure.status = failure > EST_OK && failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN;
-    snprintf(r->failure.message, sizeof r->failure.message, "%s: %.*s", est_link_peer(est_request_link(request))->task,
-             est_text_precision(why), why.data != NULL ? why.data : "");
+    if (step >= r->failed_step) {
+        r->failed_step    = step;
+        r->failure.status = failure > EST_OK && failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN;
+        snprintf(r->failure.message, sizeof r->failure.message, "%s: %.*s",
+                 est_link_peer(est_request_link(request))->task, est_text_precision(why),
+                 why.data != NULL ? why.data : "");
+    }
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -216,14 +216,17 @@ static void report(attempt *a, est_status status)
     est_packing packing = { 0 };
     est_payload payload;
     est_error   error;
+    est_status  told;
 
     est_error_take(fail_send(a->item, status), &error);
     est_wire_put_u64(&packing.head, EST_FIELD_DRIVEN_STEP, a->item->id.step);
     est_wire_put_u64(&packing.head, EST_FIELD_FAILURE, (uint64_t)error.status);
     est_wire_put_string(&packing.head, EST_FIELD_BYTES, error.message);
-    if (driver != NULL && (est_packing_payload(&packing, &payload) != EST_OK ||
-                           est_link_ask(driver, EST_METHOD_FAIL_STEP, est_method_text(EST_METHOD_FAIL_STEP), payload,
-                                        EST_FOREVER, ignore_answer, NULL, NULL) != EST_OK)) {
+    told = driver != NULL ? est_packing_payload(&packing, &payload) : est_fail(EST_UNAVAILABLE, "it is not connected");
+    if (told == EST_OK)
+        told = est_link_ask(driver, EST_METHOD_FAIL_STEP, est_method_text(EST_METHOD_FAIL_STEP), payload, EST_FOREVER,
+                            ignore_answer, NULL, NULL);
+    if (told != EST_OK) {
         est_log_warn("%s: %s; the driver of the step was not told: %s", a->sender->server->task, error.message,
                      est_error_message());
     }

@@ -177,6 +177,12 @@ static est_status find_address(const est_server *s, const char *type, int index,
     if (type == NULL) return EST_OK;
     *out = est_cluster_address(s->cluster, type, index);
     if (*out != NULL) return EST_OK;
+    if (est_cluster_jobs(s->cluster) == 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the cluster is empty and has no task %s:%d: is TF_CONFIG not set? Start the tasks of the "
+                        "cluster with `estoc launch`, or set TF_CONFIG for each",
+                        type, index);
+    }
     return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s:%d", type, index);
 }
 
@@ -353,9 +359,15 @@ const char *est_server_target(const est_server *server)
     return server != NULL ? server->target : NULL;
 }
 
-void est_server_stop(est_server *server, bool abruptly)
+void est_server_kill(est_server *server)
 {
-    if (abruptly) est_master_abort(server->master, "it was stopped"); /* first: a dead process refuses nothing */
+    est_master_abort(server->master, "it was stopped"); /* first: a dead process refuses nothing */
+    est_server_stop(server);
+}
+
+void est_server_stop(est_server *server)
+{
+    if (server == NULL) return;
     pthread_mutex_lock(&server->lock);
     server->stop_asked = true;
     pthread_cond_broadcast(&server->changed);

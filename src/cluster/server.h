@@ -75,9 +75,9 @@ const char *est_server_root(est_server *server); /* NULL: any folder; never chan
  * task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
 
-/* Makes est_server_join return EST_CANCELLED; from any thread but the network's. abruptly: the listener and all
- * connections are closed first, without a farewell and with no answer to anybody, as when the process is killed. */
-void est_server_stop(est_server *server, bool abruptly);
+/* est_server_stop after the listener and all connections were closed, without a farewell and with no answer to anybody,
+ * as when the process is killed. Not from the network's thread. */
+void est_server_kill(est_server *server);
 
 est_net *est_server_net(est_server *server);
 
@@ -121,7 +121,7 @@ struct est_server {
     est_task_id  self;
     double       lonely_secs, silence_secs;
     est_net     *net;
-    uint64_t     sequence; /* of the last run that this task asked of another; its remote counts it up */
+    uint64_t     sequence; /* of the last run that this task requested; its remote increments it */
     int64_t      start_ns;
     bool (*over)(void *user); /* est_server_set_over; NULL: not set */
     void                *over_user;

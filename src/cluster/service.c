@@ -136,7 +136,7 @@ static est_status write_variable(est_server *s, est_request *request)
     if (var->rows != NULL)
         return est_fail(EST_UNIMPLEMENTED,
                         "variable '%s' belongs to a dynamic embedding and cannot be written as a whole", name);
-    est_var_write(var, value->data);
+    EST_TRY(est_var_write(var, value->data));
     pthread_mutex_lock(&s->lock);
     est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);

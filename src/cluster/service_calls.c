@@ -465,9 +465,8 @@ static est_status make_calling(est_server *s, est_calling **out)
 }
 
 /* A worker that trains by itself does not let others run functions and datasets in its process. One that is about to
- * join may be asked again: EST_UNAVAILABLE has the coordinator try SETUP until it has waited connect_secs. Other
- * requests meet a worker that has left its join: EST_CANCELLED has the coordinator leave it. Under the server's
- * lock. */
+ * join may be asked again: EST_UNAVAILABLE has the coordinator try SETUP until the worker joins. Other requests meet a
+ * worker that has left its join: EST_CANCELLED has the coordinator leave it. Under the server's lock. */
 static est_status check_joined(const est_server *s, int method)
 {
     if (s->stopping) return est_fail(EST_CANCELLED, "the server is shutting down");

@@ -590,11 +590,13 @@ void est_target_free(est_remote *remote)
 {
     target     *t       = target_of(remote);
     est_packing nothing = { 0 };
+    est_error   error;
 
     if (remote == NULL) return;
+    est_error_take(EST_OK, &error); /* the program may still want to report it */
     if (t->session != 0 && !est_link_is_lost(t->link) &&
         tell_master(t, EST_METHOD_CLOSE_SESSION, &nothing, CLOSE_SECS) != EST_OK) {
-        est_error_clear(); /* the session ends with the link as well */
+        (void)est_error_raise(&error); /* the session ends with the link as well */
     }
     if (t->link != NULL) est_link_free(t->link);
     est_server_free(t->server);

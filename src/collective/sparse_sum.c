@@ -5,6 +5,7 @@
  *
  * A rank sends one block for all of its tables: the number of rows of each table, in 8 bytes; then for every table its
  * indices and its values, padded to a multiple of 8 bytes. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -48,7 +49,9 @@ typedef struct places {
 
 static est_status places_reserve(places *p, int64_t rows)
 {
-    if (rows > EST_DISTINCT_MAX) return est_fail(EST_UNIMPLEMENTED, "more than %d rows", EST_DISTINCT_MAX);
+    if (rows > EST_DISTINCT_MAX)
+        return est_fail(EST_UNIMPLEMENTED, "a sparse gradient has %" PRId64 " rows; at most %d are supported", rows,
+                        EST_DISTINCT_MAX);
     p->place = est_alloc((size_t)rows * sizeof *p->place + 1);
     p->table = est_alloc(est_distinct_table_bytes(rows) + 1);
     return p->place != NULL && p->table != NULL ? EST_OK : est_no_memory();

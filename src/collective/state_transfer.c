@@ -505,6 +505,19 @@ static est_status transfer_variables(est_membership *m, est_session *session, in
     return status;
 }
 
+/* Variables travel from and to the memory of the host. */
+static est_status check_devices(est_var *const *vars, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (vars[i]->device->runs == NULL) continue;
+        return est_fail(EST_UNIMPLEMENTED,
+                        "variable '%s' is on the device %s:%d, and workers share variables in the memory of the host; "
+                        "create the session with a communicator, or with .devices = EST_STRINGS(\"/cpu:0\")",
+                        vars[i]->name, vars[i]->device->kind, vars[i]->device->number);
+    }
+    return EST_OK;
+}
+
 est_status est_membership_transfer(est_membership *m, est_session *session, int source)
 {
     est_var  **vars;
@@ -516,7 +529,8 @@ est_status est_membership_transfer(est_membership *m, est_session *session, int 
         return est_fail(EST_INVALID_ARGUMENT, "state transfer from rank %d of %d", source, m->agreed.members.n);
     if (m->agreed.members.n == 1) return EST_OK;
     EST_TRY(abort_on_failure(m, est_shared_variables(session, &vars, &n)));
-    status = transfer_variables(m, session, source, vars, n);
+    status = abort_on_failure(m, check_devices(vars, n));
+    if (status == EST_OK) status = transfer_variables(m, session, source, vars, n);
     est_free(vars);
     return status;
 }

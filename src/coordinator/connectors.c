@@ -78,7 +78,7 @@ static void welcome(est_coordinator *c, est_call_worker *w, est_link *link)
 
     if (c->closing || c->halted || est_link_is_lost(link)) {
         w->state = EST_WORKER_MISSING;
-        est_link_close(link, "the coordinator ends");
+        est_link_close(link, "the coordinator ends"); /* without effect on a link that is lost */
         est_link_free(link);
         return;
     }

@@ -41,6 +41,7 @@ void est_coordinator_unref(est_coordinator *c)
     est_call_error_free(c->error);
     est_call_error_free(c->over);
     est_free(c->positions);
+    est_free(c->ps_known);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
     pthread_cond_destroy(&c->missing);
@@ -61,8 +62,9 @@ static est_status take_options(const est_coordinator_options *options, est_coord
     }
     if (o->queue_max == 0) o->queue_max = QUEUE_MAX_DEFAULT;
     if (o->fail_after == 0) o->fail_after = FAIL_AFTER_DEFAULT;
-    if (o->connect_secs <= 0) o->connect_secs = CONNECT_SECS_DEFAULT;
-    if (o->lonely_secs <= 0) o->lonely_secs = LONELY_SECS_DEFAULT;
+    if (o->ahead >= EST_CALL_WINDOW) o->ahead = EST_CALL_WINDOW - 1;    /* more are never handed out */
+    if (!(o->connect_secs > 0)) o->connect_secs = CONNECT_SECS_DEFAULT; /* NaN as well */
+    if (!(o->lonely_secs > 0)) o->lonely_secs = LONELY_SECS_DEFAULT;
     return EST_OK;
 }
 
@@ -99,6 +101,18 @@ static est_status check_remote(const est_remote *remote)
                     o->sync_replicas > 0 ? "sync_replicas" : "max_staleness");
 }
 
+/* Whether a recovery waits in vain. */
+static bool is_over(void *user)
+{
+    est_coordinator *c = user;
+    bool             over;
+
+    pthread_mutex_lock(&c->lock);
+    over = c->recovering && (c->ending || c->halted);
+    pthread_mutex_unlock(&c->lock);
+    return over;
+}
+
 static est_status start_server(est_coordinator *c, const est_task *task)
 {
     const est_coordinator_options *o       = &c->options;
@@ -113,6 +127,7 @@ static est_status start_server(est_coordinator *c, const est_task *task)
     EST_TRY(est_strategy_remote(c->strategy, c->server, EST_REMOTE(.is_chief = true, .connect_secs = o->connect_secs),
                                 &c->remote));
     EST_TRY(check_remote(c->remote));
+    est_remote_set_over(c->remote, is_over, c);
     est_server_extend(c->server, &(est_extension){ .serve  = est_coordinator_refuse,
                                                    .lost   = est_coordinator_link_lost,
                                                    .user   = c,
@@ -168,6 +183,7 @@ static est_status start(est_coordinator *c, const est_task *task)
         }
     } while (status == EST_UNAVAILABLE);
     EST_TRY(status);
+    if (c->saver != NULL) EST_TRY(est_saver_mark_begin(c->saver)); /* evaluators wait for checkpoints again */
     c->seed = est_graph_seed(c->graph) != 0 ? est_graph_seed(c->graph) : c->origin;
     return est_connectors_start(c);
 }
@@ -304,19 +320,29 @@ static est_status check_newest(est_coordinator *c)
     return EST_OK;
 }
 
-est_status est_coordinator_end(est_coordinator *coordinator)
+/* With the session. */
+static est_status end_job(est_coordinator *c)
 {
-    est_coordinator *c = coordinator;
-
-    EST_REQUIRE(coordinator);
-    if (c->ended) return EST_OK;
     EST_TRY(check_newest(c));
     c->ended = true;
     pthread_mutex_lock(&c->lock);
     est_coordinator_halt(c, EST_FAILED_PRECONDITION, "the job has ended (est_coordinator_end)");
     pthread_mutex_unlock(&c->lock);
     tell_workers(c);
-    return est_remote_end_job(c->remote);
+    EST_TRY(est_remote_end_job(c->remote));
+    return c->saver != NULL ? est_saver_mark_end(c->saver, c->saved_step) : EST_OK; /* evaluators end */
+}
+
+est_status est_coordinator_end(est_coordinator *coordinator)
+{
+    est_status status;
+
+    EST_REQUIRE(coordinator);
+    if (coordinator->ended) return EST_OK;
+    est_coordinator_take_session(coordinator);
+    status = end_job(coordinator);
+    est_coordinator_release_session(coordinator, false);
+    return status;
 }
 
 /* Links are closed with a farewell: workers need not find out that this process is gone. */

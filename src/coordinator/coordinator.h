@@ -204,7 +204,7 @@ typedef struct est_call_worker {
     uint64_t        *sent;         /* bits by number of the object */
     est_scheduled   *first, *last; /* calls under way, in the order in which they were sent */
     int              under_way;
-    uint64_t         ran;         /* the call that it ran when it was lost; 0: none */
+    uint64_t         ran;         /* the call that it ran when it was lost; 0: none, or it is not to blame */
     int64_t          answered_ns; /* when the last answer came */
     double           pace_ns;     /* of one call: a moving average; 0: not known */
     int64_t          completed, lost;
@@ -240,8 +240,10 @@ struct est_coordinator {
 
     est_saver *saver;
     int64_t    epoch;
-    bool       ended;     /* est_coordinator_end */
-    int64_t   *positions; /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
+    int64_t    saved_step; /* of the checkpoint that was restored or written last */
+    bool       ended;      /* est_coordinator_end */
+    uint64_t  *ps_known;   /* [remote->n_tasks]: incarnations of the ps tasks that got values here; NULL: none yet */
+    int64_t   *positions;  /* [n_positions * n_workers]: of the checkpoint, for iterators to come; NULL: none */
     int        n_positions;
 
     pthread_mutex_t  lock;      /* guards what follows */
@@ -262,6 +264,7 @@ struct est_coordinator {
     bool             ps_reported;  /* that nothing recovers it */
     bool             recovering;   /* a thread replaces the session */
     bool             session_used; /* a thread uses it, and it stays */
+    bool             ending;       /* est_coordinator_end wants it: recovering ends, also without the ps task */
     est_call_wait    polled;       /* the wait of a loop over est_coordinator_done */
     est_call_error  *error;        /* of a function, until the program has it; Q3 */
     bool             failed;       /* the same, also when memory for `error` was out */
@@ -298,6 +301,10 @@ EST_MUST_CHECK est_status est_coordinator_raise(const est_coordinator *c, const 
 /* Calls fn(c, user), which uses the session, and again after each recovery of lost ps tasks. */
 EST_MUST_CHECK est_status est_coordinator_use_session(est_coordinator *c,
                                                       est_status (*fn)(est_coordinator *c, void *user), void *user);
+
+/* Takes the session for the end of the job, also while a ps task is lost. */
+void est_coordinator_take_session(est_coordinator *c);
+void est_coordinator_release_session(est_coordinator *c, bool lost); /* lost: a ps task is, as its use has shown */
 
 void est_coordinator_wake(est_coordinator *c); /* all waiting threads look again. Under `lock` */
 

@@ -135,9 +135,15 @@ static est_call_worker *choose_worker(est_coordinator *c)
     return best;
 }
 
-/* The link of a worker is lost. Its calls come back by themselves: their requests fail. `lock` is released for the log,
- * so every call must be in its place (Q1). */
-static void lose_worker(est_call_worker *w, const est_link *link, const char *why)
+/* The call that the worker runs; 0: none. */
+static uint64_t running(const est_call_worker *w)
+{
+    return w->first != NULL ? w->first->number : 0;
+}
+
+/* The link of a worker is lost, and `ran` may be the reason. Its calls come back by themselves: their requests fail.
+ * `lock` is released for the log, so every call must be in its place (Q1). */
+static void lose_worker(est_call_worker *w, const est_link *link, uint64_t ran, const char *why)
 {
     est_coordinator *c = w->coordinator;
     int              under_way;
@@ -146,7 +152,7 @@ static void lose_worker(est_call_worker *w, const est_link *link, const char *wh
     est_link_free(w->link);
     w->link  = NULL;
     w->state = EST_WORKER_MISSING;
-    w->ran   = w->first != NULL ? w->first->number : 0;
+    w->ran   = ran;
     snprintf(w->why, sizeof w->why, "%s", why);
     if (--c->n_here == 0) c->alone_ns = est_now_ns();
     pthread_cond_signal(&c->missing);
@@ -160,13 +166,14 @@ static void lose_worker(est_call_worker *w, const est_link *link, const char *wh
     pthread_mutex_lock(&c->lock);
 }
 
+/* The worker has answered, so none of its calls has ended it. */
 void est_worker_abandon(est_call_worker *w, const char *why)
 {
     est_link *link = w->link;
 
     if (link == NULL) return;
     est_link_close(link, why);
-    lose_worker(w, link, why);
+    lose_worker(w, link, 0, why);
 }
 
 void est_coordinator_link_lost(void *user, est_link *link, const char *why)
@@ -175,7 +182,7 @@ void est_coordinator_link_lost(void *user, est_link *link, const char *why)
     bool             is_ps;
 
     pthread_mutex_lock(&c->lock);
-    for (int i = 0; i < c->n_workers; i++) lose_worker(&c->workers[i], link, why);
+    for (int i = 0; i < c->n_workers; i++) lose_worker(&c->workers[i], link, running(&c->workers[i]), why);
     is_ps = !c->closing && strncmp(est_link_peer(link)->task, "ps:", 3) == 0;
     if (is_ps) est_coordinator_note_ps_loss(c);
     pthread_mutex_unlock(&c->lock);
@@ -277,8 +284,8 @@ static void fail_lost(est_coordinator *c, est_scheduled *call)
     }
     snprintf(
         text + used, sizeof text - used,
-        ": %d workers were lost while they ran it (fail_after); it may end its process, as by using too much memory",
-        call->losses);
+        ": lost while they ran it, %d time%s in all (fail_after); it may end its process, as by using too much memory",
+        call->losses, call->losses > 1 ? "s" : "");
     fail_call(c, call, EST_UNAVAILABLE, text);
 }
 
@@ -384,7 +391,7 @@ static void call_answered(void *user, est_status status, const char *error, est_
 
     pthread_mutex_lock(&c->lock);
     lost = status == EST_UNAVAILABLE && (w->link == NULL || est_link_is_lost(w->link));
-    if (lost) lose_worker(w, w->link, error);
+    if (lost) lose_worker(w, w->link, running(w), error);
     note_pace(w, call);
     detach(call);
     settle(c, w, call, lost, status, status != EST_OK ? without_name(w, error) : "", answer);
@@ -447,7 +454,7 @@ static void take_back(est_call_worker *w, est_link *link, est_scheduled *call, e
     est_coordinator *c = w->coordinator;
 
     if (status == EST_UNAVAILABLE || status == EST_CANCELLED) {
-        lose_worker(w, link, est_error_message());
+        lose_worker(w, link, running(w), est_error_message());
         detach(call);
         if (--call->attempts > 0) c->retried--;
         give_back(c, call);

@@ -306,6 +306,7 @@ est_status est_coordinator_write_checkpoint(est_coordinator *c, int64_t epoch)
                                                               { EXTRA_POSITIONS, positions })),
                                 NULL);
     }
+    if (status == EST_OK) c->saved_step = step;
     est_tensor_free(numbers[0]);
     est_tensor_free(numbers[1]);
     est_tensor_free(positions);
@@ -328,6 +329,17 @@ static est_status restore_all(est_coordinator *c, const char *path)
     return status;
 }
 
+/* All ps tasks have values: notes which processes these are. */
+static est_status declare_ready(est_coordinator *c)
+{
+    const est_tasks *tasks = est_tasks_of(c->remote);
+
+    if (c->ps_known == NULL) c->ps_known = est_alloc(sizeof *c->ps_known * ((size_t)c->remote->n_tasks + 1));
+    if (c->ps_known == NULL) return est_no_memory();
+    for (int i = 0; i < c->remote->n_tasks; i++) c->ps_known[i] = tasks->tasks[i].incarnation;
+    return est_remote_declare_ready(c->remote);
+}
+
 est_status est_coordinator_start_variables(est_coordinator *c)
 {
     est_restored restored = { 0 };
@@ -336,6 +348,7 @@ est_status est_coordinator_start_variables(est_coordinator *c)
     if (c->saver != NULL) status = est_saver_restore(c->saver, c->session, EST_RESTORE(.partial = true), &restored);
     if (status == EST_OK) {
         EST_TRY(restore_all(c, restored.path));
+        EST_TRY(choose_step(c, c->epoch, &c->saved_step));
         est_log_info("%s: %d variables restored from %s, epoch %" PRId64, c->server->task, restored.n_restored,
                      restored.path, c->epoch);
     } else if (status == EST_NOT_FOUND) {
@@ -346,7 +359,7 @@ est_status est_coordinator_start_variables(est_coordinator *c)
     } else {
         return status;
     }
-    return est_remote_declare_ready(c->remote);
+    return declare_ready(c);
 }
 
 /* --- lost ps tasks ------------------------------------------------------------------------------------------------ */
@@ -357,8 +370,8 @@ static est_status restore_lost(est_coordinator *c, const char *tasks)
 
     if (c->saver == NULL) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "%s lost the values of its variables, and there is no checkpoint: give the coordinator a "
-                        "model_dir and call est_coordinator_save",
+                        "%s lost the values of its variables, and there is no checkpoint: set model_dir in "
+                        "EST_NETWORK, or give the coordinator a model_dir and call est_coordinator_save",
                         tasks);
     }
     EST_TRY(est_saver_restore(c->saver, c->session, EST_RESTORE(.partial = true, .missing_only = true), &restored));
@@ -378,6 +391,18 @@ static void count_losses(est_coordinator *c, const char *tasks)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Whether a ps task is another process than the one that had values: a link may have been lost, and the graph may have
+ * variables that were never initialized. */
+static bool is_restarted(const est_coordinator *c)
+{
+    const est_tasks *tasks = est_tasks_of(c->remote);
+
+    for (int i = 0; i < c->remote->n_tasks; i++) {
+        if (c->ps_known[i] != tasks->tasks[i].incarnation) return true;
+    }
+    return false;
+}
+
 /* est_session_create waits for the tasks, and logs that. */
 est_status est_coordinator_recover(est_coordinator *c)
 {
@@ -389,12 +414,12 @@ est_status est_coordinator_recover(est_coordinator *c)
     EST_TRY(est_coordinator_open_session(c));
     status = est_tasks_without_values(c->session, &tasks, &all);
     if (status == EST_OK) status = est_strbuf_status(&tasks);
-    if (status == EST_OK && tasks.size > 0) {
+    if (status == EST_OK && tasks.size > 0 && is_restarted(c)) {
         status = restore_lost(c, est_strbuf_text(&tasks));
         if (status == EST_OK || c->saver == NULL) count_losses(c, est_strbuf_text(&tasks));
     }
     if (status == EST_OK) status = est_session_init(c->session);
-    if (status == EST_OK) status = est_remote_declare_ready(c->remote);
+    if (status == EST_OK) status = declare_ready(c);
     if (status == EST_OK) est_log_debug("%s: all ps tasks are there, calls go on", c->server->task);
     est_strbuf_clear(&tasks);
     return status;

@@ -26,12 +26,19 @@ void est_coordinator_wake(est_coordinator *c)
     if (c->n_waiting > 0) pthread_cond_broadcast(&c->changed);
 }
 
+/* How long a wait may last without a worker. The save after a signal, which waits for calls that have begun, has less
+ * time: workers have often got the signal as well, and a supervisor kills the process soon. */
+static double lonely_secs(const est_coordinator *c)
+{
+    return est_stop_signal() != 0 ? fmin(c->server->silence_secs, c->options.lonely_secs) : c->options.lonely_secs;
+}
+
 /* For the log: a wait without a worker ends after lonely_secs, any other has no limit. Under `lock`. */
 static void limit_wait(const est_coordinator *c, est_waiting *w)
 {
     double before = fmax(0, (double)(c->alone_ns - w->since_ns) / (double)EST_NS_PER_SEC);
 
-    w->limit_secs = c->n_here == 0 ? round(before + c->options.lonely_secs) : INFINITY;
+    w->limit_secs = c->n_here == 0 ? round(before + lonely_secs(c)) : INFINITY;
     w->then       = "fails without a worker (lonely_secs)";
 }
 
@@ -99,11 +106,12 @@ static est_status look_around(est_coordinator *c, est_call_wait *w)
         w->base.since_ns    = est_now_ns();
         w->base.report_secs = EST_WAIT_REPORT_SECS;
     }
-    if (secs < c->options.lonely_secs && !est_wait_is_due(&w->base)) return EST_OK;
+    if (secs < lonely_secs(c) && !est_wait_is_due(&w->base)) return EST_OK;
     est_workers_missing(c, &missing);
-    if (secs >= c->options.lonely_secs) {
-        status = est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s (lonely_secs): %s; start them", secs,
-                          est_strbuf_text(&missing));
+    if (secs >= lonely_secs(c)) {
+        status = est_fail(EST_DEADLINE_EXCEEDED, "no worker was here for %.0f s %s%s: %s; start them", secs,
+                          est_stop_signal() != 0 ? "after " : "(lonely_secs)",
+                          est_stop_signal() != 0 ? est_stop_signal_name() : "", est_strbuf_text(&missing));
     } else {
         w->looking = true;
         pthread_mutex_unlock(&c->lock);
@@ -119,7 +127,7 @@ static est_status look_around(est_coordinator *c, est_call_wait *w)
 /* Whether this thread has to recover. */
 static bool needs_recovery(const est_coordinator *c)
 {
-    return c->ps_lost && !c->recovering && !c->session_used;
+    return c->ps_lost && !c->recovering && !c->session_used && !c->ending;
 }
 
 /* Under `lock`, which is released meanwhile. A ps task that is lost again makes the next look recover again. */
@@ -133,7 +141,10 @@ static est_status recover(est_coordinator *c)
     status = est_coordinator_recover(c);
     pthread_mutex_lock(&c->lock);
     c->recovering = false;
-    if (status == EST_CANCELLED || status == EST_DEADLINE_EXCEEDED || status == EST_UNAVAILABLE) {
+    if (status != EST_OK && (c->ending || c->halted)) { /* the caller sees that */
+        est_coordinator_note_ps_loss(c);
+        status = EST_UNAVAILABLE;
+    } else if (status == EST_CANCELLED || status == EST_DEADLINE_EXCEEDED || status == EST_UNAVAILABLE) {
         est_coordinator_note_ps_loss(c);
     } else if (status != EST_OK) {
         est_coordinator_halt(c, status, est_error_message());
@@ -185,7 +196,7 @@ static est_status claim_session(est_coordinator *c)
     return status;
 }
 
-static void release_session(est_coordinator *c, bool lost)
+void est_coordinator_release_session(est_coordinator *c, bool lost)
 {
     pthread_mutex_lock(&c->lock);
     c->session_used = false;
@@ -205,9 +216,22 @@ est_status est_coordinator_use_session(est_coordinator *c, est_status (*fn)(est_
         est_signals_tell(status);
         lost = status == EST_UNAVAILABLE || status == EST_ABORTED;
         if (lost) est_log_info("%s: %s", c->server->task, est_error_message());
-        release_session(c, lost);
+        est_coordinator_release_session(c, lost);
     } while (lost);
     return status;
+}
+
+void est_coordinator_take_session(est_coordinator *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->ending = true;
+    c->n_waiting++;
+    while (c->recovering || c->session_used)
+        est_cond_wait_ns(&c->changed, &c->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
+    c->n_waiting--;
+    c->ending       = false;
+    c->session_used = true;
+    pthread_mutex_unlock(&c->lock);
 }
 
 void est_coordinator_free_replaced(est_coordinator *c)
@@ -314,7 +338,7 @@ static est_status await_room(est_coordinator *c)
         c->full = true;
         status  = est_coordinator_await(c, has_room, NULL, "the queue of calls is full");
     }
-    return status;
+    return status == EST_OK ? check_halted(c) : status; /* it may have ended meanwhile */
 }
 
 est_status est_coordinator_enqueue(est_coordinator *c, est_scheduled *call)
@@ -502,6 +526,7 @@ est_status est_coordinator_done(est_coordinator *coordinator, bool *done)
     pthread_mutex_lock(&c->lock);
     status = check_halted(c);
     if (status == EST_OK && needs_recovery(c)) status = recover(c);
+    if (status == EST_OK) status = check_halted(c);
     est_signals_tell(status);
     if (status == EST_OK && !is_done(c, NULL)) status = check_signal();
     if (status == EST_OK && c->failed && c->under_way == 0) status = take_error(c);

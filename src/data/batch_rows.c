@@ -60,6 +60,29 @@ est_status est_batch_rows_slice(const est_element *element, int n_fields, int64_
     return EST_OK;
 }
 
+static est_status field_row(const est_field *field, int64_t row, est_tensor **out)
+{
+    const int64_t *splits;
+
+    if (field->splits == NULL) return est_tensor_row(field->values, row, out);
+    splits = est_tensor_data(field->splits);
+    return est_tensor_rows(field->values, splits[row], splits[row + 1] - splits[row], out);
+}
+
+est_status est_batch_rows_row(const est_element *element, int n_fields, int64_t row, est_element *out)
+{
+    for (int i = 0; i < n_fields; i++) {
+        est_status status = field_row(&element->field[i], row, &out->field[i].values);
+
+        if (status != EST_OK) {
+            est_element_clear(out->field, i);
+            return status;
+        }
+    }
+    out->origin = element->origin;
+    return EST_OK;
+}
+
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
 /* The shape of the values of component i of all pieces together. */

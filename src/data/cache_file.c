@@ -166,7 +166,7 @@ static est_status check_end(file_iter *iter, const cache_file *own, int64_t end)
     }
     status = est_tfrecord_next(iter->reader, &bytes);
     if (status == EST_OUT_OF_RANGE) return EST_OUT_OF_RANGE;
-    if (status == EST_OK) status = est_fail(EST_DATA_LOSS, "%s: a record after the last one", own->path);
+    if (status == EST_OK) status = est_fail(EST_DATA_LOSS, "%s: a record follows the last one", own->path);
     return est_fail_context(status, "the cache of a dataset is damaged; " REMEDY);
 }
 

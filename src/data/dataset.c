@@ -39,6 +39,7 @@ est_dataset *est_dataset_ref(const est_dataset *dataset)
 {
     est_dataset *shared = (est_dataset *)(uintptr_t)dataset; /* only the count changes */
 
+    if (dataset == NULL || dataset == &no_memory) return shared;
     est_refcount_add(&shared->refs);
     return shared;
 }

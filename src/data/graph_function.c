@@ -323,19 +323,15 @@ uint64_t est_graph_function_seed(const est_graph_function *fn)
 /* With the lock held. */
 static est_status runner_plan(est_graph_function *fn, est_graph_runner *runner)
 {
-    est_io           io = fn->segment.io;
-    est_plan_options options;
-    est_store       *store;
+    est_io io = fn->segment.io;
 
     /* Its seed is never used: runs have theirs. One thread: each runner is one. */
     if (fn->session == NULL) {
-        EST_TRY(est_session_create(fn->segment.graph, EST_SESSION(.threads = 1, .seed = 1), &fn->session));
+        EST_TRY(est_session_create(
+            fn->segment.graph, EST_SESSION(.threads = 1, .seed = 1, .devices = EST_STRINGS("/cpu:0")), &fn->session));
     }
-    EST_TRY(est_session_store(fn->session, &store));
     io.n_targets = 0;
-    options = (est_plan_options){ .device = &est_device_cpu, .pool = est_session_pool(fn->session), .passes = true };
-    EST_TRY(est_plan_create(fn->segment.graph, &io, store, &options, &runner->plan));
-    return est_session_fill_tables(fn->session, runner->plan);
+    return est_session_plan(fn->session, &io, est_session_pool(fn->session), &runner->plan);
 }
 
 static est_status runner_create(est_graph_function *fn, est_graph_runner **out)

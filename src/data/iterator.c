@@ -290,13 +290,11 @@ struct est_iterator {
     int64_t      wait_ns;
 };
 
-est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
+est_status est_iterator_open_turn(const est_dataset *dataset, uint64_t turn, est_iterator **out)
 {
     est_iterator *iterator;
     est_status    status;
 
-    EST_REQUIRE(dataset);
-    EST_REQUIRE(out);
     iterator = est_zalloc(sizeof *iterator);
     if (iterator == NULL) return est_no_memory();
     iterator->element = est_element_new(dataset->n_components);
@@ -306,7 +304,7 @@ est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
     }
     status = est_pass_create(&iterator->pass);
     if (status != EST_OK) goto free_iterator;
-    status = est_iter_open(dataset, iterator->pass, &iterator->bad_rows, 0, &iterator->last);
+    status = est_iter_open(dataset, iterator->pass, &iterator->bad_rows, turn, &iterator->last);
     if (status != EST_OK) goto free_iterator;
     *out = iterator;
     return EST_OK;
@@ -314,6 +312,13 @@ est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
 free_iterator:
     est_iterator_free(iterator);
     return status;
+}
+
+est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
+{
+    EST_REQUIRE(dataset);
+    EST_REQUIRE(out);
+    return est_iterator_open_turn(dataset, 0, out);
 }
 
 void est_iterator_free(est_iterator *iterator)

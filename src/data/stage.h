@@ -186,9 +186,6 @@ const est_dataset *est_dataset_varying(const est_dataset *dataset);
  * the name of a file that it writes: copies for several workers must not share one. */
 est_dataset *est_dataset_copy(const est_dataset *dataset, est_dataset *first, est_dataset *second, const char *suffix);
 
-/* One more reference. */
-est_dataset *est_dataset_ref(const est_dataset *dataset);
-
 /* Fails as opening an iterator would when files are missing; calls no function of the user and starts nothing. */
 EST_MUST_CHECK est_status est_dataset_check(const est_dataset *dataset);
 
@@ -196,6 +193,9 @@ EST_MUST_CHECK est_status est_dataset_check(const est_dataset *dataset);
  * Reads that row and calls no function of the user except the check of a decoder's rows (data/peek.c). For datasets
  * that passed est_dataset_check. */
 EST_MUST_CHECK est_status est_dataset_peek(const est_dataset *dataset);
+
+/* est_iterator_create for pass number `turn`, whose random order is its own; 0 is the first. */
+EST_MUST_CHECK est_status est_iterator_open_turn(const est_dataset *dataset, uint64_t turn, est_iterator **out);
 
 /* --- iterators ---------------------------------------------------------------------------------------------------- */
 

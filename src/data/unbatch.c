@@ -37,15 +37,6 @@ static est_status unbatch_begin(unbatch_iter *iter)
     return EST_OK;
 }
 
-static est_status field_row(const est_field *field, int64_t row, est_tensor **out)
-{
-    const int64_t *splits;
-
-    if (field->splits == NULL) return est_tensor_row(field->values, row, out);
-    splits = est_tensor_data(field->splits);
-    return est_tensor_rows(field->values, splits[row], splits[row + 1] - splits[row], out);
-}
-
 static est_status unbatch_next(est_iter *it, est_element *out)
 {
     unbatch_iter *iter = (unbatch_iter *)it;
@@ -56,15 +47,7 @@ static est_status unbatch_next(est_iter *it, est_element *out)
         EST_TRY(est_iter_next(it->input[0], iter->batch));
         EST_TRY(unbatch_begin(iter));
     }
-    for (int i = 0; i < n; i++) {
-        est_status status = field_row(&iter->batch->field[i], iter->row, &out->field[i].values);
-
-        if (status != EST_OK) {
-            est_element_clear(out->field, i);
-            return status;
-        }
-    }
-    out->origin = iter->batch->origin;
+    EST_TRY(est_batch_rows_row(iter->batch, n, iter->row, out));
     iter->row++;
     return EST_OK;
 }

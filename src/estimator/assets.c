@@ -45,7 +45,7 @@ static est_status asset_path(const est_meta_graph_def *meta, const est_asset_fil
 }
 
 /* The name that the export already has for the file; NULL: none. */
-static est_status find_name(const est_saved_model *saved, const char *path, const char **out)
+static est_status find_name(const est_saved_model_def *saved, const char *path, const char **out)
 {
     *out = NULL;
     for (int m = 0; m < saved->n_meta_graphs; m++) {
@@ -61,7 +61,7 @@ static est_status find_name(const est_saved_model *saved, const char *path, cons
     return EST_OK;
 }
 
-static bool name_taken(const est_saved_model *saved, const char *name)
+static bool name_taken(const est_saved_model_def *saved, const char *name)
 {
     for (int m = 0; m < saved->n_meta_graphs; m++) {
         const est_meta_graph_def *meta = saved->meta_graphs[m];
@@ -74,7 +74,7 @@ static bool name_taken(const est_saved_model *saved, const char *name)
 }
 
 /* A file has the same name in all graphs of the export; another file of that name gets the suffix _1, _2, ... */
-static est_status choose_name(const est_saved_model *saved, const char *path, const char **out)
+static est_status choose_name(const est_saved_model_def *saved, const char *path, const char **out)
 {
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
 
@@ -87,7 +87,7 @@ static est_status choose_name(const est_saved_model *saved, const char *path, co
     return *out != NULL ? EST_OK : est_no_memory();
 }
 
-static est_status add_asset(const est_saved_model *saved, est_meta_graph_def *meta, est_node node)
+static est_status add_asset(const est_saved_model_def *saved, est_meta_graph_def *meta, est_node node)
 {
     est_asset_file_def asset = { .tensor = { .name = est_arena_printf(meta->arena, "%s:0", est_node_name(node)) } };
     const char        *path;
@@ -99,7 +99,7 @@ static est_status add_asset(const est_saved_model *saved, est_meta_graph_def *me
     return est_meta_graph_def_add_node(meta, EST_ASSET_FILEPATHS, asset.tensor.name);
 }
 
-est_status est_export_assets(const est_graph *graph, const est_saved_model *saved, est_meta_graph_def *meta)
+est_status est_export_assets(const est_graph *graph, const est_saved_model_def *saved, est_meta_graph_def *meta)
 {
     est_nodes tables = est_graph_collection(graph, EST_TABLE_INITIALIZERS);
     est_nodes files  = est_graph_collection(graph, EST_ASSET_FILEPATHS);
@@ -130,7 +130,7 @@ static est_status copy_asset(const est_meta_graph_def *meta, const est_asset_fil
     return status;
 }
 
-est_status est_export_copy_assets(const est_saved_model *saved, const char *dir)
+est_status est_export_copy_assets(const est_saved_model_def *saved, const char *dir)
 {
     const char *assets = est_arena_printf(saved->arena, "%s/assets", dir);
 

@@ -254,6 +254,12 @@ est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpos
     return run;
 }
 
+void est_estimator_log_input(const est_estimator *estimator, est_mode mode)
+{
+    if (est_estimator_strategy(estimator, mode) == NULL) return;
+    est_log_info("The `input_fn` accepts an `input_context` which will be given by DistributionStrategy");
+}
+
 est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
                                uint64_t seed, uint64_t job_seed, est_dataset **out)
 {

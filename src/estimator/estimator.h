@@ -51,6 +51,9 @@ est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpos
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
                                               void *user, uint64_t seed, uint64_t job_seed, est_dataset **out);
 
+/* Logs, in TensorFlow's words, that the input_fn of a run gets the context of a strategy; nothing without one. */
+void est_estimator_log_input(const est_estimator *estimator, est_mode mode);
+
 /* Builds the model for a mode and an input. */
 EST_MUST_CHECK est_status est_estimator_build(est_estimator *estimator, est_mode mode, const est_dataset *input,
                                               uint64_t seed, est_model **out);

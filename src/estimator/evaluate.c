@@ -347,6 +347,7 @@ static est_status prepare(evaluation *e)
     est_estimator              *estimator = e->estimator;
     const est_evaluate_options *options   = e->options;
 
+    est_estimator_log_input(estimator, EST_EVAL);
     EST_TRY(est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
                                 estimator->config.seed, &e->input));
     if (options->steps <= 0 && est_dataset_endless(e->input)) {

@@ -38,8 +38,9 @@
 #define MODES        3
 
 typedef struct job {
-    est_estimator            *estimator;
+    est_estimator            *estimator; /* NULL: the graphs were made by another */
     const est_export_options *options;
+    const est_sample_rows    *rows;               /* to check with */
     const char               *extra_name, *extra; /* one more file of EST_EXPORT_EXTRA and its text; NULL: none */
     est_export_model graphs[MODES]; /* [n_graphs]: the requested ones of train, eval and predict, in this order */
     int              n_graphs;
@@ -150,11 +151,28 @@ static est_status choose_directory(job *x, const char *base)
 }
 
 /* Keeps X1. If the rename cannot be made durable, the export is removed again: a failed export must not be visible. */
-static est_status publish(const job *x)
+static est_status publish_new(const job *x)
 {
     est_status status = est_file_commit(x->temp, x->final);
 
     if (status != EST_OK && !est_file_exists(x->temp)) (void)rename(x->final, x->temp);
+    return status;
+}
+
+/* Puts the export in place of the one that has its name, which is a temporary directory meanwhile (X3). */
+static est_status publish(const job *x)
+{
+    char *old = est_arena_printf(x->arena, "%.*s0" TEMP_SUFFIX, (int)(strlen(x->temp) - strlen(TEMP_SUFFIX)), x->temp);
+    est_status status;
+
+    if (old == NULL) return est_no_memory();
+    if (rename(x->final, old) != 0) return publish_new(x);
+    status = publish_new(x);
+    if (status != EST_OK) {
+        (void)rename(old, x->final);
+    } else if (est_dir_remove(old) != EST_OK) {
+        est_log_warn("cannot remove a replaced export: %s", est_error_message());
+    }
     return status;
 }
 
@@ -174,7 +192,7 @@ static est_status write_variables(const job *x, const est_def_names *names)
     if (dir == NULL || prefix == NULL) return est_no_memory();
     EST_TRY(est_dir_create(dir)); /* exists even without variables, as in TensorFlow */
     if (names->n == 0) return EST_OK;
-    EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
+    EST_TRY(est_bundle_writer_create(prefix, EST_BUNDLE_ALIGNMENT, &writer));
     status = EST_OK;
     for (int i = 0; i < names->n && status == EST_OK; i++) {
         est_tensor *value = NULL;
@@ -334,8 +352,10 @@ static est_status restore_models(job *x)
         est_status        status;
 
         /* Nothing random is drawn, but without a seed the session would draw and log one. */
-        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads, .seed = 1),
-                                   &e->session));
+        EST_TRY(est_session_create(
+            e->model->graph,
+            EST_SESSION(.threads = x->estimator->config.threads, .seed = 1, .devices = EST_STRINGS("/cpu:0")),
+            &e->session));
         status = i == 0 ? restore_first(x, e) : est_estimator_copy_variables(x->graphs[0].session, e->session, false);
         if (status == EST_OK) status = est_session_init(e->session); /* the state of metrics, which no checkpoint has */
         if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(e->model->mode));
@@ -346,25 +366,28 @@ static est_status restore_models(job *x)
 static est_status check_all(const job *x)
 {
     for (int i = 0; i < x->n_graphs; i++) {
-        est_status status = est_export_check(&x->graphs[i], &x->estimator->rows, x->temp);
+        est_status status = est_export_check(&x->graphs[i], x->rows, x->temp);
 
         if (status != EST_OK) return est_fail_context(status, "tag %s", est_export_tag(x->graphs[i].model->mode));
     }
     return EST_OK;
 }
 
-static est_status write_all(job *x, const char *base)
+/* `dir` not NULL: the export gets this name in place of a number. */
+static est_status write_all(job *x, const char *base, const char *dir)
 {
-    est_saved_model saved;
-    est_def_names   variables[MODES] = { 0 };
-    est_wire_writer w                = { 0 };
-    est_status      status           = EST_OK;
+    est_saved_model_def saved;
+    est_def_names       variables[MODES] = { 0 };
+    est_wire_writer     w                = { 0 };
+    est_status          status           = EST_OK;
 
-    est_saved_model_init(&saved, x->arena);
+    est_saved_model_def_init(&saved, x->arena);
     for (int i = 0; i < x->n_graphs; i++) EST_TRY(est_export_meta_graph(&x->graphs[i], &saved, &variables[i]));
-    status = est_saved_model_put(&w, &saved);
+    status = est_saved_model_def_put(&w, &saved);
     if (status == EST_OK) status = est_wire_writer_status(&w);
     if (status == EST_OK) status = choose_directory(x, base);
+    if (dir != NULL) x->final = est_arena_strdup(x->arena, dir);
+    if (status == EST_OK && x->final == NULL) status = est_no_memory();
     if (status == EST_OK) status = write_variables(x, &variables[0]);
     if (status == EST_OK) status = est_export_copy_assets(&saved, x->temp);
     if (status == EST_OK) status = write_message(x, &w);
@@ -445,7 +468,8 @@ est_status est_export_with(est_estimator *estimator, const char *base, const est
     if (status == EST_OK) status = make_models(&x);
     if (status == EST_OK) status = restore_models(&x);
     if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model */
-    if (status == EST_OK) status = write_all(&x, base);
+    x.rows = &estimator->rows;
+    if (status == EST_OK) status = write_all(&x, base, NULL);
     if (status == EST_OK) {
         est_log_info("SavedModel written to: %s", x.final);
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", x.final);
@@ -457,4 +481,50 @@ est_status est_export_with(est_estimator *estimator, const char *base, const est
     est_arena_free(x.arena);
     if (!estimator->config.no_signals) est_signals_release(status);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");
+}
+
+/* A SavedModel, an empty directory and nothing may be replaced. */
+static est_status check_replaced(const job *x, const char *dir)
+{
+    const char *message = est_arena_printf(x->arena, "%s/saved_model.pb", dir);
+
+    if (message == NULL) return est_no_memory();
+    if (!est_file_exists(dir) || est_file_exists(message) || rmdir(dir) == 0) return EST_OK;
+    return est_fail(EST_ALREADY_EXISTS, "%s exists and is no SavedModel; name another directory", dir);
+}
+
+static est_status write_one(job *x, const char *dir)
+{
+    char *final = est_arena_strdup(x->arena, dir), *slash;
+
+    if (final == NULL) return est_no_memory();
+    for (size_t n = strlen(final); n > 1 && final[n - 1] == '/';) final[--n] = '\0';
+    if (final[0] == '\0' || strcmp(final, "/") == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is no name of a directory to write", dir);
+    }
+    EST_TRY(check_replaced(x, final));
+    dir   = est_arena_strdup(x->arena, final);
+    slash = strrchr(final, '/');
+    if (dir == NULL) return est_no_memory();
+    if (slash != NULL) slash[slash == final] = '\0';
+    return write_all(x, slash != NULL ? final : ".", dir);
+}
+
+est_status est_export_one(const est_export_model *e, const char *dir)
+{
+    const est_export_options options = { 0 };
+    const est_sample_rows    rows    = { 0 };
+    job        x = { .options = &options, .rows = &rows, .graphs = { *e }, .n_graphs = 1, .lock = LOCK_MISSING };
+    est_status status;
+
+    x.arena = est_arena_create();
+    status  = x.arena != NULL ? write_one(&x, dir) : est_no_memory();
+    if (status == EST_OK) {
+        est_log_info("SavedModel written to: %s", x.final);
+    } else if (x.temp != NULL) {
+        drop_temp(&x, status);
+    }
+    if (x.lock >= 0) close(x.lock);
+    est_arena_free(x.arena);
+    return status;
 }

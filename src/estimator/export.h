@@ -8,15 +8,20 @@
 #include "estimator/estimator.h"
 #include "estimator/receiver.h"
 #include "estimator/sample_rows.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
+#include "predict/saved_model.h"
 
-#define EST_SERVING_DEFAULT "serving_default"
 /* directory for files that accompany an export but are not part of the model */
 #define EST_EXPORT_EXTRA "assets.extra"
 
 /* est_export_saved_model, with a file `name` of that text in EST_EXPORT_EXTRA; text NULL: without it. */
 EST_MUST_CHECK est_status est_export_with(est_estimator *estimator, const char *base, const est_export_options *options,
                                           const char *name, const char *text, char path[EST_CHECKPOINT_PATH_MAX]);
+
+typedef struct est_export_model est_export_model;
+
+/* Writes one graph as the SavedModel `dir`, in place of one that is there. The model has signatures and tables. */
+EST_MUST_CHECK est_status est_export_one(const est_export_model *e, const char *dir);
 
 typedef struct est_export_signature {
     est_export_method     method;
@@ -27,7 +32,7 @@ typedef struct est_export_signature {
 } est_export_signature;
 
 /* One graph of an export: a model over a receiver, and a session with its values. */
-typedef struct est_export_model {
+struct est_export_model {
     est_model            *model;
     est_session          *session;
     est_receiver          receiver;
@@ -36,7 +41,7 @@ typedef struct est_export_model {
     est_model_export     *outputs; /* [n_outputs] in the model's arena: all export outputs */
     int                   n_outputs;
     est_node              init; /* init op, run after the variables are restored; EST_NO_NODE: none */
-} est_export_model;
+};
 
 /* The tag under which a loader finds the graph of a mode. */
 const char *est_export_tag(est_mode mode);
@@ -54,15 +59,15 @@ const char *est_export_signature_input(const est_export_signature *signature, co
 EST_MUST_CHECK est_status est_export_tables(est_export_model *e);
 
 /* Lists the tables of `graph`, which `meta` already holds, and their files as assets. `meta` belongs to `saved`. */
-EST_MUST_CHECK est_status est_export_assets(const est_graph *graph, const est_saved_model *saved,
+EST_MUST_CHECK est_status est_export_assets(const est_graph *graph, const est_saved_model_def *saved,
                                             est_meta_graph_def *meta);
 
 /* Copies the files of all assets below the directory of an export. */
-EST_MUST_CHECK est_status est_export_copy_assets(const est_saved_model *saved, const char *dir);
+EST_MUST_CHECK est_status est_export_copy_assets(const est_saved_model_def *saved, const char *dir);
 
 /* Adds the meta graph of one mode to `out`: the graph in TensorFlow's ops, the ops that save and restore its variables,
  * signatures and collections. `variables` receives the names for variables/; both live in the arena of `out`. */
-EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out,
+EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_saved_model_def *out,
                                                 est_def_names *variables);
 
 /* Reads the SavedModel in `dir` back, runs it on rows and compares with the model: every variable bit for bit, every

@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The check of an export before it is published. The files are read back as a server would: the message is parsed, the
- * graph behind the signatures imported into a new graph, its variables restored from the export's own checkpoint. Then
- * both models run on the same rows and must give the same outputs.
- *
- * The check leaves out the nodes that save and restore, which only TensorFlow runs. Numbers may differ a little:
+ * The check of an export before it is published. The files are read back as a server would (predict/saved_model.h).
+ * Then both models run on the same rows and must give the same outputs. Numbers may differ a little:
  * lowering replaces some ops by several of TensorFlow's, which round in between. Outputs that depend on random numbers
  * cannot be compared, because the two models draw different ones. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "estimator/export.h"
-#include "format/variable_def.h"
-#include "graph/import.h"
 #include "graph/op.h"
-#include "ops/ops.h"
-#include "runtime/store.h"
+#include "predict/saved_model.h"
+#include "runtime/session.h"
 #include "tensor/tensor.h"
 #include "train/saver.h"
 
@@ -31,164 +23,9 @@
 typedef struct check {
     const est_export_model *e;
     est_arena              *arena;
-    est_meta_graph_def     *meta; /* as it was read */
-    est_graph              *graph;
-    est_session            *session;
-    est_node                init;  /* of the imported graph; EST_NO_NODE: nothing */
+    est_saved_model        *saved; /* as it was read */
     est_tensor           ***feeds; /* [group of the receiver][its inputs] */
 } check;
-
-/* --- reading it back ---------------------------------------------------------------------------------------------- */
-
-static est_status read_message(check *c, const char *dir)
-{
-    const char     *tag  = est_export_tag(c->e->model->mode);
-    const char     *path = est_arena_printf(c->arena, "%s/saved_model.pb", dir);
-    est_saved_model model;
-    char           *bytes = NULL;
-    size_t          size  = 0;
-    est_status      status;
-
-    if (path == NULL) return est_no_memory();
-    EST_TRY(est_file_read(path, &bytes, &size));
-    status = est_saved_model_parse((est_str){ bytes, size }, c->arena, &model);
-    est_free(bytes);
-    EST_TRY(status);
-    return est_saved_model_find(&model, &tag, 1, &c->meta);
-}
-
-/* "name:1" as a name and a number. */
-static est_status split_tensor_name(check *c, const char *tensor, const char **name, int *output)
-{
-    const char *colon = strrchr(tensor, ':');
-    char       *copy  = est_arena_strdup(c->arena, tensor);
-
-    if (copy == NULL) return est_no_memory();
-    if (colon == NULL)
-        return est_fail(EST_DATA_LOSS, "the tensor name %s has no output number; expected \"name:0\"", tensor);
-    copy[colon - tensor] = '\0';
-    *name                = copy;
-    *output              = (int)strtol(colon + 1, NULL, 10);
-    return EST_OK;
-}
-
-/* Finds the nodes of the message that signatures need. */
-typedef struct reach {
-    est_map  names; /* name -> 1 + position */
-    bool    *needed;
-    int32_t *stack;
-    int      depth;
-} reach;
-
-static est_status reach_name(reach *r, const char *name, size_t size)
-{
-    uintptr_t at = (uintptr_t)est_map_get_bytes(&r->names, name, size);
-
-    if (at == 0) return est_fail(EST_DATA_LOSS, "the exported graph has no node %.*s", (int)size, name);
-    if (!r->needed[at - 1]) {
-        r->needed[at - 1]    = true;
-        r->stack[r->depth++] = (int32_t)(at - 1);
-    }
-    return EST_OK;
-}
-
-static est_status reach_input(reach *r, const char *input)
-{
-    const char *name  = input[0] == '^' ? input + 1 : input;
-    const char *colon = strrchr(name, ':');
-
-    return reach_name(r, name, colon != NULL ? (size_t)(colon - name) : strlen(name));
-}
-
-static const char *main_op(const check *c)
-{
-    const est_collection_def *list = est_meta_graph_def_collection(c->meta, "saved_model_main_op");
-
-    return list != NULL && list->kind == EST_COLLECTION_NODES && list->n == 1 ? list->nodes[0] : NULL;
-}
-
-static est_status reach_signatures(check *c, reach *r)
-{
-    if (main_op(c) != NULL) EST_TRY(reach_input(r, main_op(c)));
-    for (int s = 0; s < c->meta->n_signatures; s++) {
-        const est_tensor_infos *lists[2] = { &c->meta->signatures[s].inputs, &c->meta->signatures[s].outputs };
-
-        for (int k = 0; k < 2; k++) {
-            for (int i = 0; i < lists[k]->n; i++) EST_TRY(reach_input(r, lists[k]->items[i].name));
-        }
-    }
-    return EST_OK;
-}
-
-static est_status reach_all(check *c, reach *r)
-{
-    const est_graph_def *def = &c->meta->graph;
-
-    for (int i = 0; i < def->n_nodes; i++) {
-        EST_TRY(est_map_put(&r->names, def->nodes[i]->name, (void *)(uintptr_t)(i + 1)));
-    }
-    EST_TRY(reach_signatures(c, r));
-    while (r->depth > 0) {
-        const est_graph_def_node *node = def->nodes[r->stack[--r->depth]];
-
-        for (int i = 0; i < node->inputs.n; i++) EST_TRY(reach_input(r, node->inputs.items[i]));
-    }
-    return EST_OK;
-}
-
-/* Removes the nodes that no signature needs from the graph that was read. */
-static est_status prune(check *c)
-{
-    est_graph_def *def  = &c->meta->graph;
-    size_t         room = (size_t)def->n_nodes + 1;
-    reach          r    = { .needed = est_arena_alloc(c->arena, room * sizeof *r.needed),
-                            .stack  = est_arena_alloc(c->arena, room * sizeof *r.stack) };
-    est_status     status;
-    int            n = 0;
-
-    if (r.needed == NULL || r.stack == NULL) return est_no_memory();
-    status = reach_all(c, &r);
-    est_map_clear(&r.names);
-    EST_TRY(status);
-    for (int i = 0; i < def->n_nodes; i++) {
-        if (r.needed[i]) def->nodes[n++] = def->nodes[i];
-    }
-    def->n_nodes = n;
-    return EST_OK;
-}
-
-/* Marks the variables of the imported graph that checkpoints do not hold. */
-static est_status collect_locals(check *c)
-{
-    const est_collection_def *list = est_meta_graph_def_collection(c->meta, "local_variables");
-
-    for (int i = 0; list != NULL && list->kind == EST_COLLECTION_BYTES && i < list->n; i++) {
-        est_variable_def def;
-        const char      *name;
-        est_node         node;
-        int              output;
-
-        EST_TRY(est_variable_def_parse(list->bytes[i], c->arena, &def));
-        EST_TRY(split_tensor_name(c, def.variable_name, &name, &output));
-        node = est_graph_find(c->graph, name);
-        if (node.graph != NULL) est_graph_collect(c->graph, "local_variables", node);
-    }
-    return est_graph_status(c->graph);
-}
-
-static est_status load(check *c, const char *dir)
-{
-    EST_TRY(read_message(c, dir));
-    EST_TRY(est_meta_graph_def_place_assets(c->meta, dir));
-    EST_TRY(prune(c));
-    EST_TRY(est_graph_create(0, &c->graph));
-    EST_TRY(est_graph_import(&c->meta->graph, est_op_find, c->graph));
-    EST_TRY(collect_locals(c));
-    c->init = main_op(c) != NULL ? est_graph_find(c->graph, main_op(c)) : EST_NO_NODE;
-    EST_TRY(est_session_create(c->graph, EST_SESSION(.threads = c->e->model->config->threads, .seed = 1), &c->session));
-    if (est_session_variables(c->session) == 0) return EST_OK;
-    return est_saver_restore(NULL, c->session, EST_RESTORE(.path = dir), NULL);
-}
 
 /* --- comparing ---------------------------------------------------------------------------------------------------- */
 
@@ -198,13 +35,13 @@ static est_status compare_variables(check *c)
     int        n    = 0;
     est_status status;
 
-    EST_TRY(est_saved_variables(c->session, &vars, &n));
+    EST_TRY(est_saved_variables(est_saved_model_session(c->saved), &vars, &n));
     status = EST_OK;
     for (int i = 0; i < n && status == EST_OK; i++) {
         const char *name = vars[i]->name;
         est_tensor *ours = NULL, *theirs = NULL;
 
-        status = est_session_read(c->session, name, &theirs);
+        status = est_session_read(est_saved_model_session(c->saved), name, &theirs);
 
         if (status == EST_OK) status = est_session_read(c->e->session, name, &ours);
         if (status == EST_OK && (!est_shape_equal(est_tensor_shape(ours), est_tensor_shape(theirs)) ||
@@ -285,21 +122,16 @@ static est_status compare(const char *signature, const char *output, const est_t
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* The tensor of the imported graph that a signature names. */
-static est_status find_node(check *c, const est_tensor_infos *infos, const char *signature, const char *key,
-                            est_node *out)
+/* The node of an input or output of a signature. */
+static est_status find_node(const char *signature, const est_signature_tensor *tensors, est_nodes nodes,
+                            const char *name, est_node *out)
 {
-    const est_tensor_info *info = est_tensor_infos_find(infos, key);
-    const char            *name;
-    int                    output;
-
-    if (info == NULL) return est_fail(EST_DATA_LOSS, "signature %s has no %s", signature, key);
-    EST_TRY(split_tensor_name(c, info->name, &name, &output));
-    *out = est_graph_find(c->graph, name);
-    if (out->graph == NULL)
-        return est_fail(EST_DATA_LOSS, "signature %s: the exported graph has no node %s", signature, name);
-    out->output = output;
-    return EST_OK;
+    for (int i = 0; i < nodes.n; i++) {
+        if (strcmp(tensors[i].name, name) != 0) continue;
+        *out = nodes.data[i];
+        return EST_OK;
+    }
+    return est_fail(EST_DATA_LOSS, "signature %s has no %s", signature, name);
 }
 
 static est_status start_metrics(est_session *session, est_node init)
@@ -326,22 +158,25 @@ static est_status run_model(check *c, const est_feed_group *group, const est_nam
 
 static est_status run_theirs(check *c, const est_export_signature *s, est_tensor **out)
 {
-    const est_signature_def *def    = est_meta_graph_def_signature(c->meta, s->key);
-    est_tensor             **values = c->feeds[s->feeds - c->e->receiver.groups];
-    int                      n      = s->feeds->n_inputs;
-    est_feed                *feeds  = est_arena_alloc(c->arena, (size_t)(n + 1) * sizeof *feeds);
-    est_node                *nodes  = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof *nodes);
+    est_saved_signature_nodes saved;
+    est_tensor              **values = c->feeds[s->feeds - c->e->receiver.groups];
+    int                       n      = s->feeds->n_inputs;
+    est_feed                 *feeds  = est_arena_alloc(c->arena, (size_t)(n + 1) * sizeof *feeds);
+    est_node                 *nodes  = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof *nodes);
 
     if (feeds == NULL || nodes == NULL) return est_no_memory();
-    if (def == NULL) return est_fail(EST_DATA_LOSS, "the export has no signature %s", s->key);
+    EST_TRY(est_saved_model_find(c->saved, s->key, &saved));
     for (int i = 0; i < n; i++) {
         feeds[i].value = values[i];
-        EST_TRY(
-            find_node(c, &def->inputs, s->key, est_export_signature_input(s, &s->feeds->inputs[i]), &feeds[i].node));
+        EST_TRY(find_node(s->key, saved.signature->inputs, saved.inputs,
+                          est_export_signature_input(s, &s->feeds->inputs[i]), &feeds[i].node));
     }
-    for (int i = 0; i < s->n_outputs; i++) EST_TRY(find_node(c, &def->outputs, s->key, s->outputs[i].name, &nodes[i]));
-    EST_TRY(start_metrics(c->session, c->init));
-    return est_session_run(c->session, (est_feeds){ feeds, n }, (est_nodes){ nodes, s->n_outputs }, EST_NO_NODES, out);
+    for (int i = 0; i < s->n_outputs; i++) {
+        EST_TRY(find_node(s->key, saved.signature->outputs, saved.outputs, s->outputs[i].name, &nodes[i]));
+    }
+    EST_TRY(est_saved_model_init(c->saved));
+    return est_session_run(est_saved_model_session(c->saved), (est_feeds){ feeds, n },
+                           (est_nodes){ nodes, s->n_outputs }, EST_NO_NODES, out);
 }
 
 /* Whether an output depends on random numbers. Inputs have smaller ids, so one backward walk suffices. */
@@ -467,7 +302,10 @@ static est_status run_check(check *c, const est_sample_rows *rows, const char *d
     bool found;
 
     EST_TRY(make_feeds(c));
-    EST_TRY(load(c, dir));
+    EST_TRY(est_saved_model_load(dir,
+                                 EST_SAVED_MODEL(.tags    = EST_STRINGS(est_export_tag(c->e->model->mode)),
+                                                 .threads = c->e->model->config->threads),
+                                 &c->saved));
     EST_TRY(compare_variables(c));
     EST_TRY(choose_rows(c, rows, &found));
     if (!found) {
@@ -488,8 +326,7 @@ est_status est_export_check(const est_export_model *e, const est_sample_rows *ro
     if (c.arena == NULL) return est_no_memory();
     status = run_check(&c, rows, dir);
     if (c.feeds != NULL) drop_feeds(&c);
-    est_session_free(c.session);
-    est_graph_free(c.graph);
+    est_saved_model_free(c.saved);
     est_arena_free(c.arena);
     return status == EST_OK ? EST_OK : est_fail_context(status, "the check of the export");
 }

@@ -454,7 +454,7 @@ static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
 }
 
 /* `nodes` are those of list_nodes in the lowered graph. */
-static est_status build(builder *b, const est_export_model *e, est_node *nodes, const est_saved_model *saved,
+static est_status build(builder *b, const est_export_model *e, est_node *nodes, const est_saved_model_def *saved,
                         est_def_names *variables)
 {
     const est_node *next = nodes;
@@ -507,7 +507,7 @@ static est_status lower(const est_export_model *e, est_node *nodes, int n, est_g
     return status;
 }
 
-est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out, est_def_names *variables)
+est_status est_export_meta_graph(const est_export_model *e, est_saved_model_def *out, est_def_names *variables)
 {
     builder    b = { .arena = out->arena };
     est_node  *nodes;
@@ -515,7 +515,7 @@ est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out
     int        n;
 
     EST_TRY(list_nodes(e, &nodes, &n));
-    EST_TRY(est_saved_model_add(out, &b.meta));
+    EST_TRY(est_saved_model_def_add(out, &b.meta));
     b.def = &b.meta->graph;
     EST_TRY(lower(e, nodes, n, &b.graph));
     status = build(&b, e, nodes, out, variables);

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "estoc/dataset.h"
 #include "estoc/model.h"
+#include "predict/rows.h"
 #include "train/hooks.h"
 #include "train/loop.h"
 
@@ -78,9 +79,6 @@ struct est_model {
 EST_MUST_CHECK est_status est_model_create(est_mode mode, const est_run_config *config, const est_task *task,
                                            const est_dataset *input, uint64_t seed, est_model **out);
 void                      est_model_free(est_model *model); /* NULL is fine */
-
-/* The suffix of the splits of a ragged feature or prediction. */
-#define EST_SPLITS_SUFFIX "/splits"
 
 /* Calls model_fn and checks that it registered everything that the mode requires. */
 EST_MUST_CHECK est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serving input: parsing receivers take serialized Examples, raw ones a tensor a feature. */
+ * Serving input: parsing receivers take serialized Examples, raw ones a tensor a feature, and those that a function
+ * builds what it says. */
 #include "estimator/receiver.h"
 
 #include <ctype.h>
@@ -8,19 +9,32 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/callback.h"
 #include "estoc/ops.h"
 
 bool est_receiver_given(const est_serving_input *input)
 {
-    return input->parse.data != NULL || input->raw.data != NULL || input->parse.n != 0 || input->raw.n != 0;
+    return input->parse.data != NULL || input->raw.data != NULL || input->parse.n != 0 || input->raw.n != 0 ||
+           input->build != NULL;
 }
 
 static est_status check_input(const est_serving_input *input)
 {
-    if ((input->parse.data != NULL) == (input->raw.data != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT, "a serving input needs either features to parse or raw features%s",
-                        input->parse.data != NULL ? ", not both" : "");
+    int kinds = (input->parse.data != NULL) + (input->raw.data != NULL) + (input->build != NULL);
+
+    if (kinds != 1) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "a serving input needs either features to parse or raw features, or a function that builds "
+                        "it%s",
+                        kinds > 1 ? ", not both" : "");
     }
+    if (input->build != NULL && input->batch != 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "a serving input has a batch of %" PRId64 " and a function, whose placeholders have the batch "
+                        "in their shapes; leave it out",
+                        input->batch);
+    }
+    if (input->build != NULL) return EST_OK;
     if ((input->parse.data != NULL ? input->parse.n : input->raw.n) < 1) {
         return est_fail(EST_INVALID_ARGUMENT, "a serving input needs at least one feature, got %d",
                         input->parse.data != NULL ? input->parse.n : input->raw.n);
@@ -57,6 +71,21 @@ static est_status receive(est_model *model, const char *name, const char *part, 
     return est_model_receive(model, full, node);
 }
 
+/* The list of features, in their order. There is room: as many as doublings of 1. */
+static est_status list_feature(est_model *model, est_receiver *out, const char *name)
+{
+    if ((out->n_features & (out->n_features - 1)) == 0) {
+        size_t       n    = (size_t)out->n_features;
+        const char **more = est_arena_alloc(model->arena, (2 * n + 1) * sizeof *more);
+
+        if (more == NULL) return est_no_memory();
+        if (n > 0) memcpy(more, out->features, n * sizeof *more);
+        out->features = more;
+    }
+    out->features[out->n_features++] = name;
+    return EST_OK;
+}
+
 /* A placeholder that requests fill. */
 static est_status add_input(est_model *model, est_feed_group *out, const char *key, est_dtype dtype, est_shape shape)
 {
@@ -68,9 +97,10 @@ static est_status add_input(est_model *model, est_feed_group *out, const char *k
     return est_graph_status(model->graph);
 }
 
-static est_status build_parsing(const est_serving_input *input, est_model *model, est_feed_group *out)
+static est_status build_parsing(const est_serving_input *input, est_model *model, est_receiver *receiver)
 {
-    est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->parse.n * sizeof *parsed);
+    est_feed_group *out    = &receiver->groups[0];
+    est_parsed     *parsed = est_arena_alloc(model->arena, (size_t)input->parse.n * sizeof *parsed);
 
     if (parsed == NULL) return est_no_memory();
     EST_TRY(add_input(model, out, EST_RECEIVER_EXAMPLES, EST_STRING, EST_SHAPE(input->batch > 0 ? input->batch : -1)));
@@ -81,6 +111,7 @@ static est_status build_parsing(const est_serving_input *input, est_model *model
     for (int i = 0; i < input->parse.n; i++) {
         const char *name = input->parse.data[i].name;
 
+        EST_TRY(list_feature(model, receiver, name));
         EST_TRY(receive(model, name, NULL, parsed[i].values));
         if (input->parse.data[i].rows == EST_ROWS_RAGGED) EST_TRY(receive(model, name, "splits", parsed[i].splits));
         if (input->parse.data[i].rows == EST_ROWS_PADDED) EST_TRY(receive(model, name, "lengths", parsed[i].lengths));
@@ -88,8 +119,10 @@ static est_status build_parsing(const est_serving_input *input, est_model *model
     return EST_OK;
 }
 
-static est_status build_raw(const est_serving_input *input, est_model *model, est_feed_group *out)
+static est_status build_raw(const est_serving_input *input, est_model *model, est_receiver *receiver)
 {
+    est_feed_group *out = &receiver->groups[0];
+
     for (int i = 0; i < input->raw.n; i++) {
         const est_component *raw   = &input->raw.data[i];
         est_shape            shape = raw->shape;
@@ -98,6 +131,7 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
         shape.dim[0] = !raw->ragged && input->batch > 0 ? input->batch : -1;
         for (int d = 0; d < raw->shape.rank; d++) shape.dim[d + 1] = raw->shape.dim[d];
         EST_TRY(add_input(model, out, raw->name, raw->dtype, shape));
+        EST_TRY(list_feature(model, receiver, raw->name));
         EST_TRY(receive(model, raw->name, NULL, out->inputs[out->n_inputs - 1].node));
         if (raw->ragged) {
             const char *splits = est_arena_printf(model->arena, "%s/splits", raw->name);
@@ -110,12 +144,118 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
     return EST_OK;
 }
 
-/* --- alternatives ------------------------------------------------------------------------------------------------- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
-static const char *feature_name(const est_serving_input *input, int i)
+static void serving_fail(est_serving *serving, est_status status)
 {
-    return input->parse.data != NULL ? input->parse.data[i].name : input->raw.data[i].name;
+    if (serving->failed.status == EST_OK) est_error_take(status, &serving->failed);
 }
+
+est_graph *est_serving_graph(est_serving *serving)
+{
+    return serving != NULL ? serving->model->graph : NULL;
+}
+
+est_status est_serving_status(const est_serving *serving)
+{
+    EST_REQUIRE(serving);
+    if (serving->failed.status != EST_OK) return est_error_raise(&serving->failed);
+    return est_graph_status(serving->model->graph);
+}
+
+static est_status reserve_input(est_serving *serving)
+{
+    est_feed_group *group = &serving->receiver->groups[0];
+    int             room  = 2 * serving->n_room + 8;
+    est_named_node *more;
+
+    if (group->n_inputs < serving->n_room) return EST_OK;
+    more = est_arena_alloc(serving->model->arena, (size_t)room * sizeof *more);
+    if (more == NULL) return est_no_memory();
+    if (group->n_inputs > 0) memcpy(more, group->inputs, (size_t)group->n_inputs * sizeof *more);
+    group->inputs   = more;
+    serving->n_room = room;
+    return EST_OK;
+}
+
+static est_status add_placeholder(est_serving *serving, const char *key, est_dtype dtype, est_shape shape)
+{
+    est_feed_group *group = &serving->receiver->groups[0];
+
+    if (key == NULL || key[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "a placeholder has no name");
+    for (int i = 0; i < group->n_inputs; i++) {
+        if (strcmp(group->inputs[i].name, key) == 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "two placeholders are called %s", key);
+        }
+    }
+    EST_TRY(reserve_input(serving));
+    return add_input(serving->model, group, key, dtype, shape);
+}
+
+est_node est_serving_placeholder(est_serving *serving, const char *key, est_dtype dtype, est_shape shape)
+{
+    est_status status;
+
+    if (serving == NULL) return EST_NO_NODE;
+    status = add_placeholder(serving, key, dtype, shape);
+    if (status == EST_OK) return serving->receiver->groups[0].inputs[serving->receiver->groups[0].n_inputs - 1].node;
+    serving_fail(serving, status);
+    return EST_NO_NODE;
+}
+
+static est_status add_value(est_serving *serving, const char *name, est_node value)
+{
+    est_model *model = serving->model;
+
+    if (name == NULL || name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "a feature has no name");
+    if (est_map_get(&model->receiver, name) != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "two features are called %s", name);
+    }
+    EST_TRY(est_graph_status(model->graph));
+    if (value.graph != model->graph) {
+        return est_fail(EST_INVALID_ARGUMENT, "the feature %s is no node of the graph of the serving input", name);
+    }
+    name = est_arena_strdup(model->arena, name);
+    if (name == NULL) return est_no_memory();
+    EST_TRY(list_feature(model, serving->receiver, name));
+    return receive(model, name, NULL, value);
+}
+
+void est_serving_feature(est_serving *serving, const char *name, est_node value)
+{
+    est_status status;
+
+    if (serving == NULL) return;
+    status = add_value(serving, name, value);
+    if (status != EST_OK) serving_fail(serving, status);
+}
+
+void est_serving_ragged(est_serving *serving, const char *name, est_ragged_node value)
+{
+    est_status status;
+
+    if (serving == NULL) return;
+    status = add_value(serving, name, value.values);
+    if (status == EST_OK && value.splits.graph != serving->model->graph) {
+        status = est_fail(EST_INVALID_ARGUMENT, "the splits of the feature %s are no node of the graph", name);
+    }
+    if (status == EST_OK) status = receive(serving->model, name, "splits", value.splits);
+    if (status != EST_OK) serving_fail(serving, status);
+}
+
+static est_status build_by_function(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    est_serving serving = { .model = model, .receiver = out };
+
+    est_error_clear();
+    EST_TRY(est_callback_status(input->build(&serving, input->user), "its function"));
+    EST_TRY(est_serving_status(&serving));
+    if (out->groups[0].n_inputs == 0) return est_fail(EST_INVALID_ARGUMENT, "its function made no placeholder");
+    if (out->n_features == 0) return est_fail(EST_INVALID_ARGUMENT, "its function gave the model no feature");
+    return EST_OK;
+}
+
+/* --- alternatives ------------------------------------------------------------------------------------------------- */
 
 /* The tensors of one feature: "name", and "name/splits" and "name/lengths" if it has them. */
 static est_status add_feature(est_model *model, const char *feature, est_feed_group *out)
@@ -135,11 +275,11 @@ static est_status add_feature(est_model *model, const char *feature, est_feed_gr
     return EST_OK;
 }
 
-static est_status build_alternative(const est_serving_input *input, const est_receiver_alternative *alternative,
+static est_status build_alternative(const est_receiver *receiver, const est_receiver_alternative *alternative,
                                     est_model *model, est_feed_group *out)
 {
     bool all = alternative->features.data == NULL;
-    int  n   = !all ? alternative->features.n : input->parse.data != NULL ? input->parse.n : input->raw.n;
+    int  n   = all ? receiver->n_features : alternative->features.n;
 
     if (alternative->name == NULL || alternative->name[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "an alternative needs a name");
@@ -151,7 +291,7 @@ static est_status build_alternative(const est_serving_input *input, const est_re
     out->inputs = est_arena_alloc(model->arena, 3 * (size_t)n * sizeof *out->inputs);
     if (out->name == NULL || out->inputs == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
-        EST_TRY(add_feature(model, all ? feature_name(input, i) : alternative->features.data[i], out));
+        EST_TRY(add_feature(model, all ? receiver->features[i] : alternative->features.data[i], out));
     }
     return EST_OK;
 }
@@ -165,7 +305,7 @@ static est_status build_alternatives(const est_serving_input *input, est_model *
     for (int i = 0; i < input->alternatives.n; i++) {
         est_feed_group *group = &out->groups[out->n_groups++];
 
-        EST_TRY(build_alternative(input, &input->alternatives.data[i], model, group));
+        EST_TRY(build_alternative(out, &input->alternatives.data[i], model, group));
         for (int k = 1; k <= i; k++) {
             if (strcmp(out->groups[k].name, group->name) == 0) {
                 return est_fail(EST_INVALID_ARGUMENT, "two alternatives are called %s", group->name);
@@ -178,7 +318,7 @@ static est_status build_alternatives(const est_serving_input *input, est_model *
 static est_status build_groups(const est_serving_input *input, est_model *model, est_receiver *out)
 {
     size_t room = 2 + (size_t)(input->alternatives.n > 0 ? input->alternatives.n : 0);
-    size_t n    = input->parse.data != NULL ? 1 : 2 * (size_t)input->raw.n;
+    size_t n    = input->raw.data != NULL ? 2 * (size_t)input->raw.n : 1;
 
     out->groups = est_arena_alloc(model->arena, room * sizeof *out->groups);
     if (out->groups == NULL) return est_no_memory();
@@ -186,8 +326,9 @@ static est_status build_groups(const est_serving_input *input, est_model *model,
     out->groups[0].name   = "";
     out->groups[0].inputs = est_arena_alloc(model->arena, (n + 1) * sizeof *out->groups[0].inputs);
     if (out->groups[0].inputs == NULL) return est_no_memory();
-    EST_TRY(input->parse.data != NULL ? build_parsing(input, model, &out->groups[0])
-                                      : build_raw(input, model, &out->groups[0]));
+    EST_TRY(input->build != NULL        ? build_by_function(input, model, out)
+            : input->parse.data != NULL ? build_parsing(input, model, out)
+                                        : build_raw(input, model, out));
     return build_alternatives(input, model, out);
 }
 

@@ -20,7 +20,17 @@ typedef struct est_receiver {
     const est_serving_input *input;  /* borrowed */
     est_feed_group          *groups; /* [n_groups] in the model's arena: the placeholders, then the alternatives */
     int                      n_groups;
+    const char             **features; /* [n_features] in the model's arena: names, without those of splits */
+    int                      n_features;
 } est_receiver;
+
+/* A receiver while its function builds it. */
+struct est_serving {
+    est_model    *model;
+    est_receiver *receiver;
+    int           n_room; /* of inputs */
+    est_error     failed; /* of the first call that failed */
+};
 
 /* Whether the input describes any features. */
 bool est_receiver_given(const est_serving_input *input);

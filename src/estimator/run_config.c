@@ -270,6 +270,19 @@ static est_status find_model_dir(est_run_config *c, const char *beside, const es
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
+/* What TensorFlow logs of a config with strategies. */
+static void log_strategies(const est_run_config *c, const est_task *task, est_log_level level)
+{
+    bool coordinated = c->train_distribute != NULL && est_cluster_jobs(task->cluster) > 0 &&
+                       est_cluster_tasks(task->cluster, "master") == 0;
+
+    if (c->train_distribute == NULL && c->eval_distribute == NULL) return;
+    EST_LOG_AT(level, "Initializing RunConfig with distribution strategies.");
+    EST_LOG_AT(level, "%s",
+               coordinated ? "RunConfig initialized for Distribute Coordinator with INDEPENDENT_WORKER mode"
+                           : "Not using Distribute Coordinator.");
+}
+
 /* It is the same for all tasks, so one of them says it to everybody. */
 static void log_config(const est_run_config *c, const est_task *task)
 {
@@ -277,6 +290,7 @@ static void log_config(const est_run_config *c, const est_task *task)
     est_strbuf    text  = { 0 };
 
     if (!est_log_on(level)) return;
+    log_strategies(c, task, level);
     est_run_config_text(c, task, &text);
     EST_LOG_AT(level, "Using config: %s", est_strbuf_text(&text));
     est_strbuf_clear(&text);

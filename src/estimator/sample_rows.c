@@ -291,6 +291,91 @@ static est_status example_tensor(maker *m, const est_serving_input *input, est_t
     return status;
 }
 
+/* Examples of all recorded features, for a function that parses strings. */
+static est_status recorded_examples(maker *m, est_tensor **out)
+{
+    const est_sample_rows *rows  = m->rows;
+    est_feature_spec      *specs = est_zalloc((size_t)(rows->n_items + 1) * sizeof *specs);
+    int                    n     = 0;
+    est_status             status;
+
+    if (specs == NULL) return est_no_memory();
+    for (int i = 0; i < rows->n_items; i++) {
+        const est_sample_rows_item *item  = &rows->items[i];
+        est_dtype                   dtype = item->values != NULL ? est_tensor_dtype(item->values) : EST_DTYPE_NONE;
+
+        if (dtype != EST_F32 && dtype != EST_I64 && dtype != EST_STRING) continue;
+        specs[n++] = (est_feature_spec){ .name = item->name, .dtype = dtype, .rows = EST_ROWS_RAGGED };
+    }
+    status     = example_tensor(m, &(est_serving_input){ .parse = { specs, n } }, out);
+    m->made_up = true;
+    est_free(specs);
+    return status;
+}
+
+static est_status scalar_tensor(maker *m, est_dtype dtype, est_tensor **out)
+{
+    union {
+        double  number;
+        int64_t whole;
+        est_str text;
+    } value = { .text = { 0 } };
+
+    m->made_up = true;
+    if (!m->zeros) make_up(&(feature){ .dtype = dtype }, 0, 0, &value);
+    return est_tensor_create_from(dtype, EST_SHAPE_SCALAR, &value, out);
+}
+
+/* A placeholder that a function made: the recorded rows of a feature of its name, or what fits. out[1] gets the splits
+ * of a ragged one. */
+static est_status placeholder_tensors(maker *m, const est_named_node *input, bool ragged, est_tensor **out)
+{
+    est_component raw   = { .name = input->name, .dtype = est_node_dtype(input->node), .ragged = ragged };
+    est_shape     shape = *est_node_shape(input->node);
+    maker         own   = *m;
+    feature       f;
+    est_status    status;
+
+    if (shape.rank == 0) return scalar_tensor(m, raw.dtype, out);
+    for (int d = 1; d < shape.rank; d++) raw.shape.dim[raw.shape.rank++] = shape.dim[d];
+    if (shape.rank > 0 && shape.dim[0] >= 0) own.n = shape.dim[0];
+    f = (feature){ raw.name, raw.dtype, raw.shape, ragged };
+    if (raw.dtype == EST_STRING && raw.shape.rank == 0 && !ragged && m->rows->n > 0 && !m->zeros &&
+        find_recorded(m->rows, &f) == NULL) {
+        status = recorded_examples(&own, out);
+    } else {
+        status = raw_tensors(&own, &raw, out);
+    }
+    m->made_up = m->made_up || own.made_up;
+    return status;
+}
+
+/* The place of "<name>/splits" among the inputs; -1: none. */
+static int find_splits(const est_feed_group *group, const char *name)
+{
+    for (int i = 0; i < group->n_inputs; i++) {
+        if (est_is_splits_of(group->inputs[i].name, name) && est_node_dtype(group->inputs[i].node) == EST_I64) return i;
+    }
+    return -1;
+}
+
+static est_status function_tensors(maker *m, const est_feed_group *group, est_tensor **out)
+{
+    for (int i = 0; i < group->n_inputs; i++) {
+        int         splits = find_splits(group, group->inputs[i].name);
+        est_tensor *made[2];
+
+        if (splits < 0 || out[splits] != NULL) continue;
+        EST_TRY(placeholder_tensors(m, &group->inputs[i], true, made));
+        out[i]      = made[0];
+        out[splits] = made[1];
+    }
+    for (int i = 0; i < group->n_inputs; i++) {
+        if (out[i] == NULL) EST_TRY(placeholder_tensors(m, &group->inputs[i], false, &out[i]));
+    }
+    return EST_OK;
+}
+
 est_status est_sample_rows_feed(const est_sample_rows *rows, const est_receiver *receiver, bool zeros, est_tensor **out,
                                 bool *made_up)
 {
@@ -304,8 +389,9 @@ est_status est_sample_rows_feed(const est_sample_rows *rows, const est_receiver 
     est_status               status = EST_OK;
 
     for (int i = 0; i < n; i++) out[i] = NULL;
+    if (input->build != NULL) status = function_tensors(&m, &receiver->groups[0], out);
     if (input->parse.data != NULL) status = example_tensor(&m, input, &out[0]);
-    for (int i = 0; input->parse.data == NULL && i < input->raw.n && status == EST_OK; i++) {
+    for (int i = 0; input->raw.data != NULL && i < input->raw.n && status == EST_OK; i++) {
         status = raw_tensors(&m, &input->raw.data[i], &out[at]);
         at += input->raw.data[i].ragged ? 2 : 1;
     }

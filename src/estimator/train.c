@@ -262,9 +262,11 @@ static est_status add_loss_summary(est_training *t)
 /* What is wrong with the input is found before the model is built. */
 static est_status make_input(est_training *t)
 {
-    est_status status = est_estimator_input(t->estimator, EST_TRAIN, t->options->input_fn, t->options->input_user,
-                                            own_seed(t), t->run.seed, &t->input);
+    est_status status;
 
+    est_estimator_log_input(t->estimator, EST_TRAIN);
+    status = est_estimator_input(t->estimator, EST_TRAIN, t->options->input_fn, t->options->input_user, own_seed(t),
+                                 t->run.seed, &t->input);
     if (status == EST_OK) status = est_dataset_check(t->input);
     if (status == EST_OK) status = est_dataset_peek(t->input);
     if (status == EST_OK || t->call.spec[0] == '\0') return status;

@@ -343,6 +343,7 @@ static est_status run_evaluating(est_evaluator *e)
     est_status    status;
 
     if (e->estimator->self.size == 1 && !shares_dir(e->estimator)) {
+        est_log_info("Not using Distribute Coordinator.");
         est_log_info("Running training and evaluation locally (non-distributed).");
     }
     log_frequency(&e->estimator->config);

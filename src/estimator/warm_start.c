@@ -200,7 +200,8 @@ static est_status draw_backup(est_initializer backup, est_node variable, est_ten
     if (backup.seed == 0) backup.seed = est_fingerprint64(name, strlen(name)) | 1;
     value  = est_initial_value(backup, graph, est_variable_dtype(variable), *est_node_shape(variable));
     status = est_graph_status(graph);
-    if (status == EST_OK) status = est_session_create(graph, EST_SESSION(.seed = 1), &session);
+    if (status == EST_OK)
+        status = est_session_create(graph, EST_SESSION(.seed = 1, .devices = EST_STRINGS("/cpu:0")), &session);
     if (status == EST_OK) status = est_session_run(session, EST_NO_FEEDS, EST_NODES(value), EST_NO_NODES, out);
     est_session_free(session);
     est_graph_free(graph);

@@ -13,7 +13,7 @@
  * is the latest is not decided here.
  *
  * Reading: every byte that reaches a tensor has been checked against its CRC; a damaged file is an error that names the
- * file, the offset and the tensor, never a wrong value.
+ * file, the offset and the tensor, never a wrong value. Only est_bundle_map can be told not to.
  *
  * A partitioned tensor is written slice by slice, by one writer or by several whose bundles are merged; it is read
  * whole or in any other partition.
@@ -22,6 +22,7 @@
 #ifndef EST_FORMAT_BUNDLE_H
 #define EST_FORMAT_BUNDLE_H
 
+#include "base/mapping.h"
 #include "base/pool.h"
 #include "format/bundle_entry.h"
 
@@ -32,6 +33,8 @@ est_bundle_slice est_bundle_slice_of(est_i64s pairs);
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_bundle_writer est_bundle_writer;
+
+#define EST_BUNDLE_ALIGNMENT 64 /* of tensors that are to be mapped: as of memory of their own */
 
 /* Starts a checkpoint of one data file. Every tensor begins at a multiple of `alignment` bytes; 0: packed, as
  * TensorFlow does. The directory must exist. */
@@ -89,6 +92,15 @@ EST_MUST_CHECK est_status est_bundle_read(const est_bundle *bundle, const char *
  * tensor holds no particular values. */
 EST_MUST_CHECK est_status est_bundle_read_into(const est_bundle *bundle, const char *name,
                                                const est_bundle_slice *slice, est_tensor *into);
+
+/* The smallest tensor that est_bundle_map maps: below it a copy costs less than pages of its own. */
+#define EST_BUNDLE_MAP_MIN ((size_t)64 << 10)
+
+/* Maps a tensor, or a slice of it (NULL: all of it), where it lies in its file. *out has no pages when that cannot be:
+ * it is small, is not numbers, is stored in several runs, or lies at an offset that its elements cannot be read from.
+ * `verify`: every byte of it is checked against its CRC; else only that the file has all bytes. */
+EST_MUST_CHECK est_status est_bundle_map(const est_bundle *bundle, const char *name, const est_bundle_slice *slice,
+                                         bool verify, est_mapping *out);
 
 /* Reads every byte of a tensor, also of one whose dtype est_tensor does not know, and checks it against its CRC.
  * Variants (TensorFlow's 21) and strings of more than EST_RANK_MAX axes are only checked to be there. */

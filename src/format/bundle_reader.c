@@ -310,6 +310,12 @@ static est_status piece_read_whole(piece *p, char *to)
     return status;
 }
 
+static est_status piece_verify(piece *p)
+{
+    EST_TRY(piece_read_whole(p, NULL));
+    return piece_finish(p);
+}
+
 /* --- strings ------------------------------------------------------------------------------------------------------ */
 
 /* Decodes the lengths at the front of `bytes`, checks their CRC and leaves `bytes` at the strings. */
@@ -719,6 +725,50 @@ est_status est_bundle_read_into(const est_bundle *bundle, const char *name, cons
     return status;
 }
 
+/* --- mapping ------------------------------------------------------------------------------------------------------ */
+
+/* Where the wanted elements lie in the one run of the one piece that has them all; -1: they do not. */
+static int64_t find_run(const read_plan *plan)
+{
+    est_shape want = est_bundle_slice_shape(&plan->want);
+    size_t    size = est_dtype_size(plan->entry->dtype);
+    int64_t   at;
+    overlap   o;
+
+    if (plan->n_parts != 1 || plan->entry->dtype == EST_STRING || plan->entry->dtype == EST_BOOL) return -1;
+    o  = overlap_of(&plan->parts[0].box, &plan->parts[0].where, &plan->want);
+    at = plan->parts[0].entry->offset + o.from_start * (int64_t)size;
+    return o.rank == 0 && o.run == est_shape_count(&want) && at % (int64_t)size == 0 ? at : -1;
+}
+
+static est_status map_run(const est_bundle *bundle, const read_plan *plan, bool verify, est_mapping *out)
+{
+    est_shape  want = est_bundle_slice_shape(&plan->want);
+    size_t     size = est_dtype_size(plan->entry->dtype) * (size_t)est_shape_count(&want);
+    int64_t    at   = find_run(plan);
+    piece      p;
+    est_status status;
+
+    if (at < 0 || size < EST_BUNDLE_MAP_MIN) return EST_OK;
+    status = piece_open(bundle, plan->parts[0].entry, &p);
+    if (status == EST_OK && verify) status = piece_verify(&p);
+    if (status == EST_OK) status = est_mapping_init(out, p.fd, p.path, at, size);
+    piece_close(&p);
+    return status;
+}
+
+est_status est_bundle_map(const est_bundle *bundle, const char *name, const est_bundle_slice *slice, bool verify,
+                          est_mapping *out)
+{
+    read_plan  plan;
+    est_status status = plan_make(bundle, name, slice, &plan);
+
+    *out = (est_mapping){ 0 };
+    if (status == EST_OK) status = map_run(bundle, &plan, verify, out);
+    plan_clear(&plan);
+    return status;
+}
+
 /* --- checking ----------------------------------------------------------------------------------------------------- */
 
 /* Calls visit(bundle, piece) for every stored piece of a tensor. */
@@ -744,10 +794,7 @@ static est_status verify_piece(const est_bundle *bundle, const est_bundle_entry 
     piece      p;
     est_status status = piece_open(bundle, entry, &p);
 
-    if (status == EST_OK && (int)entry->dtype != DTYPE_VARIANT) {
-        status = piece_read_whole(&p, NULL);
-        if (status == EST_OK) status = piece_finish(&p);
-    }
+    if (status == EST_OK && (int)entry->dtype != DTYPE_VARIANT) status = piece_verify(&p);
     piece_close(&p);
     return status;
 }

@@ -175,6 +175,11 @@ est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint)
     return checkpoint->bundle;
 }
 
+const est_object_graph *est_checkpoint_objects(const est_checkpoint *checkpoint)
+{
+    return &checkpoint->objects;
+}
+
 int est_checkpoint_count(const est_checkpoint *checkpoint)
 {
     return checkpoint != NULL ? checkpoint->n : 0;

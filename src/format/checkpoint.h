@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "estoc/checkpoint.h"
 #include "format/bundle.h"
+#include "format/object_graph.h"
 
 /* The checkpoints of a model directory. A zeroed struct is an empty list; clear it also after a failure. */
 typedef struct est_checkpoint_list {
@@ -59,6 +60,9 @@ EST_MUST_CHECK est_status est_checkpoint_open_prefix(const char *prefix, est_che
 
 /* Its tensors, for reading in other ways; borrowed until it is closed. */
 est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint);
+
+/* What its tensors belong to; empty: it does not say. Borrowed until it is closed. */
+const est_object_graph *est_checkpoint_objects(const est_checkpoint *checkpoint);
 
 /* est_checkpoint_find that distinguishes an ambiguous name (an error) from an unknown one (NULL). */
 EST_MUST_CHECK est_status est_checkpoint_look_up(const est_checkpoint *checkpoint, const char *name,

@@ -151,7 +151,8 @@ const est_signature_def  *est_meta_graph_def_signature(const est_meta_graph_def 
 const est_collection_def *est_meta_graph_def_collection(const est_meta_graph_def *meta, const char *key);
 const est_tensor_info    *est_tensor_infos_find(const est_tensor_infos *infos, const char *key);
 
-/* The constant that holds the path of an asset; EST_INVALID_ARGUMENT when the graph has no such one. */
+/* The constant that holds the path of an asset, or the placeholder that it is fed to; EST_INVALID_ARGUMENT when the
+ * graph has no such one. */
 EST_MUST_CHECK est_status est_meta_graph_def_asset_node(const est_meta_graph_def *meta, const est_asset_file_def *asset,
                                                         est_graph_def_node **out);
 

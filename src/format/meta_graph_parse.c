@@ -386,12 +386,13 @@ est_status est_meta_graph_def_asset_node(const est_meta_graph_def *meta, const e
         est_graph_def_node *node = meta->graph.nodes[i];
 
         if (strlen(node->name) != size || memcmp(node->name, tensor, size) != 0) continue;
-        if (strcmp(node->op, "Const") != 0) break;
+        if (strcmp(node->op, "Const") != 0 && strcmp(node->op, "Placeholder") != 0) break;
         *out = node;
         return EST_OK;
     }
-    return est_fail(EST_INVALID_ARGUMENT, "the asset %s belongs to '%s', which is not a constant of the graph",
-                    asset->filename, tensor);
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "the asset %s belongs to '%s', which is no constant or placeholder of the graph", asset->filename,
+                    tensor);
 }
 
 static est_status place_asset(est_meta_graph_def *meta, const est_asset_file_def *asset, const char *dir)
@@ -403,6 +404,9 @@ static est_status place_asset(est_meta_graph_def *meta, const est_asset_file_def
     if (path == NULL) return est_no_memory();
     EST_TRY(est_meta_graph_def_asset_node(meta, asset, &node));
     EST_TRY(est_tensor_string(path, strlen(path), &value));
+    node->op    = "Const"; /* TensorFlow 2 feeds a placeholder */
+    node->attrs = (est_def_attrs){ 0 };
+    est_graph_def_set_type(node, "dtype", EST_STRING);
     est_graph_def_set_tensor(node, "value", value);
     est_tensor_free(value);
     return meta->graph.status;

@@ -397,7 +397,53 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
         return est_graph_poison(b.g, input_shapes_text(&b, status));
     }
     if (b.g->device_fn != NULL) b.g->unplaced = b.def;
+    for (int i = 0; i < b.g->after.n && op->source == EST_SOURCE_NONE; i++) {
+        (void)est_after((est_node){ b.g, b.def->id, 0 }, b.g->after.data[i]);
+    }
     return (est_node){ b.g, b.def->id, 0 };
+}
+
+void est_graph_after(est_graph *graph, est_nodes before)
+{
+    est_node *copy;
+
+    if (graph == NULL) return;
+    graph->after = EST_NO_NODES;
+    if (before.n <= 0) return;
+    if (before.data == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "est_graph_after: before.data is NULL"));
+        return;
+    }
+    for (int i = 0; i < before.n; i++) {
+        if (before.data[i].graph == graph && est_def(before.data[i]) != NULL) continue;
+        (void)est_graph_poison(
+            graph,
+            est_fail(EST_INVALID_ARGUMENT, "est_graph_after: item %d of %d is not a node of this graph", i, before.n));
+        return;
+    }
+    copy = est_arena_alloc(graph->arena, (size_t)before.n * sizeof *copy);
+    if (copy == NULL) {
+        (void)est_graph_poison(graph, est_no_memory());
+        return;
+    }
+    memcpy(copy, before.data, (size_t)before.n * sizeof *copy);
+    graph->after = (est_nodes){ copy, before.n };
+}
+
+est_nodes est_graph_no_after(est_graph *graph)
+{
+    est_nodes after = EST_NO_NODES;
+
+    if (graph != NULL) {
+        after        = graph->after;
+        graph->after = EST_NO_NODES;
+    }
+    return after;
+}
+
+void est_graph_restore_after(est_graph *graph, est_nodes after)
+{
+    if (graph != NULL) graph->after = after;
 }
 
 est_node est_after(est_node node, est_node before)

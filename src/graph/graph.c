@@ -76,8 +76,23 @@ void est_graph_free(est_graph *graph)
     est_i64_map_clear(&graph->initializer_of);
     est_free(graph->nodes);
     est_map_clear(&graph->names);
+    est_reuse_clear(graph);
+    for (const kept_object *k = graph->kept; k != NULL; k = k->next) k->release(k->object);
     est_arena_free(graph->arena);
     est_free(graph);
+}
+
+void est_graph_keep(est_graph *graph, void *object, void (*release)(void *object))
+{
+    kept_object *k = est_arena_alloc(graph->arena, sizeof *k);
+
+    if (k == NULL) {
+        (void)est_graph_poison(graph, est_no_memory());
+        release(object);
+        return;
+    }
+    *k          = (kept_object){ graph->kept, object, release };
+    graph->kept = k;
 }
 
 uint64_t est_graph_version(const est_graph *graph)
@@ -112,6 +127,11 @@ est_node est_graph_poison(est_graph *graph, est_status status)
     return (est_node){ graph, EST_POISON, 0 };
 }
 
+void est_graph_recover(est_graph *graph)
+{
+    if (graph != NULL) graph->error = (est_error){ 0 };
+}
+
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
 const char *est_graph_unique_name(est_graph *graph, const char *wanted)
@@ -134,21 +154,14 @@ const char *est_graph_scoped(est_graph *g, const char *name)
     return est_arena_printf(g->arena, "%s%s", g->scope, name);
 }
 
-void est_scope_push(est_graph *graph, const char *scope)
+/* NULL: no memory. */
+static void push_scope(est_graph *graph, const char *full)
 {
-    const char  *full, *unique;
-    scope_frame *frame;
-    char        *path;
+    scope_frame *frame = est_arena_alloc(graph->arena, sizeof *frame);
+    char        *path  = full == NULL      ? NULL
+                         : full[0] != '\0' ? est_arena_printf(graph->arena, "%s/", full)
+                                           : est_arena_strdup(graph->arena, "");
 
-    if (graph == NULL) return;
-    if (scope == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "est_scope_push: the scope is NULL"));
-        scope = "";
-    }
-    full   = est_graph_scoped(graph, scope);
-    unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
-    frame  = est_arena_alloc(graph->arena, sizeof *frame);
-    path   = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
     if (frame == NULL || path == NULL) {
         (void)est_graph_poison(graph, est_no_memory());
         return;
@@ -156,6 +169,39 @@ void est_scope_push(est_graph *graph, const char *scope)
     *frame        = (scope_frame){ graph->scopes, graph->scope };
     graph->scopes = frame;
     graph->scope  = path;
+}
+
+void est_scope_push(est_graph *graph, const char *scope)
+{
+    const char *full;
+
+    if (graph == NULL) return;
+    if (scope == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "est_scope_push: the scope is NULL"));
+        scope = "";
+    }
+    full = est_graph_scoped(graph, scope);
+    push_scope(graph, full != NULL ? est_graph_unique_name(graph, full) : NULL);
+}
+
+void est_scope_reenter(est_graph *graph, const char *scope)
+{
+    push_scope(graph, est_graph_scoped(graph, scope));
+}
+
+void est_scope_enter(est_graph *graph, const char *scope)
+{
+    if (graph == NULL) return;
+    if (scope == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "est_scope_enter: the scope is NULL"));
+        scope = "";
+    }
+    push_scope(graph, scope);
+}
+
+const char *est_graph_scope(const est_graph *graph)
+{
+    return graph->scope;
 }
 
 void est_scope_pop(est_graph *graph)
@@ -191,6 +237,31 @@ est_node est_named(est_node node, const char *name)
     def->name = full;
     status    = est_graph_ask_device(node.graph, def);
     return status == EST_OK ? node : est_graph_poison(node.graph, status);
+}
+
+/* Inputs have smaller ids than what reads them, so one pass from the end marks all that the nodes need. */
+bool est_nodes_need(est_nodes nodes, est_node on)
+{
+    const est_graph *graph = on.graph;
+    bool            *need;
+    bool             found;
+
+    if (est_def(on) == NULL || nodes.data == NULL) return false;
+    need = est_zalloc((size_t)graph->n_nodes + 1);
+    if (need == NULL) return true; /* whoever asks then computes it for nothing */
+    for (int i = 0; i < nodes.n; i++) {
+        if (nodes.data[i].graph == graph && est_def(nodes.data[i]) != NULL) need[nodes.data[i].id] = true;
+    }
+    for (int32_t id = graph->n_nodes - 1; id > on.id; id--) {
+        const est_node_def *def = graph->nodes[id];
+
+        if (!need[id]) continue;
+        for (int32_t i = 0; i < def->n_in; i++) need[def->in[i].node] = true;
+        for (int32_t i = 0; i < def->n_control; i++) need[def->control[i]] = true;
+    }
+    found = need[on.id];
+    est_free(need);
+    return found;
 }
 
 est_node est_graph_find(const est_graph *graph, const char *name)
@@ -493,7 +564,7 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
     collection *c = find_collection(graph, name);
     est_node   *more;
 
-    if (c != NULL && est_in_later_replica(graph) && holds(c, node)) return; /* the first replica's */
+    if (c != NULL && est_reuse_is_later(graph) && holds(c, node)) return; /* the first build's */
     if (c == NULL) c = add_collection(graph, name);
     more = c != NULL ? est_realloc(c->nodes, sizeof *more * (size_t)(c->n + 1)) : NULL;
     if (more == NULL) {
@@ -502,6 +573,17 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
     }
     c->nodes     = more;
     more[c->n++] = node;
+}
+
+void est_graph_uncollect(est_graph *graph, const char *name, est_node node)
+{
+    collection *c = find_collection(graph, name);
+    int         n = 0;
+
+    for (int i = 0; c != NULL && i < c->n; i++) {
+        if (c->nodes[i].id != node.id || c->nodes[i].output != node.output) c->nodes[n++] = c->nodes[i];
+    }
+    if (c != NULL) c->n = n;
 }
 
 void est_graph_add_terms(est_graph *graph, const char *lines)

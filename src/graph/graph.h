@@ -162,6 +162,7 @@ uint64_t est_node_attr_count(void);
  * there is at least one input. */
 est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs attrs);
 
+#ifndef __cplusplus /* code for GPUs builds no nodes */
 /* The usual arities, so that a builder is one line. */
 static inline est_node est_build0(est_graph *graph, const est_op *op, est_attrs attrs)
 {
@@ -179,6 +180,7 @@ static inline est_node est_build3(const est_op *op, est_node a, est_node b, est_
 {
     return est_build(a.graph, op, EST_NODES(a, b, c), attrs);
 }
+#endif
 
 /* Another output of the same operation. */
 static inline est_node est_output(est_node node, int output)
@@ -203,6 +205,19 @@ uint64_t est_graph_version(const est_graph *graph);
  * of memory. */
 const char *est_graph_unique_name(est_graph *graph, const char *wanted);
 
+/* est_scope_push of a name that may be in use, and does not become so by this: the scope of a layer's second call. */
+void est_scope_reenter(est_graph *graph, const char *scope);
+
+/* Ends the order of est_graph_after and returns it, for restore: while initial values of variables are built. */
+est_nodes est_graph_no_after(est_graph *graph);
+void      est_graph_restore_after(est_graph *graph, est_nodes after);
+
+/* The current scope, "" or "a/b/". Borrowed until the graph is freed. */
+const char *est_graph_scope(const est_graph *graph);
+
+/* Calls release(object) when the graph is freed; at once when memory is out, which poisons the graph. */
+void est_graph_keep(est_graph *graph, void *object, void (*release)(void *object));
+
 /* A seed for the next random operation: depends on the graph's seed and on the number of seeds drawn before. */
 uint64_t est_graph_next_seed(est_graph *graph);
 
@@ -213,6 +228,7 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 /* Lists of nodes kept on the graph by name ("trainable_variables", "update_ops", ...). A list that was never added to
  * is empty. The span is borrowed until the next est_graph_collect(). */
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);
+void      est_graph_uncollect(est_graph *graph, const char *collection, est_node node);
 est_nodes est_graph_collection(const est_graph *graph, const char *collection);
 
 /* Training settings that are not visible in nodes and must be equal in all workers, as lines of name=value

@@ -4,96 +4,28 @@
 #include "graph/import.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
+#include "format/def_edges.h"
 #include "format/tensor_proto.h"
 #include "graph/internal.h"
 #include "graph/op.h"
 #include "graph/signature.h"
 
-typedef struct import_edge {
-    int32_t node;   /* of the GraphDef */
-    int32_t output; /* -1: control */
-} import_edge;
-
 typedef struct import {
     const est_graph_def *def;
     est_op_lookup        lookup;
     est_graph           *graph;
-    est_map              names; /* name -> 1 + position in def */
-    import_edge         *edges; /* the inputs of all nodes, one after the other */
-    int32_t             *first; /* [node]: its first edge */
-    int32_t             *seen;  /* [node]: number of visited inputs, -1 before the first visit */
+    est_def_edges        edges;
+    int32_t             *seen; /* [node]: number of visited inputs, -1 before the first visit */
     int32_t             *stack;
     est_node            *built; /* [node]; its graph is NULL until it is built */
     est_node            *in;    /* scratch: the inputs of one node */
 } import;
 
-/* --- edges -------------------------------------------------------------------------------------------------------- */
-
 static est_status node_fail(const est_graph_def_node *node, est_status status)
 {
     return est_fail_context(status, "node '%s' (%s)", node->name, node->op);
-}
-
-static est_status take_names(import *m)
-{
-    for (int i = 0; i < m->def->n_nodes; i++) {
-        const est_graph_def_node *node = m->def->nodes[i];
-
-        if (node->name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "node %d (%s) has no name", i, node->op);
-        if (est_map_get(&m->names, node->name) != NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "two nodes are called '%s'", node->name);
-        }
-        EST_TRY(est_map_put(&m->names, node->name, (void *)(uintptr_t)(i + 1)));
-    }
-    return EST_OK;
-}
-
-/* "a", "a:1" or "^a" */
-static est_status parse_input(const import *m, const char *text, import_edge *out)
-{
-    const char *colon = strrchr(text, ':'), *name = text;
-    size_t      size = strlen(text);
-    uintptr_t   found;
-    char       *end;
-
-    out->output = 0;
-    if (text[0] == '^') {
-        out->output = -1;
-        name++;
-        size--;
-    } else if (colon != NULL) {
-        long output = colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : -1;
-
-        if (output < 0 || output > INT32_MAX || *end != '\0') {
-            return est_fail(EST_INVALID_ARGUMENT, "input '%s' does not end in the number of an output", text);
-        }
-        out->output = (int32_t)output;
-        size        = (size_t)(colon - text);
-    }
-    found = (uintptr_t)est_map_get_bytes(&m->names, name, size);
-    if (found == 0) return est_fail(EST_INVALID_ARGUMENT, "input '%s' is not in the graph", text);
-    out->node = (int32_t)(found - 1);
-    return EST_OK;
-}
-
-static est_status parse_inputs(const import *m, int i)
-{
-    const est_graph_def_node *node    = m->def->nodes[i];
-    import_edge              *edges   = &m->edges[m->first[i]];
-    bool                      control = false;
-
-    for (int k = 0; k < node->inputs.n; k++) {
-        EST_TRY(parse_input(m, node->inputs.items[k], &edges[k]));
-        if (edges[k].output >= 0 && control) {
-            return est_fail(EST_INVALID_ARGUMENT, "input '%s' comes after a control input", node->inputs.items[k]);
-        }
-        control = edges[k].output < 0;
-    }
-    return EST_OK;
 }
 
 /* --- attributes --------------------------------------------------------------------------------------------------- */
@@ -241,9 +173,9 @@ static est_status convert_attrs(const import *m, const est_graph_def_node *node,
 
 static est_status build_edges(const import *m, const est_op *op, int i, est_attrs attrs)
 {
-    const import_edge *edges  = &m->edges[m->first[i]];
-    int                n_data = 0, n = m->def->nodes[i]->inputs.n;
-    est_node           built;
+    const est_def_edge *edges  = m->edges.in[i];
+    int                 n_data = 0, n = m->def->nodes[i]->inputs.n;
+    est_node            built;
 
     for (; n_data < n && edges[n_data].output >= 0; n_data++) {
         m->in[n_data] = est_output(m->built[edges[n_data].node], edges[n_data].output);
@@ -317,7 +249,7 @@ static est_status build_with_inputs(import *m, int32_t root)
         est_status                status;
 
         if (m->seen[i] < node->inputs.n) {
-            int32_t from = m->edges[m->first[i] + m->seen[i]++].node;
+            int32_t from = m->edges.in[i][m->seen[i]++].node;
 
             if (m->built[from].graph != NULL) continue;
             if (m->seen[from] >= 0) {
@@ -349,27 +281,16 @@ static est_status build_all(import *m)
 
 static est_status allocate(import *m)
 {
-    size_t n = (size_t)m->def->n_nodes + 1, n_edges = 0, n_in = 1;
+    size_t n = (size_t)m->def->n_nodes + 1, n_in = 1;
 
-    m->first = est_alloc(sizeof *m->first * n);
-    for (int i = 0; i < m->def->n_nodes && m->first != NULL; i++) {
-        size_t n_inputs = (size_t)m->def->nodes[i]->inputs.n;
-
-        m->first[i] = (int32_t)n_edges;
-        n_edges += n_inputs;
-        if (n_inputs > n_in) n_in = n_inputs;
-        if (n_edges > INT32_MAX) return est_fail(EST_INVALID_ARGUMENT, "a graph of %zu edges", n_edges);
+    for (int i = 0; i < m->def->n_nodes; i++) {
+        if ((size_t)m->def->nodes[i]->inputs.n > n_in) n_in = (size_t)m->def->nodes[i]->inputs.n;
     }
-    m->edges = est_alloc(sizeof *m->edges * (n_edges + 1));
     m->seen  = est_alloc(sizeof *m->seen * n);
     m->stack = est_alloc(sizeof *m->stack * n);
     m->built = est_zalloc(sizeof *m->built * n);
     m->in    = est_alloc(sizeof *m->in * n_in);
-    if (m->first == NULL || m->edges == NULL || m->seen == NULL || m->stack == NULL || m->built == NULL ||
-        m->in == NULL) {
-        return est_no_memory();
-    }
-    return EST_OK;
+    return m->seen != NULL && m->stack != NULL && m->built != NULL && m->in != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status run_import(import *m)
@@ -377,12 +298,7 @@ static est_status run_import(import *m)
     EST_TRY(m->def->status);
     EST_TRY(est_graph_status(m->graph));
     EST_TRY(allocate(m));
-    EST_TRY(take_names(m));
-    for (int i = 0; i < m->def->n_nodes; i++) {
-        est_status status = parse_inputs(m, i);
-
-        if (status != EST_OK) return node_fail(m->def->nodes[i], status);
-    }
+    EST_TRY(est_def_edges_init(&m->edges, m->def));
     EST_TRY(reserve_names(m));
     return build_all(m);
 }
@@ -393,9 +309,7 @@ import m          = {.def = def, .lookup = lookup, .graph = graph };
     est_status status = run_import(&m);
 
     if (status != EST_OK && !est_graph_poisoned(graph)) (void)est_graph_poison(graph, status);
-    est_map_clear(&m.names);
-    est_free(m.edges);
-    est_free(m.first);
+    est_def_edges_clear(&m.edges);
     est_free(m.seen);
     est_free(m.stack);
     est_free(m.built);

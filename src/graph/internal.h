@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "graph/graph.h"
 #include "graph/replicas.h"
+#include "graph/reuse.h"
 
 /* The id of a node that stands for a failed builder. */
 #define EST_POISON (-1)
@@ -28,11 +29,18 @@ typedef struct collection {
     int         n;
 } collection;
 
+typedef struct kept_object {
+    struct kept_object *next;
+    void               *object;
+    void (*release)(void *object);
+} kept_object;
+
 struct est_graph {
     est_arena     *arena;
     est_node_def **nodes;
     int32_t        n_nodes, nodes_max;
     est_map        names; /* every name in use -> the next suffix to try */
+    est_nodes      after; /* est_graph_after; in the arena */
     scope_frame   *scopes;
     const char    *scope;     /* "" or "a/b/" */
     const char    *device;    /* "": free */
@@ -48,7 +56,14 @@ struct est_graph {
     uint64_t       seed, n_seeds;
     uint64_t       version;
     est_replicas  *replicas; /* NULL: built as one */
-    est_error      error;    /* status EST_OK until poisoned */
+
+    est_reuse        *reuse;         /* the innermost open build; NULL: none */
+    est_reuse_record *reuse_records; /* of all keys */
+    int               reuse_missing; /* builds that began without memory */
+    bool              reuse_is_new;
+    kept_object      *kept; /* what est_graph_free releases */
+
+    est_error error; /* status EST_OK until poisoned */
 };
 
 /* scope + name, in the arena; NULL when memory is out. */

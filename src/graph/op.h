@@ -3,12 +3,13 @@
  * The contract of an operation: one est_op descriptor per op, in one file of ops/, listed in ops/ops.def.
  *
  * An op has a name and a signature (TensorFlow's, so that graphs can be exchanged), a shape function, a gradient made
- * of other ops, and CPU kernels. Nothing in the library switches over op kinds: a pass that needs to know something
- * asks a flag of the descriptor. */
+ * of other ops, and kernels for the CPU and perhaps for GPUs. Nothing in the library switches over op kinds: a pass
+ * that needs to know something asks a flag of the descriptor. */
 #ifndef EST_GRAPH_OP_H
 #define EST_GRAPH_OP_H
 
 #include "base/pool.h"
+#include "device/device.h"
 #include "graph/graph.h"
 
 /* --- shape inference ---------------------------------------------------------------------------------------------- */
@@ -108,11 +109,18 @@ typedef struct est_call {
     est_param       param[EST_PARAM_MAX]; /* set by prepare() from the attributes, for run() */
     est_pool       *pool;                 /* for parallel loops; may be NULL */
     bool            trains;               /* for if_trains: another operation of the step also writes the variable */
-    const uint64_t *run_seed;             /* differs in every run of a session: the counter of random ops */
+    const uint64_t *run_seed; /* differs in every run of a session: the counter of random ops; in the device's memory */
+
+    /* Of a launcher (device/device.h). On a device every address above is the device's: views, scratch, run_seed. A
+     * resource input's data is still an est_var of the host, whose value.data is the device's. */
+    void           *stream; /* where to launch; NULL: the CPU */
+    est_error_word *error;  /* of the queue, for kernels that check or that write variables */
+    int32_t         item;   /* the place of the call in its recording, for that */
 } est_call;
 
-/* A kernel. `run` is the only required member. An op lists its kernels best first; the first that accepts a call gets
- * it, and accepts() may look at dtypes, attributes and every dimension but the first, which may change between steps.
+/* A kernel. `run`, or `launch` on a GPU, is the only required member. An op lists its kernels best first; the first
+ * that accepts a call gets it, and accepts() may look at dtypes, attributes and every dimension but the first, which
+ * may change between steps.
  *
  * Rules: run() allocates nothing, looks up no attribute (prepare() does, into param[] or state), writes every element
  * of its outputs (they hold garbage before), splits parallel work by shape and never by thread count, and gives the
@@ -131,9 +139,24 @@ typedef struct est_kernel {
      * Not called when the layout knew all shapes. It may allocate, into c->state. */
     est_status (*measure)(est_call *c);
     void (*release)(est_call *c); /* frees c->state */
+
+    /* In place of run, for a device that runs by itself: which launcher of libestoc_cuda.so, EST_LAUNCH(name) of
+     * cuda/launchers.h. A launcher enqueues kernels on c->stream, waits for nothing, and returns 0 or a cudaError.
+     * Everything it passes on by value is recorded and stays as it was: so it passes addresses of inputs, and never
+     * what they hold. accepts, scratch and prepare are called as for the CPU; measure is not possible. */
+    int launch;
+    /* For such a kernel that checks its inputs: fails with the text that the CPU's kernel would have given, of what was
+     * found at a place (est_error_word). On the host, after the run; it looks at no memory of the device. */
+    est_status (*fail)(const est_call *c, int64_t place, const int64_t value[2]);
 } est_kernel;
 
+/* Ends with a kernel that has neither run nor launch. */
 #define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
+
+static inline bool est_kernel_exists(const est_kernel *kernel)
+{
+    return kernel != NULL && (kernel->run != NULL || kernel->launch != 0);
+}
 
 /* --- updates ------------------------------------------------------------------------------------------------------ */
 
@@ -165,6 +188,7 @@ struct est_op {
     est_status (*infer)(est_infer *c);
     void (*grad)(est_grad *g); /* NULL: no gradient flows through */
     const est_kernel *cpu;     /* EST_KERNELS(...); NULL: nothing to run (NoOp, Placeholder) */
+    const est_kernel *cuda;    /* the same with launchers; NULL: it runs on the host */
 
     /* For Estoc's own ops, the same computation in TensorFlow's ops: sets out[0 .. n_out - 1], or out[0] to the
      * operation itself when there are no outputs. It may use other own ops that lower in turn. Left unset: not possible
@@ -203,6 +227,11 @@ struct est_op {
     uint32_t shape_only;  /* bit i: only the shape of input i is used, never its data; bit 31: of all from 31 on */
     uint32_t distinct;    /* bit i: output i is a vector of distinct indices */
 };
+
+static inline const est_kernel *est_op_kernels(const est_op *op, const est_device *device)
+{
+    return device->kernels != NULL ? device->kernels(op) : op->cpu;
+}
 
 static inline bool est_op_shape_only(const est_op *op, int input)
 {

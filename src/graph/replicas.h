@@ -8,15 +8,14 @@
  * `build` with the argument of each, and returns the result to all. So every replica must merge the same things in the
  * same order.
  *
- * Shared variables are found by name and order, since names are made unique: the second "dense/kernel" (or
- * "dense_1/kernel") of a replica is the second that the first has made.
+ * To graph/reuse.h a replica is a build, of which the first is replica 0: it finds the shared variables by name and
+ * order.
  *
  * Replicas are built by threads of which one runs at a time, the first up to its first merge, then the second, and so
  * on (strategy/replicas_build.c): the graph is the same each time. Builders need not know of it. */
 #ifndef EST_GRAPH_REPLICAS_H
 #define EST_GRAPH_REPLICAS_H
 
-#include "base/map.h"
 #include "estoc/reduce_op.h"
 #include "graph/graph.h"
 
@@ -50,8 +49,7 @@ struct est_replicas {
     /* Passes the turn of the current thread until all replicas have merged (strategy/replicas_build.c). */
     est_node (*merge)(est_replicas *self, est_merge_build build, void *arg);
 
-    est_replica_place *places; /* scopes of each replica, and those of the graph outside */
-    est_map            shared; /* names -> nodes that the first has made, in order */
+    est_replica_place *places; /* scopes and builds of each replica, and those of the graph outside */
 };
 
 /* The replicas of a graph; NULL: it has none. Borrowed. */
@@ -76,13 +74,6 @@ void est_replicas_set_loss(est_graph *graph, est_reduce_op how);
 
 /* The number of the current replica among those of all workers; 0 outside. */
 int est_global_replica(const est_graph *graph);
-
-/* Shares a variable or table of the first replica with the others. Nothing outside of the first. */
-void est_replicas_keep(est_node made);
-
-/* In a later replica: the node that the first has made with `op` and this name, in the current scope unless `absolute`.
- * Poison if there is none. */
-est_node est_replicas_find(est_graph *graph, const est_op *op, const char *name, bool absolute);
 
 /* In a replica: calls replicas->merge. */
 est_node est_replicas_merge(est_graph *graph, est_merge_build build, void *arg);

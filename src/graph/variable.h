@@ -5,6 +5,7 @@
 #ifndef EST_GRAPH_VARIABLE_H
 #define EST_GRAPH_VARIABLE_H
 
+#include "base/mapping.h"
 #include "graph/op.h"
 
 typedef struct est_key_rows  est_key_rows;  /* kernels/key_rows.h */
@@ -28,16 +29,18 @@ typedef struct est_row_draw {
 #define EST_SHARD_NAME "%s/part_%d"
 
 struct est_var {
-    const char    *name;
-    est_view       value; /* memory that never moves */
-    bool           initialized;
-    bool           blank; /* while it is not initialized: all zeros, as it was made */
-    est_key_rows  *rows;  /* NULL: an ordinary variable; else one of a dynamic embedding */
-    est_row_draw   draw;
-    est_lazy_rows *lazy;      /* rows that are not initialized yet; NULL: all are */
-    est_cow_var   *cow;       /* snapshots that include it; NULL: none */
-    bool           elsewhere; /* stored by another task: value has only dtype and shape */
-    int            task;      /* index of that task in the session's remote; -1: partitioned over several */
+    const char       *name;
+    est_view          value;   /* memory that never moves, of its device */
+    const est_device *device;  /* whose memory that is */
+    est_mapping       mapping; /* of the file that the value lies in; zeros: it lies in memory of its own */
+    bool              initialized;
+    bool              blank; /* while it is not initialized: all zeros, as it was made */
+    est_key_rows     *rows;  /* NULL: an ordinary variable; else one of a dynamic embedding */
+    est_row_draw      draw;
+    est_lazy_rows    *lazy;      /* rows that are not initialized yet; NULL: all are */
+    est_cow_var      *cow;       /* snapshots that include it; NULL: none */
+    bool              elsewhere; /* stored by another task: value has only dtype and shape */
+    int               task;      /* index of that task in the session's remote; -1: partitioned over several */
 
     /* A variable that is partitioned over tasks has shards: remote variables whose tasks know them by EST_SHARD_NAME.
      * value.shape.dim[0] of each is its number of rows. */
@@ -49,7 +52,7 @@ struct est_var {
 
 static inline est_var *est_call_variable(const est_call *c, int input)
 {
-    return c->in[input]->data;
+    return (est_var *)c->in[input]->data;
 }
 
 #endif

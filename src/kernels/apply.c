@@ -102,6 +102,11 @@ est_status est_apply_open(const est_call *c, est_apply *out)
     return EST_OK;
 }
 
+est_status est_apply_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return est_variable_not_a_row(est_call_variable(c, 0), place, value[0]);
+}
+
 /* Beyond the caches an element costs the bytes it moves, and a row a part of a memory access for each variable. */
 #define CACHE_BYTES 1e6
 #define BYTE_NS     0.08
@@ -179,14 +184,23 @@ static void move_without_gradient(void *arg, int64_t begin, int64_t end, int64_t
     }
 }
 
+size_t est_apply_all_scratch(const est_call *c)
+{
+    const est_view *gradient = c->in[c->node->op->update->gradient];
+
+    return (size_t)__builtin_popcount(c->node->op->writes) * (size_t)gradient->count * est_dtype_size(gradient->dtype);
+}
+
 /* The update with zero gradients also changes rows with a gradient, which are then restored: so the kernel need not
  * know which rows those are. */
-void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved)
+void est_apply_run_all(const est_call *c, est_apply *a, const est_apply_loops *loops)
 {
-    bool     wide = a->dtype == EST_F64;
-    double   ns   = wide ? 2 * loops->ns : loops->ns;
-    all_rows all  = { a, loops->dense[wide], wide ? 8 : 4, saved };
-    double   copy = BYTE_NS * (double)all.size * (double)a->cols * a->n_vars + ROW_MISS_NS * a->n_vars;
+    bool      wide     = a->dtype == EST_F64;
+    double    ns       = wide ? 2 * loops->ns : loops->ns;
+    all_rows  all      = { a, loops->dense[wide], wide ? 8 : 4, c->scratch };
+    double    copy     = BYTE_NS * (double)all.size * (double)a->cols * a->n_vars + ROW_MISS_NS * a->n_vars;
+    int64_t   elements = est_call_variable(c, 0)->value.count;
+    est_pool *pool     = c->pool;
 
     if (elements == 0) return;
     if ((double)all.size * (double)elements * a->n_vars > CACHE_BYTES) ns += BYTE_NS * (double)all.size * a->n_vars;

@@ -47,12 +47,36 @@ est_status est_apply_infer(est_infer *c);
 /* Looks the inputs up and checks them: variables have values, rows exist. */
 EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply *out);
 
+/* est_kernel.fail of all of them: row `place` of the indices, value[0], does not exist. */
+est_status est_apply_fail(const est_call *c, int64_t place, const int64_t value[2]);
+
 /* Runs the update. */
 void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
 
-/* Runs it on every row of the variable, of `elements` elements: rows that the gradient has not get one of zeros. saved:
- * room for as many elements as the gradient has, for each variable. */
-void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved);
+/* Runs it on every row of the variable: rows that the gradient has not get one of zeros. The scratch of the call has
+ * est_apply_all_scratch bytes: as many elements as the gradient, for each variable. */
+void   est_apply_run_all(const est_call *c, est_apply *a, const est_apply_loops *loops);
+size_t est_apply_all_scratch(const est_call *c);
+
+/* Defines `name`_run and sparse_`name`_run, which is on every row, from `name`_open(c, a) and `name`_loops. */
+#define EST_APPLY_RUNS(name)                                                                                           \
+    static est_status name##_run(est_call *c)                                                                          \
+    {                                                                                                                  \
+        est_apply a;                                                                                                   \
+                                                                                                                       \
+        EST_TRY(name##_open(c, &a));                                                                                   \
+        est_apply_run(c->pool, &a, &name##_loops);                                                                     \
+        return EST_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static est_status sparse_##name##_run(est_call *c)                                                                 \
+    {                                                                                                                  \
+        est_apply a;                                                                                                   \
+                                                                                                                       \
+        EST_TRY(name##_open(c, &a));                                                                                   \
+        est_apply_run_all(c, &a, &name##_loops);                                                                       \
+        return EST_OK;                                                                                                 \
+    }
 
 #define EST_APPLY_DEFINE_LOOPS(name, T, suffix)                                                                        \
     static void name##_dense_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                            \

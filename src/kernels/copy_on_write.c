@@ -41,6 +41,7 @@ struct est_cow_var {
     size_t       bytes;
     uint64_t    *kept;  /* a bit for each line */
     uint32_t    *first; /* of the records of each chunk: its number + 1; 0: none */
+    char        *copy;  /* of a variable on another device: all of it, made at the beginning; NULL: none */
 };
 
 struct est_cow {
@@ -94,6 +95,10 @@ static void free_memory(est_cow *cow)
     est_unreserve(cow->records, est_cow_buffer_bytes(cow));
     est_free(cow->kept);
     est_free(cow->first);
+    for (int i = 0; i < cow->n; i++) {
+        est_free(cow->vars[i].copy);
+        cow->vars[i].copy = NULL;
+    }
     cow->records = NULL;
     cow->kept    = NULL;
     cow->first   = NULL;
@@ -159,6 +164,16 @@ static void take(est_cow *cow)
     pthread_mutex_unlock(&cow->gate);
 }
 
+/* What runs on another device announces nothing. */
+static est_status copy_variable(est_cow_var *c)
+{
+    const est_device *device = c->var->device;
+
+    if (device->runs == NULL) return EST_OK;
+    c->copy = est_alloc(c->bytes + 1);
+    return c->copy != NULL ? device->copy_out(device, c->copy, c->var->value.data, c->bytes) : est_no_memory();
+}
+
 est_status est_cow_begin(est_var *const *vars, int n, est_cow **out)
 {
     est_cow   *cow = est_zalloc(sizeof *cow + sizeof *cow->vars * (size_t)n);
@@ -178,12 +193,19 @@ est_status est_cow_begin(est_var *const *vars, int n, est_cow **out)
         est_free(cow);
         return status;
     }
+    cow->refs = 1;
+    for (int i = 0; i < n && status == EST_OK; i++) status = copy_variable(&cow->vars[i]);
+    if (status != EST_OK) {
+        est_cow_free(cow);
+        return status;
+    }
     for (int i = 0; i < n; i++) {
+        if (cow->vars[i].copy != NULL) continue;
         cow->vars[i].next = vars[i]->cow;
         vars[i]->cow      = &cow->vars[i];
+        cow->refs++;
     }
-    cow->refs = 1 + n;
-    *out      = cow;
+    *out = cow;
     return EST_OK;
 }
 
@@ -259,6 +281,10 @@ static void copy_bytes(const est_cow_var *c, size_t first, size_t n, void *out)
 {
     size_t size = est_dtype_size(c->var->value.dtype);
 
+    if (c->copy != NULL) {
+        memcpy(out, c->copy + first, n);
+        return;
+    }
     est_lazy_copy(c->var, NULL, (int64_t)(first / size), (int64_t)(n / size), out);
 }
 

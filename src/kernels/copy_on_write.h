@@ -3,11 +3,12 @@
  * Copy-on-write snapshots of variables: one thread reads the values of one moment while others continue to change them;
  * memory is needed only for lines that change before they are read.
  *
- * A snapshot begins without copying anything. Its reader goes through the variables once, from the first byte of the
- * first to the last of the last. A writer announces a change first with one of the est_cow_keep functions: lines of
- * EST_COW_LINE bytes that the reader has not passed, and that are not kept yet, are copied to a buffer, where the
- * reader finds them. The buffer is a tenth of the variables, EST_COW_BUFFER at least. When it is full, a writer waits
- * until the reader has passed its line or freed another; the reader never waits, so the wait ends.
+ * A snapshot begins without copying anything but variables on other devices, which are copied whole. Its reader goes
+ * through the variables once, from the first byte of the first to the last of the last. A writer announces a change
+ * first with one of the est_cow_keep functions: lines of EST_COW_LINE bytes that the reader has not passed, and that
+ * are not kept yet, are copied to a buffer, where the reader finds them. The buffer is a tenth of the variables,
+ * EST_COW_BUFFER at least. When it is full, a writer waits until the reader has passed its line or freed another; the
+ * reader never waits, so the wait ends.
  *
  * est_plan_run announces variables that an op changes as a whole; ops that are by_rows (graph/op.h) announce their
  * rows, and so does whatever changes a variable without a plan. Rows that wait (kernels/lazy_rows.h) may be drawn at

@@ -73,8 +73,7 @@ typedef struct est_gemm_isa {
 /* Best first; the last is plain C and supported everywhere. NULL ends the list. */
 extern const est_gemm_isa *const est_gemm_isas[];
 
-/* The bytes that exactly this product is packed into; est_gemm_scratch() of it or a larger one is at least as much. For
- * tests. */
+/* The bytes that this product needs for packing; est_gemm_scratch() is at least as much. For tests. */
 size_t est_gemm_scratch_exact(const est_pool *pool, const est_gemm *g);
 
 /* est_gemm_f32 by a given instruction set; g->scratch is left alone. For tests and benchmarks. */

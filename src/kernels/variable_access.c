@@ -33,11 +33,21 @@ est_status est_variable_ready(const est_call *c, int input, est_dtype dtype)
 DEFINE_IN_RANGE(int32_t, i32)
 DEFINE_IN_RANGE(int64_t, i64)
 
+est_status est_variable_not_a_row(const est_var *variable, int64_t i, int64_t row)
+{
+    char shape[EST_SHAPE_TEXT_MAX];
+
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "indices[%" PRId64 "] = %" PRId64 " is not a row of variable '%s' %s: rows are 0 to %" PRId64 "%s", i, row,
+        variable->name, est_shape_text(&variable->value.shape, shape), est_row_count(&variable->value) - 1,
+        row != -1 ? "" : "; est_lookup returns -1 for an unknown key: set its num_oov_buckets or default_id");
+}
+
 est_status est_variable_check_rows(const est_var *variable, const est_view *indices)
 {
     int64_t rows = est_row_count(&variable->value);
     bool    wide = indices->dtype == EST_I64;
-    char    shape[EST_SHAPE_TEXT_MAX];
 
     if (wide ? in_range_i64(indices->data, indices->count, rows) : in_range_i32(indices->data, indices->count, rows)) {
         return EST_OK;
@@ -45,13 +55,7 @@ est_status est_variable_check_rows(const est_var *variable, const est_view *indi
     for (int64_t i = 0; i < indices->count; i++) {
         int64_t row = est_row_at(indices->data, wide, i);
         if (row >= 0 && row < rows) continue;
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "indices[%" PRId64 "] = %" PRId64 " is not a row of variable '%s' %s: rows are 0 to %" PRId64
-                        "%s",
-                        i, row, variable->name, est_shape_text(&variable->value.shape, shape), rows - 1,
-                        row != -1 ? ""
-                                  : "; est_lookup returns -1 for an unknown key: set its num_oov_buckets or "
-                                    "default_id");
+        return est_variable_not_a_row(variable, i, row);
     }
     return EST_OK;
 }

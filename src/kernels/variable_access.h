@@ -12,6 +12,9 @@ EST_MUST_CHECK est_status est_variable_ready(const est_call *c, int input, est_d
 /* Fails unless every index names a row of the variable; the text has the variable, the position and the index. */
 EST_MUST_CHECK est_status est_variable_check_rows(const est_var *variable, const est_view *indices);
 
+/* The failure of that: index `i` is `row`. */
+est_status est_variable_not_a_row(const est_var *variable, int64_t i, int64_t row);
+
 /* Rows, and elements of one row. */
 static inline int64_t est_row_count(const est_view *v)
 {

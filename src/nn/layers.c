@@ -1,51 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers: dense, convolution, pooling, flatten, batch normalisation, dropout. Each is a scope, some variables and a few
- * operations; embeddings are in nn/embedding.c. */
-#include "nn/replicas_reduce.h"
+ * Layers: dense, shapes, several inputs, activations, functions of the user. Images are in nn/layer_image.c,
+ * normalisation and noise in nn/layer_norm.c, attention in nn/layer_attention.c, embeddings in nn/embedding.c. */
+#include <limits.h>
+#include <string.h>
 
-static est_initializer init_or(est_initializer given, est_initializer fallback)
-{
-    return given.make != NULL ? given : fallback;
-}
-
-static est_node weight(est_node x, const char *name, est_shape shape, est_initializer initializer,
-                       est_regularizer regularizer, bool frozen)
-{
-    return est_weight(x.graph, name, shape,
-                      EST_WEIGHT(.dtype = est_node_dtype(x), .initializer = initializer, .regularizer = regularizer,
-                                 .frozen = frozen));
-}
-
-/* Layers work on floats, with an axis of known size last. */
-static bool check_input(est_node x, const char *layer, int rank_min, int rank_max)
-{
-    const est_shape *shape = est_node_shape(x);
-    char             text[EST_SHAPE_TEXT_MAX];
-
-    if (x.graph == NULL || est_graph_poisoned(x.graph)) return false;
-    if (est_node_dtype(x) != EST_F32 && est_node_dtype(x) != EST_F64) {
-        (void)est_nn_fail(x.graph, "%s layer: input '%s' is %s, expected float32 or float64", layer, est_node_name(x),
-                          est_dtype_name(est_node_dtype(x)));
-        return false;
-    }
-    if (shape->rank < rank_min || shape->rank > rank_max || est_node_dim(x, -1) < 0) {
-        (void)est_nn_fail(x.graph, "%s layer: input '%s' has shape %s; it needs rank %d to %d and a known last axis",
-                          layer, est_node_name(x), est_shape_text(shape, text), rank_min, rank_max);
-        return false;
-    }
-    return true;
-}
-
-static est_node poisoned(est_node x)
-{
-    return x.graph == NULL ? x : est_graph_poison(x.graph, EST_INVALID_ARGUMENT);
-}
+#include "base/argument.h"
+#include "base/options.h"
+#include "nn/layer.h"
 
 /* --- dense -------------------------------------------------------------------------------------------------------- */
 
-/* x [..., in] times kernel [in, units]: higher ranks are flattened to rows and back. */
-static est_node rows_times(est_node x, est_node kernel, int64_t units)
+typedef struct dense {
+    est_layer         layer;
+    int64_t           units;
+    est_dense_options o;
+} dense;
+
+/* Higher ranks are flattened to rows and back. */
+est_node est_rows_times(est_node x, est_node kernel, int64_t units)
 {
     int      rank = est_node_shape(x)->rank;
     est_node axes[EST_RANK_MAX], rows;
@@ -57,103 +30,72 @@ static est_node rows_times(est_node x, est_node kernel, int64_t units)
     return est_reshape_to(rows, est_pack((est_nodes){ axes, rank }, 0));
 }
 
+static est_node dense_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    const dense             *l = (const dense *)self;
+    const est_dense_options *o = &l->o;
+    est_node                 x = in.data[0], y;
+
+    (void)call;
+    if (!est_layer_check(x, "dense", 2, EST_RANK_MAX)) return est_graph_poison(x.graph, EST_INVALID_ARGUMENT);
+    y = est_rows_times(
+        x,
+        est_read_variable(est_layer_weight(x, "kernel", EST_SHAPE(est_node_dim(x, -1), l->units),
+                                           est_init_or(o->kernel_initializer, est_init_glorot_uniform(0)),
+                                           o->kernel_regularizer, o->frozen)),
+        l->units);
+    if (!o->no_bias) {
+        y = est_bias_add(y, est_read_variable(est_layer_weight(x, "bias", EST_SHAPE(l->units),
+                                                               est_init_or(o->bias_initializer, est_init_zeros()),
+                                                               o->bias_regularizer, o->frozen)));
+    }
+    return o->activation != NULL ? o->activation(y) : y;
+}
+
+static const est_layer_class dense_class = {
+    .keras = "Dense",
+    .scope = "dense",
+    .size  = sizeof(dense),
+    .n_min = 1,
+    .n_max = 1,
+    .call  = dense_call,
+};
+
+static est_status dense_fill(dense *l, int64_t units, const est_dense_options *options)
+{
+    *l = (dense){ .layer = { .class = &dense_class }, .units = units };
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_dense_options), options, &l->o));
+    return units > 0 ? EST_OK : est_fail(EST_INVALID_ARGUMENT, "dense layer: %lld units", (long long)units);
+}
+
+est_layer *est_layer_dense(int64_t units, const est_dense_options *options)
+{
+    dense l;
+
+    return dense_fill(&l, units, options) == EST_OK ? est_layer_make(&l.layer, l.o.name) : NULL;
+}
+
 est_node est_dense(est_node x, int64_t units, const est_dense_options *options)
 {
-    est_dense_options o;
-    est_node          y;
+    dense      l;
+    est_status status = dense_fill(&l, units, options);
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_dense_options, options, o)) return poisoned(x);
-    if (!check_input(x, "dense", 2, EST_RANK_MAX)) return poisoned(x);
-    if (units <= 0) return est_nn_fail(x.graph, "dense layer: %lld units", (long long)units);
-
-    est_scope_push(x.graph, o.name != NULL ? o.name : "dense");
-    y = rows_times(x,
-                   est_read_variable(weight(x, "kernel", EST_SHAPE(est_node_dim(x, -1), units),
-                                            init_or(o.kernel_initializer, est_init_glorot_uniform(0)),
-                                            o.kernel_regularizer, o.frozen)),
-                   units);
-    if (!o.no_bias) {
-        y = est_bias_add(
-            y, est_read_variable(weight(x, "bias", EST_SHAPE(units), init_or(o.bias_initializer, est_init_zeros()),
-                                        o.bias_regularizer, o.frozen)));
-    }
-    if (o.activation != NULL) y = o.activation(y);
-    est_scope_pop(x.graph);
-    return y;
+    return est_layer_once(status, &l.layer, l.o.name, EST_NODES(x), NULL);
 }
 
-/* --- convolution and pooling -------------------------------------------------------------------------------------- */
+/* --- layers without options --------------------------------------------------------------------------------------- */
 
-typedef est_node (*conv_fn)(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);
+typedef struct plain {
+    est_layer      layer;
+    int            axis;
+    est_activation activation;
+} plain;
 
-static est_node conv_layer(est_node x, int64_t filters, int size, const est_conv2d_options *options, bool depthwise)
+static est_layer *make_plain(const est_layer_class *class, const char *name)
 {
-    const char        *what = depthwise ? "depthwise_conv2d" : "conv2d";
-    conv_fn            conv = depthwise ? est_depthwise_conv2d : est_conv2d;
-    est_conv2d_options o;
-    est_node           kernel, y;
-    int                width, stride, stride_w;
+    plain l = { .layer = { .class = class } };
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_conv2d_options, options, o)) return poisoned(x);
-    if (!check_input(x, what, 4, 4)) return poisoned(x);
-    width    = o.kernel_width > 0 ? o.kernel_width : size;
-    stride   = o.stride > 0 ? o.stride : 1;
-    stride_w = o.stride_width > 0 ? o.stride_width : stride;
-    if (filters <= 0 || size <= 0) {
-        return est_nn_fail(x.graph, "%s layer: %lld filters of size %d", what, (long long)filters, size);
-    }
-    est_scope_push(x.graph, o.name != NULL ? o.name : what);
-    kernel = weight(x, depthwise ? "depthwise_kernel" : "kernel", EST_SHAPE(size, width, est_node_dim(x, -1), filters),
-                    init_or(o.kernel_initializer, est_init_glorot_uniform(0)), o.kernel_regularizer, o.frozen);
-    y      = conv(x, est_read_variable(kernel), stride, stride_w, o.padding);
-    if (!o.no_bias) {
-        int64_t channels = depthwise ? est_node_dim(x, -1) * filters : filters;
-        y                = est_bias_add(
-                           y, est_read_variable(weight(x, "bias", EST_SHAPE(channels), init_or(o.bias_initializer, est_init_zeros()),
-                                                       o.bias_regularizer, o.frozen)));
-    }
-    if (o.activation != NULL) y = o.activation(y);
-    est_scope_pop(x.graph);
-    return y;
-}
-
-est_node est_conv2d_layer(est_node x, int64_t filters, int kernel_size, const est_conv2d_options *options)
-{
-    return conv_layer(x, filters, kernel_size, options, false);
-}
-
-est_node est_depthwise_conv2d_layer(est_node x, int64_t multiplier, int kernel_size, const est_conv2d_options *options)
-{
-    return conv_layer(x, multiplier, kernel_size, options, true);
-}
-
-typedef est_node (*pool_fn)(est_node x, int size_h, int size_w, int stride_h, int stride_w, est_padding padding);
-
-static est_node pool_layer(est_node x, int size, const est_pool2d_options *options, const char *name, pool_fn pool)
-{
-    est_pool2d_options o;
-    int                width, stride, stride_w;
-    est_node           y;
-
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_pool2d_options, options, o)) return poisoned(x);
-    if (size <= 0) return est_nn_fail(x.graph, "%s layer: windows of size %d", name, size);
-    width    = o.width > 0 ? o.width : size;
-    stride   = o.stride > 0 ? o.stride : size;
-    stride_w = o.stride_width > 0 ? o.stride_width : o.stride > 0 ? o.stride : width;
-    est_scope_push(x.graph, o.name != NULL ? o.name : name);
-    y = pool(x, size, width, stride, stride_w, o.padding);
-    est_scope_pop(x.graph);
-    return y;
-}
-
-est_node est_max_pool2d(est_node x, int size, const est_pool2d_options *options)
-{
-    return pool_layer(x, size, options, "max_pooling2d", est_max_pool);
-}
-
-est_node est_avg_pool2d(est_node x, int size, const est_pool2d_options *options)
-{
-    return pool_layer(x, size, options, "average_pooling2d", est_avg_pool);
+    return est_layer_make(&l.layer, name);
 }
 
 est_node est_flatten(est_node x)
@@ -170,119 +112,254 @@ est_node est_flatten(est_node x)
     return est_reshape_to(x, est_pack(EST_NODES(est_nn_dim(x, 0), est_scalar(x.graph, EST_I32, (double)rest)), 0));
 }
 
-/* --- batch normalisation and dropout ------------------------------------------------------------------------------ */
-
-typedef struct norm {
-    est_batch_norm_options o;
-    est_node               gamma, beta;    /* values; constants when not trained */
-    est_node               mean, variance; /* handles of the moving averages */
-} norm;
-
-static void norm_variables(norm *n, est_node x)
+static est_node flatten_call(const est_layer *self, est_nodes in, const est_call_options *call)
 {
-    est_shape       shape = EST_SHAPE(est_node_dim(x, -1));
-    est_regularizer none  = { 0 };
-    est_dtype       dtype = est_node_dtype(x);
-    est_initializer ones = est_init_ones(), zeros = est_init_zeros();
-
-    n->gamma    = n->o.no_scale ? est_initial_value(ones, x.graph, dtype, shape)
-                                : est_read_variable(
-                                      weight(x, "gamma", shape, init_or(n->o.gamma_initializer, ones), none, n->o.frozen));
-    n->beta     = n->o.no_center ? est_initial_value(zeros, x.graph, dtype, shape)
-                                 : est_read_variable(
-                                       weight(x, "beta", shape, init_or(n->o.beta_initializer, zeros), none, n->o.frozen));
-    n->mean     = weight(x, "moving_mean", shape, init_or(n->o.moving_mean_initializer, zeros), none, true);
-    n->variance = weight(x, "moving_variance", shape, init_or(n->o.moving_variance_initializer, ones), none, true);
+    (void)self;
+    (void)call;
+    return est_flatten(in.data[0]);
 }
 
-/* A moving average and the statistic that it follows. */
-typedef struct moving {
-    est_node handle, batch;
-    double   momentum;
-} moving;
-
-/* moving -= (moving - batch) (1 - momentum) */
-static est_node follow(const moving *m, est_node batch)
+static est_node concatenate_call(const est_layer *self, est_nodes in, const est_call_options *call)
 {
-    est_node step = est_scale(est_sub(est_read_variable(m->handle), batch), 1 - m->momentum);
-
-    return est_assign_sub(m->handle, step);
+    (void)call;
+    return est_concat(in, ((const plain *)self)->axis);
 }
 
-/* The average follows the mean of all replicas' batches. */
-static est_node follow_all(est_graph *graph, void *const *brought, int n)
+static est_node fold(est_nodes in, est_node (*combine)(est_node a, est_node b))
 {
-    const est_replicas   *replicas = est_graph_replicas(graph);
-    est_replica_reduction reduction;
-    est_node             *batches = est_arena_alloc(est_graph_arena(graph), sizeof *batches * (size_t)n);
+    est_node y = in.data[0];
 
-    if (batches == NULL) return est_graph_poison(graph, est_no_memory());
-    for (int i = 0; i < n; i++) batches[i] = ((const moving *)brought[i])->batch;
-    reduction = est_replica_reduction_begin(graph, EST_REDUCE_OP_MEAN, replicas->weight);
-    return follow(brought[0], est_replica_reduce_value(&reduction, batches));
-}
-
-/* Lets a moving average follow a statistic of the batch with every training step. */
-static void run_follow(est_node handle, est_node batch, double momentum)
-{
-    moving   m = { handle, est_stop_gradient(batch), momentum };
-    est_node update;
-
-    update = est_in_replica(handle.graph) ? est_replicas_merge(handle.graph, follow_all, &m) : follow(&m, m.batch);
-    if (est_def(update) != NULL) est_graph_collect(handle.graph, "update_ops", update);
-}
-
-/* Images: one fused operation. */
-static est_node norm_images(const norm *n, est_node x, bool training)
-{
-    est_node out[3];
-
-    est_fused_batch_norm(x, n->gamma, n->beta, est_read_variable(n->mean), est_read_variable(n->variance),
-                         est_or(n->o.epsilon, 1e-3), training, out);
-    if (training) {
-        run_follow(n->mean, out[1], est_or(n->o.momentum, 0.99));
-        run_follow(n->variance, out[2], est_or(n->o.momentum, 0.99));
-    }
-    return out[0];
-}
-
-/* Other ranks: y = x inv + (beta - mean inv) with inv = gamma / sqrt(variance + epsilon). */
-static est_node norm_rows(const norm *n, est_node x, bool training)
-{
-    static const int64_t axes[EST_RANK_MAX] = { 0, 1, 2, 3, 4, 5, 6, 7 };
-    est_i64s             all                = { axes, est_node_shape(x)->rank - 1 };
-    est_node             mean, variance, inv;
-
-    if (training) {
-        mean     = est_reduce_mean(x, all, false);
-        variance = est_reduce_mean(est_squared_difference(x, est_stop_gradient(mean)), all, false);
-        run_follow(n->mean, mean, est_or(n->o.momentum, 0.99));
-        run_follow(n->variance, variance, est_or(n->o.momentum, 0.99));
-    } else {
-        mean     = est_read_variable(n->mean);
-        variance = est_read_variable(n->variance);
-    }
-    inv = est_mul(n->gamma, est_rsqrt(est_shift(variance, est_or(n->o.epsilon, 1e-3))));
-    return est_add(est_mul(x, inv), est_sub(n->beta, est_mul(mean, inv)));
-}
-
-est_node est_batch_norm(est_node x, bool training, const est_batch_norm_options *options)
-{
-    norm     n = { 0 };
-    est_node y;
-
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_batch_norm_options, options, n.o)) return poisoned(x);
-    if (!check_input(x, "batch_norm", 2, EST_RANK_MAX)) return poisoned(x);
-    est_scope_push(x.graph, n.o.name != NULL ? n.o.name : "batch_normalization");
-    norm_variables(&n, x);
-    y = est_node_shape(x)->rank == 4 ? norm_images(&n, x, training) : norm_rows(&n, x, training);
-    est_scope_pop(x.graph);
+    for (int i = 1; i < in.n; i++) y = combine(y, in.data[i]);
     return y;
 }
 
-est_node est_dropout_layer(est_node x, double rate, bool training)
+static est_node add_call(const est_layer *self, est_nodes in, const est_call_options *call)
 {
-    if (x.graph == NULL || est_graph_poisoned(x.graph)) return x;
-    if (!(rate >= 0 && rate < 1)) return est_nn_fail(x.graph, "dropout: a rate of %g is not in [0, 1)", rate);
-    return training && rate > 0 ? est_dropout(x, rate, 0) : x;
+    (void)self;
+    (void)call;
+    return fold(in, est_add);
+}
+
+static est_node multiply_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    (void)self;
+    (void)call;
+    return fold(in, est_mul);
+}
+
+static est_node activation_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    (void)call;
+    return ((const plain *)self)->activation(in.data[0]);
+}
+
+/* clang-format off */
+static const est_layer_class
+    flatten_class     = { "Flatten", "flatten", sizeof(plain), 1, 1, .call = flatten_call },
+    concatenate_class = { "Concatenate", "concatenate", sizeof(plain), 1, INT_MAX, .call = concatenate_call },
+    add_class         = { "Add", "add", sizeof(plain), 2, INT_MAX, .call = add_call },
+    multiply_class    = { "Multiply", "multiply", sizeof(plain), 2, INT_MAX, .call = multiply_call },
+    activation_class  = { "Activation", "activation", sizeof(plain), 1, 1, .call = activation_call };
+/* clang-format on */
+
+est_layer *est_layer_flatten(const char *name)
+{
+    return make_plain(&flatten_class, name);
+}
+
+est_layer *est_layer_concatenate(int axis, const char *name)
+{
+    plain l = { .layer = { .class = &concatenate_class }, .axis = axis };
+
+    return est_layer_make(&l.layer, name);
+}
+
+est_layer *est_layer_add(const char *name)
+{
+    return make_plain(&add_class, name);
+}
+
+est_layer *est_layer_multiply(const char *name)
+{
+    return make_plain(&multiply_class, name);
+}
+
+est_layer *est_layer_activation(est_activation activation, const char *name)
+{
+    plain l = { .layer = { .class = &activation_class }, .activation = activation };
+
+    if (activation == NULL) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "est_layer_activation: activation is NULL");
+        return NULL;
+    }
+    return est_layer_make(&l.layer, name);
+}
+
+/* --- reshape ------------------------------------------------------------------------------------------------------ */
+
+typedef struct reshape {
+    est_layer layer;
+    int64_t   dim[EST_RANK_MAX];
+    int       n;
+} reshape;
+
+/* How many elements an example has; -1: unknown. */
+static int64_t count_example(const est_shape *shape)
+{
+    int64_t n = 1;
+
+    for (int i = 1; i < shape->rank; i++) {
+        if (shape->dim[i] < 0) return -1;
+        n *= shape->dim[i];
+    }
+    return n;
+}
+
+static est_node reshape_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    const reshape   *l     = (const reshape *)self;
+    est_node         x     = in.data[0], axes[EST_RANK_MAX];
+    const est_shape *shape = est_node_shape(x);
+    int64_t          have = count_example(shape), want = 1, dim[EST_RANK_MAX] = { est_node_dim(x, 0) };
+    int              open = -1;
+
+    (void)call;
+    if (shape->rank < 1) {
+        return est_nn_fail(x.graph, "reshape layer: '%s' must have a known rank of 1 or more", est_node_name(x));
+    }
+    for (int i = 0; i < l->n; i++) {
+        dim[i + 1] = l->dim[i];
+        if (l->dim[i] < 0) open = i + 1;
+        if (l->dim[i] >= 0) want *= l->dim[i];
+    }
+    if (have >= 0 && (open < 0 ? want != have : want == 0 || have % want != 0)) {
+        return est_nn_fail(x.graph, "reshape layer: an example of '%s' has %lld elements; %s%lld are needed",
+                           est_node_name(x), (long long)have, open < 0 ? "" : "multiples of ", (long long)want);
+    }
+    if (have >= 0 && open >= 0) dim[open] = have / want;
+    if (dim[0] >= 0 || (have > 0)) return est_reshape(x, (est_i64s){ dim, l->n + 1 }); /* at most one is -1 */
+    axes[0] = est_nn_dim(x, 0);
+    for (int i = 1; i <= l->n; i++) axes[i] = est_scalar(x.graph, EST_I32, (double)dim[i]);
+    return est_reshape_to(x, est_pack((est_nodes){ axes, l->n + 1 }, 0));
+}
+
+static const est_layer_class reshape_class = { "Reshape", "reshape", sizeof(reshape), 1, 1, .call = reshape_call };
+
+est_layer *est_layer_reshape(est_i64s shape, const char *name)
+{
+    reshape l      = { .layer = { .class = &reshape_class }, .n = shape.n };
+    int     n_open = 0;
+
+    if (!EST_LIST_OK(shape) || shape.n >= EST_RANK_MAX) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "est_layer_reshape: a shape of %d axes; there may be %d", shape.n,
+                       EST_RANK_MAX - 1);
+        return NULL;
+    }
+    for (int i = 0; i < shape.n; i++) {
+        l.dim[i] = shape.data[i];
+        n_open += shape.data[i] == -1;
+        if (shape.data[i] < -1 || n_open > 1) {
+            (void)est_fail(EST_INVALID_ARGUMENT,
+                           "est_layer_reshape: axis %d is %lld; axes are 0 or more, and one may be -1", i,
+                           (long long)shape.data[i]);
+            return NULL;
+        }
+    }
+    return est_layer_make(&l.layer, name);
+}
+
+/* --- dot ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct dot {
+    est_layer       layer;
+    int             axis[2];
+    est_dot_options o;
+} dot;
+
+/* x / sqrt(max(sum of squares, 1e-12)) */
+static est_node unit_length(est_node x, int axis)
+{
+    est_node norm = est_reduce_sum(est_square(x), EST_I64S(axis), true);
+
+    return est_mul(x, est_rsqrt(est_maximum(norm, est_scalar(x.graph, est_node_dtype(x), 1e-12))));
+}
+
+/* Batches of matrices [a, n] times [n, b]; a vector is a matrix of one row or column. */
+static est_node dot_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    const dot *l       = (const dot *)self;
+    est_node   x[2]    = { in.data[0], in.data[1] }, y;
+    int        rank[2] = { est_node_shape(x[0])->rank, est_node_shape(x[1])->rank }, axis[2];
+
+    (void)call;
+    for (int i = 0; i < 2; i++) {
+        axis[i] = l->axis[i] < 0 ? l->axis[i] + rank[i] : l->axis[i];
+        if (!est_layer_check(x[i], "dot", 2, 3)) return est_graph_poison(x[i].graph, EST_INVALID_ARGUMENT);
+        if (axis[i] < 1 || axis[i] >= rank[i]) {
+            return est_nn_fail(x[i].graph, "dot layer: axis %d of '%s', which has rank %d", l->axis[i],
+                               est_node_name(x[i]), rank[i]);
+        }
+        if (l->o.normalize) x[i] = unit_length(x[i], axis[i]);
+        if (rank[i] == 2) x[i] = est_expand_dims(x[i], i == 0 ? 1 : 2);
+    }
+    y = est_batch_matmul(x[0], x[1], rank[0] == 3 && axis[0] == 1, rank[1] == 3 && axis[1] == 2);
+    if (rank[1] == 2) y = est_squeeze(y, EST_I64S(2));
+    return rank[0] == 2 && rank[1] == 3 ? est_squeeze(y, EST_I64S(1)) : y;
+}
+
+static const est_layer_class dot_class = { "Dot", "dot", sizeof(dot), 2, 2, .call = dot_call };
+
+est_layer *est_layer_dot(int axis, const est_dot_options *options)
+{
+    dot l = { .layer = { .class = &dot_class } };
+
+    if (est_options_take(EST_STRUCT_SIZE(est_dot_options), options, &l.o) != EST_OK) return NULL;
+    l.axis[0] = axis;
+    l.axis[1] = l.o.second_axis != 0 ? l.o.second_axis : axis;
+    return est_layer_make(&l.layer, l.o.name);
+}
+
+/* --- functions of the user ---------------------------------------------------------------------------------------- */
+
+typedef struct lambda {
+    est_layer          layer;
+    est_layer_fn       fn;
+    est_lambda_options o;
+} lambda;
+
+static est_node lambda_call(const est_layer *self, est_nodes in, const est_call_options *call)
+{
+    const lambda *l = (const lambda *)self;
+
+    return l->fn(in, call->training, l->o.user);
+}
+
+static void lambda_clear(est_layer *self)
+{
+    const lambda *l = (const lambda *)self;
+
+    if (l->o.user_free != NULL) l->o.user_free(l->o.user);
+}
+
+static const est_layer_class lambda_class = {
+    .keras = "Lambda",
+    .scope = "lambda",
+    .size  = sizeof(lambda),
+    .n_min = 1,
+    .n_max = INT_MAX,
+    .call  = lambda_call,
+    .clear = lambda_clear,
+};
+
+est_layer *est_layer_lambda(est_layer_fn fn, const est_lambda_options *options)
+{
+    lambda l = { .layer = { .class = &lambda_class }, .fn = fn };
+
+    if (est_options_take(EST_STRUCT_SIZE(est_lambda_options), options, &l.o) != EST_OK) return NULL;
+    if (fn == NULL) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "est_layer_lambda: fn is NULL");
+        lambda_clear(&l.layer);
+        return NULL;
+    }
+    return est_layer_make(&l.layer, l.o.name);
 }

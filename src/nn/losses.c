@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "graph/replicas.h"
-#include "nn/nn.h"
+#include "nn/loss.h"
 
 #define HALF_LOG_2PI 0.91893853320467274178
 
@@ -40,77 +40,114 @@ est_node est_loss_reduce(est_node l, const est_loss_options *options)
     return reduce(l, &o);
 }
 
-/* The usual loss: labels cast to the predictions' dtype and brought to their rank, l computed, reduced. */
-typedef est_node (*element_fn)(est_node labels, est_node predictions, const est_loss_options *o);
+bool est_loss_align(est_node *labels, est_node predictions)
+{
+    est_shape merged;
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
-static est_node elementwise_loss(est_node labels, est_node predictions, const est_loss_options *options, element_fn l)
+    *labels = est_nn_align_weights(*labels, predictions);
+    if (est_def(*labels) == NULL) return !est_graph_poisoned(predictions.graph);
+    if (est_infer_merge(est_node_shape(*labels), est_node_shape(predictions), &merged) == EST_OK) return true;
+    (void)est_nn_fail(predictions.graph, "a loss needs labels and predictions of one shape, got %s and %s",
+                      est_shape_text(est_node_shape(*labels), a), est_shape_text(est_node_shape(predictions), b));
+    return false;
+}
+
+/* The usual loss: labels cast to the predictions' dtype and brought to their rank, l computed, reduced. */
+static est_node elementwise_loss(est_node labels, est_node predictions, const est_loss_options *options,
+                                 est_loss_element l)
 {
     est_loss_options o;
-    est_shape        merged;
-    char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (predictions.graph == NULL || est_graph_poisoned(predictions.graph)) return predictions;
     if (!EST_OPTIONS(predictions.graph, est_loss_options, options, o)) {
         return est_graph_poison(predictions.graph, EST_INVALID_ARGUMENT);
     }
-    labels = est_nn_align_weights(labels, predictions);
-    if (est_def(labels) != NULL &&
-        est_infer_merge(est_node_shape(labels), est_node_shape(predictions), &merged) != EST_OK) {
-        return est_nn_fail(predictions.graph, "a loss needs labels and predictions of one shape, got %s and %s",
-                           est_shape_text(est_node_shape(labels), a), est_shape_text(est_node_shape(predictions), b));
-    }
+    if (!est_loss_align(&labels, predictions)) return est_graph_poison(predictions.graph, EST_INVALID_ARGUMENT);
     return reduce(l(labels, predictions, &o), &o);
 }
 
 /* --- cross entropies ---------------------------------------------------------------------------------------------- */
 
-static est_node softmax_xent(est_node labels, est_node logits, const est_loss_options *o)
+est_node est_loss_smoothed_classes(est_node labels, est_node predictions, double smoothing)
 {
-    if (o->label_smoothing > 0) {
-        int64_t classes = est_node_dim(logits, -1);
-        if (classes < 1)
-            return est_nn_fail(logits.graph, "label smoothing needs a known number of classes, but the "
-                                             "last axis of the logits is unknown");
-        labels = est_shift(est_scale(labels, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
-    }
-    return est_softmax_xent(logits, labels);
+    int64_t classes = est_node_dim(predictions, -1);
+
+    if (smoothing <= 0) return labels;
+    if (classes < 1)
+        return est_nn_fail(predictions.graph, "label smoothing needs a known number of classes, but the "
+                                              "last axis of the logits is unknown");
+    return est_shift(est_scale(labels, 1 - smoothing), smoothing / (double)classes);
 }
 
-static est_node sigmoid_xent(est_node labels, est_node logits, const est_loss_options *o)
+est_node est_loss_softmax_xent_of(est_node labels, est_node logits, const est_loss_options *o)
 {
-    if (o->label_smoothing > 0) labels = est_shift(est_scale(labels, 1 - o->label_smoothing), 0.5 * o->label_smoothing);
-    return est_sigmoid_xent(logits, labels);
+    return est_softmax_xent(logits, est_loss_smoothed_classes(labels, logits, o->label_smoothing));
+}
+
+static est_node smoothed(est_node labels, const est_loss_options *o)
+{
+    double s = o->label_smoothing;
+
+    return s > 0 ? est_shift(est_scale(labels, 1 - s), 0.5 * s) : labels;
+}
+
+est_node est_loss_sigmoid_xent_of(est_node labels, est_node logits, const est_loss_options *o)
+{
+    return est_sigmoid_xent(logits, smoothed(labels, o));
 }
 
 est_node est_loss_softmax_xent(est_node labels, est_node logits, const est_loss_options *options)
 {
-    return elementwise_loss(labels, logits, options, softmax_xent);
+    return elementwise_loss(labels, logits, options, est_loss_softmax_xent_of);
 }
 
 est_node est_loss_sigmoid_xent(est_node labels, est_node logits, const est_loss_options *options)
 {
-    return elementwise_loss(labels, logits, options, sigmoid_xent);
+    return elementwise_loss(labels, logits, options, est_loss_sigmoid_xent_of);
 }
 
-/* -l log(p + e) - (1 - l) log(1 - p + e) of p in [e, 1 - e], mean of each row. Logits that a sigmoid made p of say more
- * than p where it is 0 or 1: then they are used, as Keras does. */
+/* What the op made p of; EST_NO_NODE: p is the result of another op. */
+static est_node made_by(est_node p, const est_op *op)
+{
+    const est_node_def *def = est_def(p);
+
+    if (def == NULL || def->op != op) return EST_NO_NODE;
+    return (est_node){ p.graph, def->in[0].node, def->in[0].output };
+}
+
+est_node est_logits_of_softmax(est_node p)
+{
+    return made_by(p, &est_op_softmax);
+}
+
+est_node est_logits_of_sigmoid(est_node p)
+{
+    return made_by(p, &est_op_sigmoid);
+}
+
+/* -l log(p + e) - (1 - l) log(1 - p + e) of p in [e, 1 - e]. */
+est_node est_loss_log_xent_of(est_node labels, est_node p, const est_loss_options *o)
+{
+    double   epsilon = est_or(o->epsilon, 1e-7);
+    est_node kept    = est_minimum(est_maximum(p, est_scalar(p.graph, est_node_dtype(p), epsilon)),
+                                   est_scalar(p.graph, est_node_dtype(p), 1 - epsilon));
+    est_node rest    = est_shift(est_neg(kept), 1); /* before epsilon is added: 1 + epsilon would round */
+
+    labels = smoothed(labels, o);
+    return est_neg(est_add(est_mul(labels, est_log(est_shift(kept, epsilon))),
+                           est_mul(est_shift(est_neg(labels), 1), est_log(est_shift(rest, epsilon)))));
+}
+
+/* The mean of each row. Logits that a sigmoid made p of say more than p where it is 0 or 1: then they are used, as
+ * Keras does. */
 static est_node binary_xent(est_node labels, est_node p, const est_loss_options *o)
 {
-    const est_node_def *def     = est_def(p);
-    double              epsilon = est_or(o->epsilon, 1e-7);
-    est_node            l, kept, rest;
+    est_node logits = est_logits_of_sigmoid(p);
 
-    if (o->label_smoothing > 0) labels = est_shift(est_scale(labels, 1 - o->label_smoothing), 0.5 * o->label_smoothing);
-    if (def != NULL && def->op == &est_op_sigmoid) {
-        l = est_sigmoid_xent((est_node){ p.graph, def->in[0].node, def->in[0].output }, labels);
-    } else {
-        kept = est_minimum(est_maximum(p, est_scalar(p.graph, est_node_dtype(p), epsilon)),
-                           est_scalar(p.graph, est_node_dtype(p), 1 - epsilon));
-        rest = est_shift(est_neg(kept), 1); /* before epsilon is added: 1 + epsilon would round */
-        l    = est_neg(est_add(est_mul(labels, est_log(est_shift(kept, epsilon))),
-                               est_mul(est_shift(est_neg(labels), 1), est_log(est_shift(rest, epsilon)))));
-    }
-    return est_reduce_mean(l, EST_I64S(-1), false);
+    return est_reduce_mean(logits.graph != NULL ? est_loss_sigmoid_xent_of(labels, logits, o)
+                                                : est_loss_log_xent_of(labels, p, o),
+                           EST_I64S(-1), false);
 }
 
 est_node est_loss_binary_xent(est_node labels, est_node probabilities, const est_loss_options *options)
@@ -134,20 +171,20 @@ est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const es
 
 /* --- regression and the rest -------------------------------------------------------------------------------------- */
 
-static est_node squared(est_node labels, est_node predictions, const est_loss_options *o)
+est_node est_loss_squared_of(est_node labels, est_node predictions, const est_loss_options *o)
 {
     (void)o;
     return est_squared_difference(predictions, labels);
 }
 
-static est_node absolute(est_node labels, est_node predictions, const est_loss_options *o)
+est_node est_loss_absolute_of(est_node labels, est_node predictions, const est_loss_options *o)
 {
     (void)o;
     return est_abs(est_sub(predictions, labels));
 }
 
 /* With q = min(|e|, delta): q^2 / 2 + delta (|e| - q). */
-static est_node huber(est_node labels, est_node predictions, const est_loss_options *o)
+est_node est_loss_huber_of(est_node labels, est_node predictions, const est_loss_options *o)
 {
     double   delta = est_or(o->delta, 1);
     est_node error = est_abs(est_sub(predictions, labels));
@@ -156,7 +193,7 @@ static est_node huber(est_node labels, est_node predictions, const est_loss_opti
     return est_add(est_scale(est_square(near), 0.5), est_scale(est_sub(error, near), delta));
 }
 
-static est_node hinge(est_node labels, est_node predictions, const est_loss_options *o)
+est_node est_loss_hinge_of(est_node labels, est_node predictions, const est_loss_options *o)
 {
     est_node one    = est_ones_like(labels);
     est_node binary = est_reduce_all(est_logical_or(est_equal(labels, est_zeros_like(labels)), est_equal(labels, one)),
@@ -184,7 +221,7 @@ static est_node unit_length(est_node x, int axis)
     return est_mul(x, est_rsqrt(est_maximum(square, est_scalar(x.graph, est_node_dtype(x), 1e-12))));
 }
 
-static est_node cosine(est_node labels, est_node predictions, const est_loss_options *o)
+est_node est_loss_cosine_of(est_node labels, est_node predictions, const est_loss_options *o)
 {
     int axis = o->axis != 0 ? o->axis : -1;
 
@@ -192,7 +229,7 @@ static est_node cosine(est_node labels, est_node predictions, const est_loss_opt
         est_reduce_sum(est_mul(unit_length(labels, axis), unit_length(predictions, axis)), EST_I64S(axis), false));
 }
 
-static est_node poisson(est_node labels, est_node p, const est_loss_options *o)
+est_node est_loss_poisson_of(est_node labels, est_node p, const est_loss_options *o)
 {
     return est_sub(p, est_mul(labels, est_log(est_shift(p, est_or(o->epsilon, 1e-7)))));
 }
@@ -214,22 +251,22 @@ static est_node log_poisson(est_node labels, est_node x, const est_loss_options 
 
 est_node est_loss_mse(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, squared);
+    return elementwise_loss(labels, predictions, options, est_loss_squared_of);
 }
 
 est_node est_loss_mae(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, absolute);
+    return elementwise_loss(labels, predictions, options, est_loss_absolute_of);
 }
 
 est_node est_loss_huber(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, huber);
+    return elementwise_loss(labels, predictions, options, est_loss_huber_of);
 }
 
 est_node est_loss_hinge(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, hinge);
+    return elementwise_loss(labels, predictions, options, est_loss_hinge_of);
 }
 
 est_node est_loss_log(est_node labels, est_node predictions, const est_loss_options *options)
@@ -239,12 +276,12 @@ est_node est_loss_log(est_node labels, est_node predictions, const est_loss_opti
 
 est_node est_loss_cosine(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, cosine);
+    return elementwise_loss(labels, predictions, options, est_loss_cosine_of);
 }
 
 est_node est_loss_poisson(est_node labels, est_node predictions, const est_loss_options *options)
 {
-    return elementwise_loss(labels, predictions, options, poisson);
+    return elementwise_loss(labels, predictions, options, est_loss_poisson_of);
 }
 
 est_node est_loss_log_poisson(est_node labels, est_node log_predictions, const est_loss_options *options)

@@ -33,8 +33,10 @@ static est_node make_state(est_graph *graph, const char *name, est_dtype dtype, 
         return est_nn_fail(graph, "the metric state '%s' is %s; it must be float32, float64 or int64", name,
                            est_dtype_name(dtype));
     }
+    est_reuse_begin_new(graph);
     state = est_nn_variable(graph, name, dtype, shape, est_init_zeros(),
                             shared ? "global_variables" : "local_variables");
+    est_reuse_end(graph);
     if (shared && est_def(state) != NULL) est_graph_collect(graph, EST_SHARED_STATES, state);
     return state;
 }
@@ -43,8 +45,10 @@ static est_node make_state(est_graph *graph, const char *name, est_dtype dtype, 
 static void colocate(est_node first, est_node state)
 {
     if (est_def(first) == NULL || est_def(state) == NULL || est_in_later_replica(first.graph)) return;
+    est_reuse_begin_new(first.graph); /* a pair for each state, whatever the list has */
     est_graph_collect(first.graph, EST_COLOCATED, first);
     est_graph_collect(first.graph, EST_COLOCATED, state);
+    est_reuse_end(first.graph);
 }
 
 /* A shared state at the device of the first one. */

@@ -25,10 +25,19 @@ static bool may_lack_slots(est_node var)
     return false;
 }
 
+/* A variable of an earlier update by the same optimizer; EST_NO_NODE: there is none, or it is not to be shared. */
+static est_node find_shared(const est_update *u, const char *full)
+{
+    est_node found = u->share ? est_graph_find(u->graph, full) : EST_NO_NODE;
+
+    return est_variable_dtype(found) != EST_DTYPE_NONE ? found : EST_NO_NODE;
+}
+
 static est_node make_slot(est_update *u, est_node var, const char *full, double value)
 {
-    est_node slot;
+    est_node slot = find_shared(u, full);
 
+    if (slot.graph != NULL) return slot;
     if (est_has_rows(var)) {
         slot = est_row_slot(var, full, value);
         if (est_def(slot) != NULL) est_graph_collect(u->graph, "global_variables", slot);
@@ -125,14 +134,24 @@ void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gra
 
 /* --- updates ------------------------------------------------------------------------------------------------------ */
 
-/* A hyperparameter of a Keras optimizer as a variable: "training/Adam/beta_1". */
-static est_node keras_number(est_update *u, const char *name, est_dtype dtype, double value)
+est_node est_update_keras_number(est_update *u, const char *name, est_dtype dtype, double value)
 {
     const char *full = est_arena_printf(est_graph_arena(u->graph), "%s/%s", u->prefix, name);
 
+    est_node found;
+
     if (full == NULL) return unnamed(u->graph);
+    found = find_shared(u, full);
+    if (found.graph != NULL) return found;
     return est_nn_absolute_variable(u->graph, full, dtype, EST_SHAPE_SCALAR, est_init_constant(value),
                                     "global_variables");
+}
+
+/* Where all variables of a Keras optimizer are: "training/Adam". */
+static const char *own_scope(const est_update *u)
+{
+    return est_arena_printf(est_graph_arena(u->graph), "%s/%s", u->slot_scope != NULL ? u->slot_scope : "training",
+                            u->optimizer->rule->name);
 }
 
 /* Names the optimizer's variables and creates those that are not slots. A second optimizer of the same kind is
@@ -140,22 +159,28 @@ static est_node keras_number(est_update *u, const char *name, est_dtype dtype, d
 static void begin_keras(est_update *u, bool own_counter)
 {
     const est_optimizer_rule *rule = u->optimizer->rule;
-    const char               *name = est_arena_printf(est_graph_arena(u->graph), "%s/%s",
-                                        u->slot_scope != NULL ? u->slot_scope : "training", rule->name);
+    const char               *name = own_scope(u);
 
-    u->prefix = name != NULL ? est_graph_unique_name(u->graph, name) : NULL;
+    u->prefix = name == NULL || u->share ? name : est_graph_unique_name(u->graph, name);
     if (u->prefix == NULL) {
         (void)unnamed(u->graph);
         return;
     }
     for (int i = 0; i < 8; i++) {
         if (rule->hyper[i] != NULL) {
-            u->hyper[i] = keras_number(u, rule->hyper[i], EST_F32, u->optimizer->hyper[i]);
+            u->hyper[i] = est_update_keras_number(u, rule->hyper[i], EST_F32, u->optimizer->hyper[i]);
         }
     }
-    if (rule->unused_hyper != NULL) (void)keras_number(u, rule->unused_hyper, EST_F32, 0);
-    (void)keras_number(u, "decay", EST_F32, 0);
-    if (own_counter) u->step = keras_number(u, "iter", EST_I64, 0);
+    if (rule->unused_hyper != NULL) (void)est_update_keras_number(u, rule->unused_hyper, EST_F32, 0);
+    (void)est_update_keras_number(u, "decay", EST_F32, 0);
+    if (own_counter) u->step = est_update_keras_number(u, "iter", EST_I64, 0);
+}
+
+est_node est_learning_rate_variable(const est_graph *graph)
+{
+    est_nodes rates = est_graph_collection(graph, EST_LEARNING_RATES);
+
+    return rates.n > 0 ? rates.data[rates.n - 1] : EST_NO_NODE;
 }
 
 static est_node rate_node(est_update *u)
@@ -165,8 +190,10 @@ static est_node rate_node(est_update *u)
 
     if (optimizer->learning_node.graph != NULL) return optimizer->learning_node;
     if (optimizer->schedule.rate == NULL) {
-        if (u->prefix == NULL) return est_scalar(u->graph, EST_F32, optimizer->learning_rate);
-        rate = keras_number(u, "learning_rate", EST_F32, optimizer->learning_rate);
+        if (u->prefix == NULL && !u->keep_rate) return est_scalar(u->graph, EST_F32, optimizer->learning_rate);
+        if (u->prefix == NULL) u->prefix = own_scope(u);
+        if (u->prefix == NULL) return unnamed(u->graph);
+        rate = est_update_keras_number(u, "learning_rate", EST_F32, optimizer->learning_rate);
         if (est_def(rate) != NULL) est_graph_collect(u->graph, EST_LEARNING_RATES, rate);
         return est_read_variable(rate);
     }
@@ -245,7 +272,12 @@ static est_node apply_gradients(est_graph *graph, const application *a)
     est_node   step  = o->global_step.graph != NULL                                             ? o->global_step
                        : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
                                                                                                 : EST_NO_NODE;
-    est_update u     = { .optimizer = optimizer, .graph = graph, .step = step, .slot_scope = o->slot_scope };
+    est_update u     = { .optimizer  = optimizer,
+                         .graph      = graph,
+                         .step       = step,
+                         .slot_scope = o->slot_scope,
+                         .keep_rate  = o->learning_rate_variable,
+                         .share      = o->share_slots };
     bool       count = !o->no_global_step || optimizer->keras;
     est_node  *updates, train = EST_NO_NODE;
     int        n, first       = est_global_variables(graph).n;
@@ -369,6 +401,11 @@ est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize
     if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return loss;
     if (!EST_OPTIONS(loss.graph, est_minimize_options, options, o))
         return est_graph_poison(loss.graph, EST_INVALID_ARGUMENT);
+    if (o.clip_value == 0 && o.clip_norm == 0 && o.clip_global_norm == 0) {
+        o.clip_value       = optimizer.clip_value;
+        o.clip_norm        = optimizer.clip_norm;
+        o.clip_global_norm = optimizer.clip_global_norm;
+    }
     variables = o.variables.n > 0 ? o.variables : est_trainable_variables(loss.graph);
     if (variables.n == 0) return est_nn_fail(loss.graph, "est_minimize: the graph has no trainable variables");
     copy      = est_alloc(sizeof *copy * (size_t)variables.n); /* the collection may move when slots join the graph */

@@ -10,8 +10,13 @@
 /* The collection of the optimizers' own variables: slots and Keras' hyperparameters. */
 #define EST_OPTIMIZER_VARIABLES "optimizer_variables"
 
-/* The collection of those that hold the learning rate of a Keras optimizer. */
+/* The collection of those that hold the learning rate: float32 scalars, one for each training
+ * operation whose rate is neither a schedule nor a node. A program changes a rate by setting the variable in the
+ * session, or with est_assign(). */
 #define EST_LEARNING_RATES "learning_rates"
+
+/* The one of the last training operation that has one; EST_NO_NODE: none has. */
+est_node est_learning_rate_variable(const est_graph *graph);
 
 /* One application of an optimizer to a graph. */
 typedef struct est_update {
@@ -19,8 +24,10 @@ typedef struct est_update {
     est_graph           *graph;
     est_node             rate;       /* float32 scalar */
     est_node             step;       /* handle of the step counter; EST_NO_NODE: none */
-    est_node             shared[2];  /* the rule's own: set by begin() */
+    est_node             shared[4];  /* the rule's own: set by begin() */
     const char          *slot_scope; /* of est_minimize_options */
+    bool                 keep_rate;  /* in a variable, of est_minimize_options */
+    bool                 share;      /* variables of an earlier update, of est_minimize_options */
     const char          *prefix;     /* of all variables, "training/Adam"; NULL: not of Keras */
     est_node             hyper[8];   /* handles of hyperparameters; EST_NO_NODE: constants */
 } est_update;
@@ -43,6 +50,9 @@ struct est_optimizer_rule {
 
 /* Adds the optimizer to the terms of the graph (est_graph_terms). */
 void est_optimizer_add_terms(est_graph *graph, const est_optimizer *optimizer, const est_minimize_options *how);
+
+/* A number that a Keras optimizer keeps in a variable: "<prefix>/<name>". Returns its handle. */
+est_node est_update_keras_number(est_update *u, const char *name, est_dtype dtype, double value);
 
 /* A slot of `var`: "<var>/<name>", or "<prefix>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value);

@@ -2,9 +2,8 @@
  *
  * The optimizers: one rule each. The update itself is an operation of ops/; a rule creates the slots, passes the
  * hyperparameters and handles sparse gradients. */
-#include <string.h>
-
 #include "base/argument.h"
+#include "nn/names.h"
 #include "nn/optimizer.h"
 
 /* --- gradient descent and momentum -------------------------------------------------------------------------------- */
@@ -63,6 +62,18 @@ static const est_optimizer_rule adagrad_rule = { .name = "Adagrad", .apply = ada
 
 /* --- Adam --------------------------------------------------------------------------------------------------------- */
 
+/* The step that is being made, from 1, as float64. */
+static est_node step_of(const est_update *u)
+{
+    return est_shift(est_cast(est_read_variable(u->step), EST_F64), 1);
+}
+
+/* A hyperparameter of Keras to the power of t, as float32. */
+static est_node power_of(const est_update *u, int i, est_node t)
+{
+    return est_cast(est_pow(est_cast(est_read_variable(u->hyper[i]), EST_F64), t), EST_F32);
+}
+
 /* The powers of the betas at step t: variables multiplied after every step, or beta^(step + 1) as in Keras.
  * hyper: beta1, beta2, epsilon */
 static void adam_begin(est_update *u)
@@ -73,8 +84,7 @@ static void adam_begin(est_update *u)
         double beta = u->optimizer->hyper[i];
 
         if (u->optimizer->keras && u->step.graph != NULL) {
-            est_node t   = est_shift(est_cast(est_read_variable(u->step), EST_F64), 1);
-            u->shared[i] = est_cast(est_pow(est_cast(est_read_variable(u->hyper[i]), EST_F64), t), EST_F32);
+            u->shared[i] = power_of(u, i, step_of(u));
         } else {
             u->shared[i] = est_nn_variable(u->graph, names[i], EST_F32, EST_SHAPE_SCALAR, est_init_constant(beta),
                                            "global_variables");
@@ -82,7 +92,8 @@ static void adam_begin(est_update *u)
     }
 }
 
-static est_node adam_power(est_update *u, est_node var, int i)
+/* A number of begin() in the variable's dtype. */
+static est_node shared_number(const est_update *u, est_node var, int i)
 {
     est_dtype dtype = est_variable_dtype(var);
     est_node  power = est_node_dtype(u->shared[i]) == EST_RESOURCE ? est_read_variable(u->shared[i]) : u->shared[i];
@@ -94,7 +105,7 @@ static est_node adam_apply(est_update *u, est_node var, est_gradient g)
 {
     const est_optimizer *o = u->optimizer;
     est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
-    est_node             p1 = adam_power(u, var, 0), p2 = adam_power(u, var, 1), rate = est_update_rate(u, var);
+    est_node             p1 = shared_number(u, var, 0), p2 = shared_number(u, var, 1), rate = est_update_rate(u, var);
     est_node             b1 = est_update_hyper(u, var, 0), b2 = est_update_hyper(u, var, 1);
     est_nodes            in   = EST_NODES(var, m, v, p1, p2, rate, b1, b2, est_update_hyper(u, var, 2));
     bool                 lazy = o->lazy && g.indices.graph != NULL;
@@ -134,17 +145,18 @@ static const est_optimizer_rule adam_rule = { .name             = "Adam",
 
 static est_node keras_rms_prop_apply(est_update *u, est_node var, est_node ms, est_gradient g, est_node mg)
 {
-    est_node rate = est_update_rate(u, var), rho = est_update_hyper(u, var, 0), epsilon = est_update_hyper(u, var, 2);
+    est_node  rate = est_update_rate(u, var), rho = est_update_hyper(u, var, 0), epsilon = est_update_hyper(u, var, 2);
+    est_attrs attrs = EST_ATTRS(est_attr_bool("epsilon_inside", u->optimizer->hyper[3] != 0));
 
     if (mg.graph != NULL) {
         return est_build_apply(&est_op_apply_centered_keras_rms_prop, &est_op_sparse_apply_centered_keras_rms_prop,
-                               EST_NODES(var, mg, ms, rate, rho, epsilon), g, EST_NO_ATTRS);
+                               EST_NODES(var, mg, ms, rate, rho, epsilon), g, attrs);
     }
     return est_build_apply(&est_op_apply_keras_rms_prop, &est_op_sparse_apply_keras_rms_prop,
-                           EST_NODES(var, ms, rate, rho, epsilon), g, EST_NO_ATTRS);
+                           EST_NODES(var, ms, rate, rho, epsilon), g, attrs);
 }
 
-/* hyper: decay, momentum, epsilon */
+/* hyper: decay, momentum, epsilon, whether epsilon is inside of the root */
 static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
 {
     const est_optimizer *o  = u->optimizer;
@@ -182,6 +194,83 @@ static const est_optimizer_rule keras_rms_prop_rule = { .name             = "RMS
                                                         .hyper            = { "rho", "momentum" },
                                                         .touches_all_rows = keras_rms_prop_touches_all_rows,
                                                         .instead = "est_rms_prop with a momentum or without .keras" };
+
+/* --- Adamax and Nadam --------------------------------------------------------------------------------------------- */
+
+/* hyper of both: beta1, beta2, epsilon */
+static void adamax_begin(est_update *u)
+{
+    u->shared[0] = power_of(u, 0, step_of(u));
+}
+
+static est_node adamax_apply(est_update *u, est_node var, est_gradient g)
+{
+    est_node  m = est_update_slot(u, var, "", "m", 0), v = est_update_slot(u, var, "", "v", 0);
+    est_nodes in = EST_NODES(var, m, v, shared_number(u, var, 0), est_update_rate(u, var), est_update_hyper(u, var, 0),
+                             est_update_hyper(u, var, 1), est_update_hyper(u, var, 2));
+
+    return est_build_apply(&est_op_apply_adamax, &est_op_sparse_adamax, in, g, EST_NO_ATTRS);
+}
+
+static const est_optimizer_rule adamax_rule = { .name             = "Adamax",
+                                                .begin            = adamax_begin,
+                                                .apply            = adamax_apply,
+                                                .hyper            = { "beta_1", "beta_2" },
+                                                .touches_all_rows = adam_touches_all_rows,
+                                                .instead          = "est_adam with .lazy" };
+
+/* u_t of step t. */
+static est_node nadam_momentum(const est_update *u, est_node t)
+{
+    est_node decay = est_pow(est_scalar(u->graph, EST_F64, 0.96), t);
+
+    return est_mul(est_cast(est_read_variable(u->hyper[0]), EST_F64), est_shift(est_scale(decay, -0.5), 1));
+}
+
+static est_node one_minus(est_node x)
+{
+    return est_shift(est_neg(x), 1);
+}
+
+/* The factors of m and of g, beta2^t, and the variable of the product of all u before t. */
+static void nadam_begin(est_update *u)
+{
+    est_node t = step_of(u), now = nadam_momentum(u, t), next = nadam_momentum(u, est_shift(t, 1)), product;
+
+    u->shared[3] = est_update_keras_number(u, "momentum_cache", EST_F32, 1);
+    product      = est_mul(est_cast(est_read_variable(u->shared[3]), EST_F64), now);
+    u->shared[0] = est_cast(est_div(next, one_minus(est_mul(product, next))), EST_F32);
+    u->shared[1] = est_cast(est_div(one_minus(now), one_minus(product)), EST_F32);
+    u->shared[2] = power_of(u, 1, t);
+}
+
+static est_node nadam_apply(est_update *u, est_node var, est_gradient g)
+{
+    est_node  m = est_update_slot(u, var, "", "m", 0), v = est_update_slot(u, var, "", "v", 0);
+    est_nodes in = EST_NODES(var, m, v, shared_number(u, var, 0), shared_number(u, var, 1), shared_number(u, var, 2),
+                             est_update_rate(u, var), est_update_hyper(u, var, 0), est_update_hyper(u, var, 1),
+                             est_update_hyper(u, var, 2));
+
+    return est_build_apply(&est_op_apply_nadam, &est_op_sparse_nadam, in, g, EST_NO_ATTRS);
+}
+
+/* Moves the product once all updates have used it. */
+static est_node nadam_finish(est_update *u, est_nodes updates)
+{
+    est_node cache = u->shared[3], now = est_cast(nadam_momentum(u, step_of(u)), EST_F32);
+    est_node moved = est_assign(cache, est_mul(est_read_variable(cache), now));
+
+    for (int i = 0; i < updates.n; i++) moved = est_after(moved, updates.data[i]);
+    return moved;
+}
+
+static const est_optimizer_rule nadam_rule = { .name             = "Nadam",
+                                               .begin            = nadam_begin,
+                                               .apply            = nadam_apply,
+                                               .finish           = nadam_finish,
+                                               .hyper            = { "beta_1", "beta_2" },
+                                               .touches_all_rows = adam_touches_all_rows,
+                                               .instead          = "est_adam with .lazy" };
 
 /* --- FTRL and Adadelta -------------------------------------------------------------------------------------------- */
 
@@ -230,6 +319,14 @@ static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = a
 est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule)
 {
     optimizer.schedule = schedule;
+    return optimizer;
+}
+
+est_optimizer est_with_clipping(est_optimizer optimizer, double clip_value, double clip_norm, double clip_global_norm)
+{
+    optimizer.clip_value       = clip_value;
+    optimizer.clip_norm        = clip_norm;
+    optimizer.clip_global_norm = clip_global_norm;
     return optimizer;
 }
 
@@ -289,7 +386,7 @@ est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *opt
     return (est_optimizer){ .rule          = o.keras ? &keras_rms_prop_rule : &rms_prop_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.decay, 0.9), est_or(o.momentum, 0),
-                                               est_or(o.epsilon, o.keras ? 1e-7 : 1e-10) },
+                                               est_or(o.epsilon, o.keras ? 1e-7 : 1e-10), o.epsilon_inside },
                             .centered      = o.centered,
                             .keras         = o.keras };
 }
@@ -317,26 +414,109 @@ est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *opt
                             .keras         = o.keras };
 }
 
+est_optimizer est_adamax(double learning_rate, const est_adamax_options *options)
+{
+    est_adamax_options o;
+
+    OPTIONS_OR_NOTHING(est_adamax_options, options, o);
+    return (est_optimizer){ .rule          = &adamax_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.999), est_or(o.epsilon, 1e-7) },
+                            .keras         = true };
+}
+
+est_optimizer est_nadam(double learning_rate, const est_nadam_options *options)
+{
+    est_nadam_options o;
+
+    OPTIONS_OR_NOTHING(est_nadam_options, options, o);
+    return (est_optimizer){ .rule          = &nadam_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.999), est_or(o.epsilon, 1e-7) },
+                            .keras         = true };
+}
+
+/* --- by name ------------------------------------------------------------------------------------------------------ */
+
+/* The optimizer with a learning rate; keras: Keras' names and formulas, else those of tf.compat.v1.train. */
+typedef est_optimizer (*make_fn)(double learning_rate, bool keras);
+
+static est_optimizer make_sgd(double learning_rate, bool keras)
+{
+    est_optimizer optimizer = est_sgd(learning_rate);
+
+    optimizer.keras = keras;
+    return optimizer;
+}
+
+static est_optimizer make_momentum(double learning_rate, bool keras)
+{
+    return est_momentum(learning_rate, EST_MOMENTUM(.keras = keras));
+}
+
+static est_optimizer make_adagrad(double learning_rate, bool keras)
+{
+    return est_adagrad(learning_rate, EST_ADAGRAD(.keras = keras));
+}
+
+static est_optimizer make_adam(double learning_rate, bool keras)
+{
+    return est_adam(learning_rate, EST_ADAM(.keras = keras));
+}
+
+static est_optimizer make_adadelta(double learning_rate, bool keras)
+{
+    return est_adadelta(learning_rate, EST_ADADELTA(.keras = keras));
+}
+
+static est_optimizer make_rms_prop(double learning_rate, bool keras)
+{
+    return est_rms_prop(learning_rate, EST_RMS_PROP(.keras = keras));
+}
+
+static est_optimizer make_newer_rms_prop(double learning_rate, bool keras)
+{
+    return est_rms_prop(learning_rate, EST_RMS_PROP(.keras = keras, .epsilon_inside = keras));
+}
+
+static est_optimizer make_adamax(double learning_rate, bool keras)
+{
+    (void)keras;
+    return est_adamax(learning_rate, NULL);
+}
+
+static est_optimizer make_nadam(double learning_rate, bool keras)
+{
+    (void)keras;
+    return est_nadam(learning_rate, NULL);
+}
+
+static est_optimizer make_ftrl(double learning_rate, bool keras)
+{
+    return est_ftrl(learning_rate, EST_FTRL(.keras = keras));
+}
+
+typedef struct optimizer_row {
+    est_name names;
+    make_fn  make;
+} optimizer_row;
+
+static const optimizer_row rows[] = {
+    { { "sgd" }, make_sgd },         { { "momentum" }, make_momentum },      { { "adam" }, make_adam },
+    { { "adagrad" }, make_adagrad }, { { "rmsprop" }, make_newer_rms_prop }, { { "RMSProp" }, make_rms_prop },
+    { { "ftrl" }, make_ftrl },       { { "adadelta" }, make_adadelta },      { { "adamax" }, make_adamax },
+    { { "nadam" }, make_nadam },
+};
+
 est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras, est_optimizer *out)
 {
+    const est_name_table table = EST_NAME_TABLE(rows);
+    const optimizer_row *row;
+
     EST_REQUIRE(name);
     EST_REQUIRE(out);
-    if (strcmp(name, "Adagrad") == 0) {
-        *out = est_adagrad(learning_rate, EST_ADAGRAD(.keras = keras));
-    } else if (strcmp(name, "Adam") == 0) {
-        *out = est_adam(learning_rate, EST_ADAM(.keras = keras));
-    } else if (strcmp(name, "Ftrl") == 0) {
-        *out = est_ftrl(learning_rate, EST_FTRL(.keras = keras));
-    } else if (strcmp(name, "RMSProp") == 0) {
-        *out = est_rms_prop(learning_rate, EST_RMS_PROP(.keras = keras));
-    } else if (strcmp(name, "SGD") == 0) {
-        *out       = est_sgd(learning_rate);
-        out->keras = keras;
-    } else {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "no optimizer is called '%s'; expected Adagrad, Adam, Ftrl, RMSProp or "
-                        "SGD",
-                        name);
-    }
+    row = est_name_find(table, name, NULL);
+    if (row == NULL) return est_name_unknown("optimizer", name, &table, 1);
+    *out = row->make(learning_rate, keras);
     return EST_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/argument.h"
 #include "base/map.h"
 #include "base/options.h"
+#include "nn/adapt.h"
 #include "nn/nn.h"
 
 #define UNKNOWN "[UNK]"
@@ -237,42 +238,26 @@ static int by_count(const void *a, const void *b)
     return order != 0 ? order : (x->word.size < y->word.size) - (x->word.size > y->word.size);
 }
 
-static est_status count_tensor(const est_string_lookup *l, const est_tensor *tensor, est_map *counts)
+/* The words of a dataset and how often they occur. */
+typedef struct counting {
+    const est_string_lookup *lookup;
+    est_map                  counts;
+} counting;
+
+static est_status count_tensor(const est_tensor *tensor, void *user)
 {
+    counting      *c     = user;
+    const char    *mask  = c->lookup->mask;
     const est_str *words = est_tensor_data(tensor);
 
     for (int64_t i = 0; i < est_tensor_count(tensor); i++) {
         uintptr_t n;
 
-        if (is_text(words[i], UNKNOWN) || (l->mask != NULL && is_text(words[i], l->mask))) continue;
-        n = (uintptr_t)est_map_get_bytes(counts, words[i].data, words[i].size);
-        EST_TRY(est_map_put_bytes(counts, words[i].data, words[i].size, (void *)(n + 1)));
+        if (is_text(words[i], UNKNOWN) || (mask != NULL && is_text(words[i], mask))) continue;
+        n = (uintptr_t)est_map_get_bytes(&c->counts, words[i].data, words[i].size);
+        EST_TRY(est_map_put_bytes(&c->counts, words[i].data, words[i].size, (void *)(n + 1)));
     }
     return EST_OK;
-}
-
-/* Counts the words of all elements. */
-static est_status count_dataset(const est_string_lookup *l, const est_dataset *dataset, int component, est_map *counts)
-{
-    int           n       = est_dataset_components(dataset);
-    est_field    *element = est_zalloc((size_t)n * sizeof *element);
-    est_iterator *rows;
-    est_status    status, added = EST_OK;
-
-    if (element == NULL) return est_no_memory();
-    status = est_iterator_create(dataset, &rows);
-    if (status != EST_OK) {
-        est_free(element);
-        return status;
-    }
-    while (added == EST_OK && (status = est_iterator_next(rows, element)) == EST_OK) {
-        added = count_tensor(l, element[component].values, counts);
-        est_element_clear(element, n);
-    }
-    est_iterator_free(rows);
-    est_free(element);
-    if (added != EST_OK) return added;
-    return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 
 /* Makes the counted words those of the lookup. */
@@ -305,9 +290,8 @@ static est_status take_counts(est_string_lookup *l, const est_map *counts)
 
 est_status est_string_lookup_adapt(est_string_lookup *lookup, const est_dataset *dataset, const char *component)
 {
-    est_map    counts = { 0 };
+    counting   c = { .lookup = lookup };
     est_status status;
-    int        i;
 
     EST_REQUIRE(lookup);
     EST_REQUIRE(dataset);
@@ -316,19 +300,9 @@ est_status est_string_lookup_adapt(est_string_lookup *lookup, const est_dataset 
         return est_fail(EST_FAILED_PRECONDITION,
                         "this StringLookup was created with its vocabulary; create it without one to adapt it");
     }
-    i = est_dataset_find(dataset, component);
-    if (i < 0) return est_fail(EST_INVALID_ARGUMENT, "the dataset has no component \"%s\"", component);
-    if (est_dataset_component(dataset, i)->dtype != EST_STRING) {
-        return est_fail(EST_INVALID_ARGUMENT, "the component \"%s\" is of %s; words are strings", component,
-                        est_dtype_name(est_dataset_component(dataset, i)->dtype));
-    }
-    if (est_dataset_endless(dataset)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "the dataset is endless, and adapt reads all of it: use est_dataset_take");
-    }
-    status = count_dataset(lookup, dataset, i, &counts);
-    if (status == EST_OK) status = take_counts(lookup, &counts);
-    est_map_clear(&counts);
+    status = est_adapt_each(dataset, component, 1U << EST_STRING, "words are strings", count_tensor, &c);
+    if (status == EST_OK) status = take_counts(lookup, &c.counts);
+    est_map_clear(&c.counts);
     return status;
 }
 
@@ -382,7 +356,9 @@ est_node est_string_lookup_apply(const est_string_lookup *lookup, est_node words
                            est_dtype_name(est_node_dtype(words)));
     }
     if (lookup->keys == NULL) {
-        return est_nn_fail(graph, "this StringLookup has no words yet: call est_string_lookup_adapt");
+        return est_nn_fail(graph,
+                           "this StringLookup has no words yet: call est_layer_adapt, or est_string_lookup_adapt "
+                           "where it is no layer");
     }
     ids = est_lookup(table_of(lookup, graph), words);
     if (lookup->n_oov == 1) return ids;

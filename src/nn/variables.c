@@ -21,11 +21,14 @@ static void initialize(est_node handle, est_initializer initializer)
 {
     est_replicas *replicas = est_graph_replicas(handle.graph);
     int           current  = replicas != NULL ? replicas->current : -1;
+    est_nodes     after;
 
-    if (current > 0) return; /* replica 0 did it */
+    if (est_graph_initializer(handle.graph, handle.id).graph != NULL) return; /* the first build did it */
     if (current == 0) replicas->current = -1;
+    after = est_graph_no_after(handle.graph);
     est_variable_initializer(
         handle, est_initial_value(initializer, handle.graph, est_variable_dtype(handle), *est_node_shape(handle)));
+    est_graph_restore_after(handle.graph, after);
     if (current == 0) replicas->current = 0;
 }
 
@@ -51,8 +54,8 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
     const char *full;
     est_node    handle;
 
-    if (est_in_later_replica(graph)) {
-        handle = est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, true);
+    handle = est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, true);
+    if (handle.graph != NULL) {
         collect_variable(handle, initializer, collection);
         return handle;
     }
@@ -62,7 +65,7 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
         graph, &est_op_var_handle,
         EST_ATTRS(est_attr_string("shared_name", full), est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
     if (est_def(handle) != NULL) est_graph_node(graph, handle.id)->name = full; /* removes the scope it was built in */
-    est_replicas_keep(handle);
+    est_reuse_keep(handle);
     collect_variable(handle, initializer, collection);
     return handle;
 }
@@ -80,7 +83,7 @@ est_node est_weight(est_graph *graph, const char *name, est_shape shape, const e
     handle = est_nn_variable(graph, name, o.dtype, shape, o.initializer, "global_variables");
     if (est_def(handle) == NULL) return handle;
     if (!o.frozen) est_graph_collect(graph, "trainable_variables", handle);
-    if (o.regularizer.cost != NULL) {
+    if (o.regularizer.cost != NULL && est_reuse_is_new(graph)) {
         est_graph_collect(graph, "losses", o.regularizer.cost(&o.regularizer, est_read_variable(handle)));
     }
     return handle;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * AddN: the sum of tensors of one shape, added from the first to the last. Gradients that meet are added by this op. */
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -70,12 +71,18 @@ static est_status add_n_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool add_n_cuda_accepts(const est_call *c)
+{
+    return c->n_in <= EST_ADD_N_MAX;
+}
+
 const est_op est_op_add_n = {
     .name        = "AddN",
     .signature   = "inputs: N*T -> sum: T; N: int; T: {float32, float64, int32, int64}",
     .infer       = add_n_infer,
     .grad        = add_n_grad,
     .cpu         = EST_KERNELS({ .run = add_n_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(add_n), .accepts = add_n_cuda_accepts }),
     .elementwise = true,
     .inplace     = 1u << 0,
 };

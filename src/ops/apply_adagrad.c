@@ -2,21 +2,19 @@
  *
  * Adagrad: a += g^2, w -= lr g / (sqrt(a) + epsilon). The first form has no epsilon; with update_slots false a stays as
  * it is. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define ADAGRAD(T, suffix, sqrt_fn)                                                                                    \
-    static inline void adagrad_##suffix(T *restrict w, T *restrict a, T *restrict s2, T *restrict s3,                  \
+    static inline void adagrad_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                 \
                                         const T *restrict g, int64_t n, const T *restrict k)                           \
     {                                                                                                                  \
-        T lr = k[0], epsilon = k[1], update = k[2];                                                                    \
-                                                                                                                       \
         (void)s2;                                                                                                      \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T next = a[i] + update * g[i] * g[i];                                                                      \
-            a[i]   = next;                                                                                             \
-            w[i] -= lr * g[i] / (sqrt_fn(next) + epsilon);                                                             \
+            EST_ADAGRAD(T, sqrt_fn)                                                                                    \
         }                                                                                                              \
     }
 ADAGRAD(float, f32, __builtin_sqrtf)
@@ -34,9 +32,7 @@ static est_status adagrad_run(est_call *c)
     est_apply a;
 
     EST_TRY(est_apply_open(c, &a));
-    a.k[0] = a.in[0];
-    a.k[1] = a.in[1]; /* 0 in the form without epsilon */
-    a.k[2] = (double)c->param[0].i;
+    est_adagrad_scalars(a.in, a.n_in, c->param[0].i != 0, a.k);
     est_apply_run(c->pool, &a, &adagrad_loops);
     return EST_OK;
 }
@@ -47,9 +43,10 @@ const est_op est_op_apply_adagrad = {
                  "use_locking: bool = false; update_slots: bool = true",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .stateful  = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_adagrad = {
@@ -58,10 +55,11 @@ const est_op est_op_sparse_apply_adagrad = {
                  "Tindices: {int32, int64}; use_locking: bool = false; update_slots: bool = true",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4),
 };
 
 const est_op est_op_apply_adagrad_v2 = {
@@ -70,9 +68,10 @@ const est_op est_op_apply_adagrad_v2 = {
                  "use_locking: bool = false; update_slots: bool = true",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .stateful  = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 4),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 4),
 };
 
 const est_op est_op_sparse_apply_adagrad_v2 = {
@@ -82,8 +81,9 @@ const est_op est_op_sparse_apply_adagrad_v2 = {
                  "update_slots: bool = true",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 4, .indices = 5),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 4, .indices = 5),
 };

@@ -7,22 +7,18 @@
  * and, Nesterov, alpha (beta1 m + (1 - beta1) g) in place of alpha m. The powers of the betas are inputs, kept by the
  * optimizer. ResourceApplyAdam moves every element, and so does EstSparseAdam, as TensorFlow does for sparse gradients:
  * m and v of rows without a gradient decay. EstLazyAdam moves the rows of a sparse gradient only, with the same t. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define ADAM(T, suffix, sqrt_fn)                                                                                       \
-    static inline void adam_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3, const T *restrict g, \
-                                     int64_t n, const T *restrict k)                                                   \
+    static inline void adam_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                    \
+                                     const T *restrict g, int64_t n, const T *restrict k)                              \
     {                                                                                                                  \
-        T rate1 = k[0], rate2 = k[1], epsilon = k[2], by_m = k[3], by_g = k[4];                                        \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T first  = m[i] + rate1 * (g[i] - m[i]);                                                                   \
-            T second = v[i] + rate2 * (g[i] * g[i] - v[i]);                                                            \
-            m[i]     = first;                                                                                          \
-            v[i]     = second;                                                                                         \
-            w[i] -= (by_m * first + by_g * g[i]) / (sqrt_fn(second) + epsilon);                                        \
+            EST_ADAM(T, sqrt_fn)                                                                                       \
         }                                                                                                              \
     }
 ADAM(float, f32, __builtin_sqrtf)
@@ -37,43 +33,12 @@ static est_status adam_prepare(est_call *c)
 
 static est_status adam_open(est_call *c, est_apply *a)
 {
-    bool   nesterov = c->param[0].i != 0;
-    double beta1, beta2, alpha;
-
     EST_TRY(est_apply_open(c, a));
-    beta1   = a->in[3];
-    beta2   = a->in[4];
-    alpha   = a->in[2] * __builtin_sqrt(1 - a->in[1]) / (1 - a->in[0]); /* beta1_power, beta2_power, lr */
-    a->k[0] = 1 - beta1;
-    a->k[1] = 1 - beta2;
-    a->k[2] = a->in[5];
-    a->k[3] = nesterov ? alpha * beta1 : alpha;
-    a->k[4] = nesterov ? alpha * (1 - beta1) : 0;
+    est_adam_scalars(a->in, a->n_in, c->param[0].i != 0, a->k);
     return EST_OK;
 }
 
-static est_status adam_run(est_call *c)
-{
-    est_apply a;
-
-    EST_TRY(adam_open(c, &a));
-    est_apply_run(c->pool, &a, &adam_loops);
-    return EST_OK;
-}
-
-static size_t sparse_adam_scratch(const est_call *c)
-{
-    return 3 * (size_t)c->in[9]->count * est_dtype_size(c->in[9]->dtype);
-}
-
-static est_status sparse_adam_run(est_call *c)
-{
-    est_apply a;
-
-    EST_TRY(adam_open(c, &a));
-    est_apply_run_all(c->pool, &a, &adam_loops, est_call_variable(c, 0)->value.count, c->scratch);
-    return EST_OK;
-}
+EST_APPLY_RUNS(adam)
 
 /* Gathered rows, the formula on them, scattered back. */
 static void lazy_adam_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
@@ -109,6 +74,7 @@ const est_op est_op_apply_adam = {
                  "use_nesterov: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adam_run, .prepare = adam_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_adam), .prepare = adam_prepare, .fail = est_apply_fail }),
     .stateful  = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 9),
@@ -120,6 +86,7 @@ const est_op est_op_lazy_adam = {
                  "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adam_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_adam), .fail = est_apply_fail }),
     .lower     = lazy_adam_lower,
     .stateful  = true,
     .by_rows   = true,
@@ -133,7 +100,7 @@ const est_op est_op_sparse_adam = {
                  "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}; "
                  "use_nesterov: bool = false",
     .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_adam_run, .prepare = adam_prepare, .scratch = sparse_adam_scratch }),
+    .cpu       = EST_KERNELS({ .run = sparse_adam_run, .prepare = adam_prepare, .scratch = est_apply_all_scratch }),
     .lower     = sparse_adam_lower,
     .stateful  = true,
     .writes    = 7u,

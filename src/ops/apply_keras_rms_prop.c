@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * RMSprop of Keras without momentum: ms = rho ms + (1 - rho) g^2, w -= lr g / (sqrt(ms) + epsilon).
- * Centered: also mg = rho mg + (1 - rho) g, and ms - mg^2 in place of ms under the root.
+ * Centered: also mg = rho mg + (1 - rho) g, and ms - mg^2 in place of ms under the root. With epsilon_inside epsilon is
+ * added under the root.
  *
  * With a sparse gradient ms and mg decay on every row, while only rows of the gradient move. Keras writes this in many
  * operations. Here it is one, so that the update of a worker is applied whole: between a write and a read of ms that
@@ -13,26 +14,26 @@
     static inline void rms_prop_##suffix(T *restrict w, T *restrict ms, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3];                                                          \
+        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3], inside = k[4];                                           \
                                                                                                                        \
         (void)s2, (void)s3;                                                                                            \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             T square = rho * ms[i] + rest * (g[i] * g[i]);                                                             \
             ms[i]    = square;                                                                                         \
-            w[i] -= lr * g[i] / (sqrt_fn(square) + epsilon);                                                           \
+            w[i] -= lr * g[i] / (sqrt_fn(square + inside) + epsilon);                                                  \
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
     static inline void centered_##suffix(T *restrict w, T *restrict mg, T *restrict ms, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3];                                                          \
+        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3], inside = k[4];                                           \
                                                                                                                        \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             T square = rho * ms[i] + rest * (g[i] * g[i]);                                                             \
             T mean   = rho * mg[i] + rest * g[i];                                                                      \
-            T step   = lr * g[i] / (sqrt_fn(square - mean * mean) + epsilon);                                          \
+            T step   = lr * g[i] / (sqrt_fn(square - mean * mean + inside) + epsilon);                                 \
             ms[i]    = square;                                                                                         \
             mg[i]    = mean;                                                                                           \
             w[i] -= g[i] == 0 ? 0 : step; /* rounding may leave less than 0 under the root of a row that decays */     \
@@ -43,13 +44,22 @@ KERAS_RMS_PROP(double, f64, __builtin_sqrt)
 EST_APPLY_LOOPS(rms_prop, 0.3);
 EST_APPLY_LOOPS(centered, 0.45);
 
+static est_status prepare(est_call *c)
+{
+    c->param[0].i = est_node_bool(c->node, "epsilon_inside");
+    return EST_OK;
+}
+
 static est_status open_update(const est_call *c, est_apply *a)
 {
+    bool inside = c->param[0].i != 0;
+
     EST_TRY(est_apply_open(c, a));
     a->k[0] = a->in[0];
     a->k[1] = a->in[1];
     a->k[2] = 1 - a->in[1];
-    a->k[3] = a->in[2];
+    a->k[3] = inside ? 0 : a->in[2];
+    a->k[4] = inside ? a->in[2] : 0;
     return EST_OK;
 }
 
@@ -67,19 +77,8 @@ static est_status sparse_run(est_call *c)
     est_apply a;
 
     EST_TRY(open_update(c, &a));
-    est_apply_run_all(c->pool, &a, a.n_vars == 3 ? &centered_loops : &rms_prop_loops,
-                      est_call_variable(c, 0)->value.count, c->scratch);
+    est_apply_run_all(c, &a, a.n_vars == 3 ? &centered_loops : &rms_prop_loops);
     return EST_OK;
-}
-
-static size_t sparse_scratch(const est_call *c)
-{
-    return 2 * (size_t)c->in[5]->count * est_dtype_size(c->in[5]->dtype);
-}
-
-static size_t sparse_centered_scratch(const est_call *c)
-{
-    return 3 * (size_t)c->in[6]->count * est_dtype_size(c->in[6]->dtype);
 }
 
 /* rho a + (1 - rho) b. */
@@ -89,26 +88,28 @@ static est_node mix(est_node rho, est_node a, est_node b)
 }
 
 /* The step, from scalars lr, rho, epsilon. */
-static est_node step_of(const est_node *scalars, est_node g, est_node under_root)
+static est_node step_of(const est_node_def *node, const est_node *scalars, est_node g, est_node under_root)
 {
-    return est_div(est_mul(scalars[0], g), est_add(est_sqrt(under_root), scalars[2]));
+    bool     inside = est_node_bool(node, "epsilon_inside");
+    est_node root   = inside ? est_sqrt(est_add(under_root, scalars[2])) : est_add(est_sqrt(under_root), scalars[2]);
+
+    return est_div(est_mul(scalars[0], g), root);
 }
 
 static void dense_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
     est_node ms = mix(in[3], est_read_variable(in[1]), est_square(in[5]));
 
-    (void)node;
-    out[0] = est_group(graph, EST_NODES(est_assign(in[1], ms), est_assign_sub(in[0], step_of(in + 2, in[5], ms))));
+    out[0] = est_group(graph,
+                       EST_NODES(est_assign(in[1], ms), est_assign_sub(in[0], step_of(node, in + 2, in[5], ms))));
 }
 
 static void centered_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
     est_node mg   = mix(in[4], est_read_variable(in[1]), in[6]);
     est_node ms   = mix(in[4], est_read_variable(in[2]), est_square(in[6]));
-    est_node step = step_of(in + 3, in[6], est_sub(ms, est_square(mg)));
+    est_node step = step_of(node, in + 3, in[6], est_sub(ms, est_square(mg)));
 
-    (void)node;
     out[0] = est_group(graph, EST_NODES(est_assign(in[1], mg), est_assign(in[2], ms), est_assign_sub(in[0], step)));
 }
 
@@ -125,8 +126,8 @@ static void sparse_lower(const est_node_def *node, est_graph *graph, const est_n
 {
     est_node ms = decay(in[1], in[3], in[6], est_square(in[5]));
 
-    (void)node, (void)graph;
-    out[0] = est_scatter_sub(in[0], in[6], step_of(in + 2, in[5], ms));
+    (void)graph;
+    out[0] = est_scatter_sub(in[0], in[6], step_of(node, in + 2, in[5], ms));
 }
 
 static void sparse_centered_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
@@ -134,15 +135,16 @@ static void sparse_centered_lower(const est_node_def *node, est_graph *graph, co
     est_node mg = decay(in[1], in[4], in[7], in[6]);
     est_node ms = decay(in[2], in[4], in[7], est_square(in[6]));
 
-    (void)node, (void)graph;
-    out[0] = est_scatter_sub(in[0], in[7], step_of(in + 3, in[6], est_sub(ms, est_square(mg))));
+    (void)graph;
+    out[0] = est_scatter_sub(in[0], in[7], step_of(node, in + 3, in[6], est_sub(ms, est_square(mg))));
 }
 
 const est_op est_op_apply_keras_rms_prop = {
     .name      = "EstKerasRMSProp",
-    .signature = "var: resource, ms: resource, lr: T, rho: T, epsilon: T, grad: T -> (); T: {float32, float64}",
+    .signature = "var: resource, ms: resource, lr: T, rho: T, epsilon: T, grad: T -> (); T: {float32, float64}; "
+                 "epsilon_inside: bool = false",
     .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = dense_run }),
+    .cpu       = EST_KERNELS({ .run = dense_run, .prepare = prepare }),
     .lower     = dense_lower,
     .stateful  = true,
     .writes    = 3u,
@@ -152,9 +154,9 @@ const est_op est_op_apply_keras_rms_prop = {
 const est_op est_op_sparse_apply_keras_rms_prop = {
     .name      = "EstSparseKerasRMSProp",
     .signature = "var: resource, ms: resource, lr: T, rho: T, epsilon: T, grad: T, indices: Tindices -> (); "
-                 "T: {float32, float64}; Tindices: {int32, int64}",
+                 "T: {float32, float64}; Tindices: {int32, int64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_run, .scratch = sparse_scratch }),
+    .cpu       = EST_KERNELS({ .run = sparse_run, .prepare = prepare, .scratch = est_apply_all_scratch }),
     .lower     = sparse_lower,
     .stateful  = true,
     .writes    = 3u,
@@ -164,9 +166,9 @@ const est_op est_op_sparse_apply_keras_rms_prop = {
 const est_op est_op_apply_centered_keras_rms_prop = {
     .name      = "EstCenteredKerasRMSProp",
     .signature = "var: resource, mg: resource, ms: resource, lr: T, rho: T, epsilon: T, grad: T -> (); "
-                 "T: {float32, float64}",
+                 "T: {float32, float64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = dense_run }),
+    .cpu       = EST_KERNELS({ .run = dense_run, .prepare = prepare }),
     .lower     = centered_lower,
     .stateful  = true,
     .writes    = 7u,
@@ -176,9 +178,9 @@ const est_op est_op_apply_centered_keras_rms_prop = {
 const est_op est_op_sparse_apply_centered_keras_rms_prop = {
     .name      = "EstSparseCenteredKerasRMSProp",
     .signature = "var: resource, mg: resource, ms: resource, lr: T, rho: T, epsilon: T, grad: T, indices: Tindices -> "
-                 "(); T: {float32, float64}; Tindices: {int32, int64}",
+                 "(); T: {float32, float64}; Tindices: {int32, int64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = sparse_run, .scratch = sparse_centered_scratch }),
+    .cpu       = EST_KERNELS({ .run = sparse_run, .prepare = prepare, .scratch = est_apply_all_scratch }),
     .lower     = sparse_centered_lower,
     .stateful  = true,
     .writes    = 7u,

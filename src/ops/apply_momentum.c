@@ -6,21 +6,19 @@
  *   ResourceApplyKerasMomentum:  a = m a - lr g,  w += a        Nesterov: w += m a - lr g
  *
  * Both are a = k0 a + k1 g, w += k2 a + k3 g. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define MOMENTUM(T, suffix)                                                                                            \
-    static inline void momentum_##suffix(T *restrict w, T *restrict a, T *restrict s2, T *restrict s3,                 \
+    static inline void momentum_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T k0 = k[0], k1 = k[1], k2 = k[2], k3 = k[3];                                                                  \
-                                                                                                                       \
         (void)s2;                                                                                                      \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T next = k0 * a[i] + k1 * g[i];                                                                            \
-            a[i]   = next;                                                                                             \
-            w[i] += k2 * next + k3 * g[i];                                                                             \
+            EST_MOMENTUM(T)                                                                                            \
         }                                                                                                              \
     }
 MOMENTUM(float, f32)
@@ -42,16 +40,14 @@ static est_status keras_momentum_prepare(est_call *c)
 static est_status momentum_run(est_call *c)
 {
     bool      nesterov = c->param[0].i != 0, keras = c->param[1].i != 0;
-    double    lr, momentum;
     est_apply a;
 
     EST_TRY(est_apply_open(c, &a));
-    lr       = a.in[0];
-    momentum = a.in[1];
-    a.k[0]   = momentum;
-    a.k[1]   = keras ? -lr : 1;
-    a.k[2]   = (keras ? 1 : -lr) * (nesterov ? momentum : 1);
-    a.k[3]   = nesterov ? -lr : 0;
+    if (keras) {
+        est_keras_momentum_scalars(a.in, a.n_in, nesterov, a.k);
+    } else {
+        est_momentum_scalars(a.in, a.n_in, nesterov, a.k);
+    }
     est_apply_run(c->pool, &a, &momentum_loops);
     return EST_OK;
 }
@@ -68,9 +64,10 @@ const est_op est_op_apply_momentum = {
     .signature = DENSE_SIGNATURE,
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = momentum_prepare }),
-    .stateful  = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_momentum), .prepare = momentum_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_momentum = {
@@ -78,10 +75,11 @@ const est_op est_op_sparse_apply_momentum = {
     .signature = SPARSE_SIGNATURE,
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = momentum_prepare }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_momentum), .prepare = momentum_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4),
 };
 
 const est_op est_op_apply_keras_momentum = {
@@ -89,9 +87,11 @@ const est_op est_op_apply_keras_momentum = {
     .signature = DENSE_SIGNATURE,
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = keras_momentum_prepare }),
-    .stateful  = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(apply_keras_momentum), .prepare = momentum_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3),
 };
 
 const est_op est_op_sparse_apply_keras_momentum = {
@@ -99,8 +99,10 @@ const est_op est_op_sparse_apply_keras_momentum = {
     .signature = SPARSE_SIGNATURE,
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = momentum_run, .prepare = keras_momentum_prepare }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(apply_keras_momentum), .prepare = momentum_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4),
 };

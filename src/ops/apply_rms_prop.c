@@ -2,38 +2,26 @@
  *
  * RMSProp: ms += (1 - rho) (g^2 - ms), mom = momentum mom + lr g / sqrt(ms + epsilon), w -= mom.
  * Centered: also mg += (1 - rho) (g - mg), and ms - mg^2 in place of ms under the root. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define RMS_PROP(T, suffix, sqrt_fn)                                                                                   \
-    static inline void rms_prop_##suffix(T *restrict w, T *restrict ms, T *restrict mom, T *restrict s3,               \
+    static inline void rms_prop_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rate = k[1], momentum = k[2], epsilon = k[3];                                                     \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T square = ms[i] + rate * (g[i] * g[i] - ms[i]);                                                           \
-            T step   = momentum * mom[i] + lr * g[i] / sqrt_fn(square + epsilon);                                      \
-            ms[i]    = square;                                                                                         \
-            mom[i]   = step;                                                                                           \
-            w[i] -= step;                                                                                              \
+            EST_RMS_PROP(T, sqrt_fn)                                                                                   \
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    static inline void centered_##suffix(T *restrict w, T *restrict mg, T *restrict ms, T *restrict mom,               \
+    static inline void centered_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rate = k[1], momentum = k[2], epsilon = k[3];                                                     \
-                                                                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T square = ms[i] + rate * (g[i] * g[i] - ms[i]);                                                           \
-            T mean   = mg[i] + rate * (g[i] - mg[i]);                                                                  \
-            T step   = momentum * mom[i] + lr * g[i] / sqrt_fn(square - mean * mean + epsilon);                        \
-            ms[i]    = square;                                                                                         \
-            mg[i]    = mean;                                                                                           \
-            mom[i]   = step;                                                                                           \
-            w[i] -= step;                                                                                              \
+            EST_CENTERED_RMS_PROP(T, sqrt_fn)                                                                          \
         }                                                                                                              \
     }
 RMS_PROP(float, f32, __builtin_sqrtf)
@@ -46,10 +34,7 @@ static est_status rms_prop_run(est_call *c)
     est_apply a;
 
     EST_TRY(est_apply_open(c, &a));
-    a.k[0] = a.in[0];
-    a.k[1] = 1 - a.in[1];
-    a.k[2] = a.in[2];
-    a.k[3] = a.in[3];
+    est_rms_prop_scalars(a.in, a.n_in, false, a.k);
     est_apply_run(c->pool, &a, a.n_vars == 4 ? &centered_loops : &rms_prop_loops);
     return EST_OK;
 }
@@ -60,6 +45,7 @@ const est_op est_op_apply_rms_prop = {
                  "T: {float32, float64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = rms_prop_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_rms_prop), .fail = est_apply_fail }),
     .stateful  = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 7),
@@ -71,6 +57,7 @@ const est_op est_op_sparse_apply_rms_prop = {
                  "indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = rms_prop_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_rms_prop), .fail = est_apply_fail }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 7u,
@@ -83,6 +70,7 @@ const est_op est_op_apply_centered_rms_prop = {
                  "grad: T -> (); T: {float32, float64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = rms_prop_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_centered_rms_prop), .fail = est_apply_fail }),
     .stateful  = true,
     .writes    = 15u,
     .update    = EST_UPDATE(.gradient = 8),
@@ -95,6 +83,7 @@ const est_op est_op_sparse_apply_centered_rms_prop = {
                  "use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = rms_prop_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_centered_rms_prop), .fail = est_apply_fail }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 15u,

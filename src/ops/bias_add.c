@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/column_sums.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
@@ -86,6 +87,7 @@ const est_op est_op_bias_add = {
     .infer       = bias_add_infer,
     .grad        = bias_add_backward,
     .cpu         = EST_KERNELS({ .run = bias_add_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(bias_add) }),
     .elementwise = true,
     .inplace     = 1u << 0,
 };
@@ -116,6 +118,11 @@ static size_t bias_add_grad_scratch(const est_call *c)
     return (size_t)c->out[0].count * sizeof(double) + est_column_sums_scratch(rows_of(c), c->out[0].count);
 }
 
+static size_t bias_add_grad_cuda_scratch(const est_call *c)
+{
+    return (size_t)(rows_of(c) / EST_COLUMN_CHUNK + 1) * (size_t)c->out[0].count * sizeof(double);
+}
+
 static est_status bias_add_grad_cpu(est_call *c)
 {
     int64_t         cols    = c->out[0].count;
@@ -142,6 +149,7 @@ const est_op est_op_bias_add_grad = {
     .infer     = bias_add_grad_infer,
     .grad      = bias_add_grad_backward,
     .cpu       = EST_KERNELS({ .run = bias_add_grad_cpu, .scratch = bias_add_grad_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(bias_add_grad), .scratch = bias_add_grad_cuda_scratch }),
 };
 
 est_node est_bias_add(est_node x, est_node bias)

@@ -4,6 +4,7 @@
  *
  * The gradient of a broadcast argument is summed over the axes along which it was repeated (est_sum_to_shape). Small
  * integers are followed while a graph is built, because shapes are computed with these ops. */
+#include "cuda/launchers.h"
 #include "kernels/broadcast.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -130,8 +131,31 @@ static est_status run_binary(est_call *c, const binary_kernels *k)
 #define FLOAT_KERNELS(name)     .f32 = name##_float, .f64 = name##_double
 #define INT_KERNELS(name)       .i32 = name##_int32_t, .i64 = name##_int64_t
 
+/* The sign is the divisor's, also of zero and with an infinite divisor. */
+static inline double floored_remainder_float(double a, double b)
+{
+    double r = fmod(a, b);
+
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+#define FLOOR(x)                  _Generic((x), float : floorf, double : floor)(x)
+#define POW(a, b)                 _Generic((a), float : powf, double : pow)(a, b)
+#define BINARY_FLOATS(name, expr) FLOAT_LOOPS(name, expr)
+#define BINARY_INTS(name, expr)   INT_LOOPS(name, expr)
+#include "ops/binary.def"
+
 #define FLOATS  "{float32, float64}"
 #define NUMBERS "{float32, float64, int32, int64}"
+
+/* On a GPU integers are not divided: nobody would see the failure in time. */
+static bool is_float(const est_call *c)
+{
+    return c->in[0]->dtype == EST_F32 || c->in[0]->dtype == EST_F64;
+}
+
+#define CUDA(name)        EST_KERNELS({ .launch = EST_LAUNCH(name) })
+#define CUDA_FLOATS(name) EST_KERNELS({ .launch = EST_LAUNCH(name), .accepts = is_float })
 
 /* Kernel function, descriptor and builder. `check` looks at the second argument before the loop runs. */
 #define NO_CHECK(view) EST_OK
@@ -143,13 +167,14 @@ static est_status run_binary(est_call *c, const binary_kernels *k)
         EST_TRY(check(c->in[1]));                                                                                      \
         return run_binary(c, &kernels);                                                                                \
     }
-#define DESCRIPTOR(op_name, tf_name, types, infer_fn, grad_fn, cpu_fn)                                                 \
+#define DESCRIPTOR(op_name, tf_name, types, infer_fn, grad_fn, cpu_fn, cuda_kernels)                                   \
     const est_op est_op_##op_name = {                                                                                  \
         .name        = tf_name,                                                                                        \
         .signature   = "x: T, y: T -> z: T; T: " types,                                                                \
         .infer       = infer_fn,                                                                                       \
         .grad        = grad_fn,                                                                                        \
         .cpu         = EST_KERNELS({ .run = cpu_fn }),                                                                 \
+        .cuda        = cuda_kernels,                                                                                   \
         .elementwise = true,                                                                                           \
         .inplace     = 1u << 0 | 1u << 1,                                                                              \
     };
@@ -193,12 +218,10 @@ static void add_grad(est_grad *g)
     set_gradients(g, g->dout[0], g->dout[0]);
 }
 
-FLOAT_LOOPS(add, a + b)
-INT_LOOPS(add, a + b)
 FOLDING_INFER(add, est_value_sum(a, b))
 RUN(add, NO_CHECK, FLOAT_KERNELS(add), INT_KERNELS(add), .ns = 0.3)
-DESCRIPTOR(add, "AddV2", NUMBERS, add_infer, add_grad, add_cpu)
-DESCRIPTOR(add_v1, "Add", NUMBERS, add_infer, add_grad, add_cpu) /* what older graphs call it */
+DESCRIPTOR(add, "AddV2", NUMBERS, add_infer, add_grad, add_cpu, CUDA(add))
+DESCRIPTOR(add_v1, "Add", NUMBERS, add_infer, add_grad, add_cpu, CUDA(add)) /* what older graphs call it */
 BUILDER(add)
 
 static void sub_grad(est_grad *g)
@@ -207,11 +230,9 @@ static void sub_grad(est_grad *g)
     g->din[1].values = est_neg(towards(g->dout[0], g->in[1], g->in[0])); /* negating the sum is less work */
 }
 
-FLOAT_LOOPS(sub, a - b)
-INT_LOOPS(sub, a - b)
 FOLDING_INFER(sub, est_value_difference(a, b))
 RUN(sub, NO_CHECK, FLOAT_KERNELS(sub), INT_KERNELS(sub), .ns = 0.3)
-DESCRIPTOR(sub, "Sub", NUMBERS, sub_infer, sub_grad, sub_cpu)
+DESCRIPTOR(sub, "Sub", NUMBERS, sub_infer, sub_grad, sub_cpu, CUDA(sub))
 BUILDER(sub)
 
 static void mul_grad(est_grad *g)
@@ -219,11 +240,9 @@ static void mul_grad(est_grad *g)
     set_gradients(g, est_mul(g->dout[0], g->in[1]), est_mul(g->dout[0], g->in[0]));
 }
 
-FLOAT_LOOPS(mul, a *b)
-INT_LOOPS(mul, a *b)
 FOLDING_INFER(mul, est_value_product(a, b))
 RUN(mul, NO_CHECK, FLOAT_KERNELS(mul), INT_KERNELS(mul), .ns = 0.3)
-DESCRIPTOR(mul, "Mul", NUMBERS, mul_infer, mul_grad, mul_cpu)
+DESCRIPTOR(mul, "Mul", NUMBERS, mul_infer, mul_grad, mul_cpu, CUDA(mul))
 BUILDER(mul)
 
 /* d(x - y)^2 = 2 (x - y) (dx - dy) */
@@ -235,11 +254,9 @@ static void squared_difference_grad(est_grad *g)
     g->din[1].values = est_neg(towards(slope, g->in[1], g->in[0]));
 }
 
-FLOAT_LOOPS(squared_difference, (a - b) * (a - b))
-INT_LOOPS(squared_difference, (a - b) * (a - b))
 RUN(squared_difference, NO_CHECK, FLOAT_KERNELS(squared_difference), INT_KERNELS(squared_difference), .ns = 0.3)
 DESCRIPTOR(squared_difference, "SquaredDifference", NUMBERS, est_infer_broadcast, squared_difference_grad,
-           squared_difference_cpu)
+           squared_difference_cpu, CUDA(squared_difference))
 BUILDER(squared_difference)
 
 /* --- division ----------------------------------------------------------------------------------------------------- */
@@ -271,22 +288,13 @@ static inline int64_t floored_remainder(int64_t a, int64_t b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* The same for floats: the sign is the divisor's, also of zero and with an infinite divisor. */
-static inline double floored_remainder_float(double a, double b)
-{
-    double r = fmod(a, b);
-
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-FLOAT_LOOPS(real_div, a / b)
 RUN(real_div, NO_CHECK, FLOAT_KERNELS(real_div), .ns = 0.4)
-DESCRIPTOR(real_div, "RealDiv", FLOATS, est_infer_broadcast, div_grad, real_div_cpu)
+DESCRIPTOR(real_div, "RealDiv", FLOATS, est_infer_broadcast, div_grad, real_div_cpu, CUDA(real_div))
 
 INT_LOOPS(div, truncated_quotient(a, b))
 FOLDING_INFER(div, b == 0 ? EST_VALUE_UNKNOWN : truncated_quotient(a, b))
 RUN(div, refuse_zero_divisor, FLOAT_KERNELS(real_div), INT_KERNELS(div), .ns = 2)
-DESCRIPTOR(div, "Div", NUMBERS, div_infer, div_grad, div_cpu)
+DESCRIPTOR(div, "Div", NUMBERS, div_infer, div_grad, div_cpu, CUDA_FLOATS(real_div))
 
 est_node est_div(est_node a, est_node b)
 {
@@ -302,17 +310,14 @@ static void div_no_nan_grad(est_grad *g)
     set_gradients(g, da, est_neg(est_mul(da, g->out[0])));
 }
 
-FLOAT_LOOPS(div_no_nan, b == 0 ? 0 : a / b)
 RUN(div_no_nan, NO_CHECK, FLOAT_KERNELS(div_no_nan), .ns = 0.4)
-DESCRIPTOR(div_no_nan, "DivNoNan", FLOATS, est_infer_broadcast, div_no_nan_grad, div_no_nan_cpu)
+DESCRIPTOR(div_no_nan, "DivNoNan", FLOATS, est_infer_broadcast, div_no_nan_grad, div_no_nan_cpu, CUDA(div_no_nan))
 BUILDER(div_no_nan)
 
-LOOP(floor_div, float, floorf(a / b))
-LOOP(floor_div, double, floor(a / b))
 INT_LOOPS(floor_div, floored_quotient(a, b))
 FOLDING_INFER(floor_div, b == 0 ? EST_VALUE_UNKNOWN : floored_quotient(a, b))
 RUN(floor_div, refuse_zero_divisor, FLOAT_KERNELS(floor_div), INT_KERNELS(floor_div), .ns = 2)
-DESCRIPTOR(floor_div, "FloorDiv", NUMBERS, floor_div_infer, NULL, floor_div_cpu)
+DESCRIPTOR(floor_div, "FloorDiv", NUMBERS, floor_div_infer, NULL, floor_div_cpu, CUDA_FLOATS(floor_div))
 BUILDER(floor_div)
 
 /* x mod y = x - floor(x / y) y, where the floor does not move. */
@@ -323,11 +328,10 @@ static void floor_mod_grad(est_grad *g)
     set_gradients(g, dy, est_neg(est_mul(dy, est_floor_div(g->in[0], g->in[1]))));
 }
 
-FLOAT_LOOPS(floor_mod, floored_remainder_float(a, b))
 INT_LOOPS(floor_mod, floored_remainder(a, b))
 FOLDING_INFER(floor_mod, b == 0 ? EST_VALUE_UNKNOWN : floored_remainder(a, b))
 RUN(floor_mod, refuse_zero_divisor, FLOAT_KERNELS(floor_mod), INT_KERNELS(floor_mod), .ns = 8)
-DESCRIPTOR(floor_mod, "FloorMod", NUMBERS, floor_mod_infer, floor_mod_grad, floor_mod_cpu)
+DESCRIPTOR(floor_mod, "FloorMod", NUMBERS, floor_mod_infer, floor_mod_grad, floor_mod_cpu, CUDA_FLOATS(floor_mod))
 BUILDER(floor_mod)
 
 /* --- the larger, the smaller, and powers -------------------------------------------------------------------------- */
@@ -351,18 +355,14 @@ static void minimum_grad(est_grad *g)
     choice_grad(g, est_less_equal(g->in[0], g->in[1]));
 }
 
-FLOAT_LOOPS(maximum, a > b || a != a ? a : b) /* a NaN on either side wins */
-INT_LOOPS(maximum, a > b ? a : b)
 FOLDING_INFER(maximum, a > b ? a : b)
 RUN(maximum, NO_CHECK, FLOAT_KERNELS(maximum), INT_KERNELS(maximum), .ns = 0.3)
-DESCRIPTOR(maximum, "Maximum", NUMBERS, maximum_infer, maximum_grad, maximum_cpu)
+DESCRIPTOR(maximum, "Maximum", NUMBERS, maximum_infer, maximum_grad, maximum_cpu, CUDA(maximum))
 BUILDER(maximum)
 
-FLOAT_LOOPS(minimum, a < b || a != a ? a : b)
-INT_LOOPS(minimum, a < b ? a : b)
 FOLDING_INFER(minimum, a < b ? a : b)
 RUN(minimum, NO_CHECK, FLOAT_KERNELS(minimum), INT_KERNELS(minimum), .ns = 0.3)
-DESCRIPTOR(minimum, "Minimum", NUMBERS, minimum_infer, minimum_grad, minimum_cpu)
+DESCRIPTOR(minimum, "Minimum", NUMBERS, minimum_infer, minimum_grad, minimum_cpu, CUDA(minimum))
 BUILDER(minimum)
 
 /* By squaring, wrapping as unsigned numbers do. */
@@ -387,11 +387,9 @@ static void pow_grad(est_grad *g)
     set_gradients(g, est_mul(dz, est_mul(y, est_pow(x, est_sub(y, one)))), est_mul(dz, est_mul(z, log_x)));
 }
 
-LOOP(pow, float, powf(a, b))
-LOOP(pow, double, pow(a, b))
 INT_LOOPS(pow, integer_power(a, b))
 RUN(pow, refuse_negative_exponent, FLOAT_KERNELS(pow), INT_KERNELS(pow), .ns = 12)
-DESCRIPTOR(pow, "Pow", NUMBERS, est_infer_broadcast, pow_grad, pow_cpu)
+DESCRIPTOR(pow, "Pow", NUMBERS, est_infer_broadcast, pow_grad, pow_cpu, CUDA_FLOATS(pow))
 BUILDER(pow)
 
 /* --- with a number ------------------------------------------------------------------------------------------------ */

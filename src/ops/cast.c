@@ -5,6 +5,7 @@
  * Integers to uint8 keep the low byte; to bool means x != 0. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/ops.h"
 
@@ -89,6 +90,12 @@ static est_status cast_cpu(est_call *c)
     return EST_OK;
 }
 
+/* What does not fit into a byte is cut by the CPU's kernel alone. */
+static bool cast_cuda_accepts(const est_call *c)
+{
+    return c->out[0].dtype != EST_U8 || (c->in[0]->dtype != EST_F32 && c->in[0]->dtype != EST_F64);
+}
+
 #define NUMBERS "{float32, float64, int32, uint8, int64, bool}"
 
 const est_op est_op_cast = {
@@ -97,6 +104,7 @@ const est_op est_op_cast = {
     .infer       = cast_infer,
     .grad        = cast_grad,
     .cpu         = EST_KERNELS({ .run = cast_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(cast), .accepts = cast_cuda_accepts }),
     .elementwise = true,
 };
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "base/argument.h"
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -136,12 +137,18 @@ static est_status concat_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool concat_cuda_accepts(const est_call *c)
+{
+    return c->n_in - 1 <= EST_STRIPS_MAX && c->out[0].dtype != EST_STRING;
+}
+
 const est_op est_op_concat_v2 = {
     .name      = "ConcatV2",
     .signature = "values: N*T, axis: Tidx -> output: T; N: int; T: type; Tidx: {int32, int64} = int32",
     .infer     = concat_infer,
     .grad      = concat_grad,
     .cpu       = EST_KERNELS({ .run = concat_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(concat_v2), .accepts = concat_cuda_accepts }),
 };
 
 /* `parts` and then the axis, as est_build wants them: in one list. */
@@ -225,12 +232,18 @@ static void concat_grad_lower(const est_node_def *node, est_graph *graph, const 
     est_free(offsets);
 }
 
+static bool concat_grad_cuda_accepts(const est_call *c)
+{
+    return c->n_out <= EST_STRIPS_MAX && c->in[0]->dtype != EST_STRING;
+}
+
 const est_op est_op_concat_grad = {
     .name       = "EstConcatGrad",
     .signature  = "dy: T, axis: Tidx, like: N*T -> output: N*T; N: int; T: type; Tidx: {int32, int64} = int32",
     .infer      = concat_grad_infer,
     .grad       = concat_grad_grad,
     .cpu        = EST_KERNELS({ .run = concat_grad_cpu }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(concat_grad), .accepts = concat_grad_cuda_accepts }),
     .lower      = concat_grad_lower,
     .shape_only = ~3u, /* all of `like` */
 };

@@ -2,10 +2,11 @@
  *
  * Elementwise functions of one argument and their backward kernels, all made from the rows of elementwise.def.
  *
- * A row becomes one plain loop per type. The loops vectorise because the float functions of kernels/vmath.h are
- * branch-free; the double ones call libm, which is fine for gradient checks. */
+ * A row becomes one plain loop per type, and for GPUs a functor (elementwise.cu). The loops vectorise because the
+ * float functions of kernels/vmath.h are branch-free; the double ones call libm, which is fine for gradient checks. */
 #include <stdlib.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -172,6 +173,7 @@ static est_status run_loops(est_call *c, const loops *l)
         .infer       = est_infer_same_as_input,                                                                        \
         .grad        = backward,                                                                                       \
         .cpu         = EST_KERNELS({ .run = op_name##_cpu }),                                                          \
+        .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(op_name) }),                                                 \
         .elementwise = true,                                                                                           \
         .inplace     = 1u << 0,                                                                                        \
     };                                                                                                                 \
@@ -192,6 +194,7 @@ static est_status run_loops(est_call *c, const loops *l)
         .signature   = "x: T -> y: bool; T: {float32, float64}",                                                       \
         .infer       = est_infer_same_as_input,                                                                        \
         .cpu         = EST_KERNELS({ .run = op_name##_cpu }),                                                          \
+        .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(op_name) }),                                                 \
         .elementwise = true,                                                                                           \
     };                                                                                                                 \
                                                                                                                        \
@@ -216,6 +219,7 @@ const est_op est_op_logical_not = {
     .signature   = "x: bool -> y: bool",
     .infer       = est_infer_same_as_input,
     .cpu         = EST_KERNELS({ .run = logical_not_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(logical_not) }),
     .elementwise = true,
     .inplace     = 1u << 0,
 };
@@ -254,6 +258,7 @@ static est_status gradient_infer(est_infer *c)
         .infer       = gradient_infer,                                                                                 \
         .grad        = op_name##_backward,                                                                             \
         .cpu         = EST_KERNELS({ .run = op_name##_cpu }),                                                          \
+        .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(op_name) }),                                                 \
         .elementwise = true,                                                                                           \
         .inplace     = 1u << 0 | 1u << 1,                                                                              \
     };

@@ -3,6 +3,7 @@
  * Tensors of one value: Fill, ZerosLike and OnesLike. Elements are written by size, not by type. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
 
@@ -84,6 +85,7 @@ const est_op est_op_fill = {
     .infer     = fill_infer,
     .grad      = fill_grad,
     .cpu       = EST_KERNELS({ .run = fill_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(fill) }),
 };
 
 est_node est_fill(est_node dims, est_node value)
@@ -123,6 +125,7 @@ const est_op est_op_zeros_like = {
     .signature  = "x: T -> y: T; T: " ANY,
     .infer      = est_infer_same_as_input,
     .cpu        = EST_KERNELS({ .run = zeros_like_cpu }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(zeros_like) }),
     .shape_only = 1u << 0,
 };
 
@@ -131,6 +134,7 @@ const est_op est_op_ones_like = {
     .signature  = "x: T -> y: T; T: " ANY,
     .infer      = est_infer_same_as_input,
     .cpu        = EST_KERNELS({ .run = ones_like_cpu }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(ones_like) }),
     .shape_only = 1u << 0,
 };
 

@@ -6,6 +6,7 @@
  *   EstMatMulBias      y = op(a) op(b) + bias, then max(y, 0) when `relu` is set
  *   EstMatMulReluGrad  y = op(a) op(b) where features > 0, else 0
  */
+#include "cuda/launchers.h"
 #include "kernels/gemm.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
@@ -40,6 +41,12 @@ static est_status relu_grad_prepare(est_call *c)
 static size_t fused_scratch(const est_call *c)
 {
     return est_matmul_scratch(c, est_node_bool(c->node, "transpose_a"), est_node_bool(c->node, "transpose_b"));
+}
+
+static size_t fused_cuda_scratch(const est_call *c)
+{
+    (void)c;
+    return EST_GEMM_SCRATCH;
 }
 
 static void add_bias(void *arg, int64_t row, int64_t n_rows, int64_t col, int64_t n_cols)
@@ -101,8 +108,9 @@ const est_op est_op_matmul_bias = {
                  "relu: bool = false; T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = bias_cpu, .prepare = bias_prepare, .scratch = fused_scratch }),
-    .heavy     = true,
-    .planned   = true,
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(matmul_bias), .prepare = bias_prepare, .scratch = fused_cuda_scratch }),
+    .heavy = true,
+    .planned = true,
 };
 
 const est_op est_op_matmul_relu_grad = {
@@ -111,6 +119,8 @@ const est_op est_op_matmul_relu_grad = {
                  "T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = relu_grad_cpu, .prepare = relu_grad_prepare, .scratch = fused_scratch }),
-    .heavy     = true,
-    .planned   = true,
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(matmul_relu_grad), .prepare = relu_grad_prepare, .scratch = fused_cuda_scratch }),
+    .heavy   = true,
+    .planned = true,
 };

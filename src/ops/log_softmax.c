@@ -4,6 +4,7 @@
  * softmax would be that of 0. */
 #include <math.h>
 
+#include "cuda/launchers.h"
 #include "kernels/softmax_rows.h"
 #include "ops/ops.h"
 
@@ -69,6 +70,7 @@ const est_op est_op_log_softmax = {
     .infer     = log_softmax_infer,
     .grad      = log_softmax_grad,
     .cpu       = EST_KERNELS({ .run = log_softmax_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(log_softmax) }),
     .inplace   = 1u << 0,
 };
 

@@ -567,14 +567,14 @@ static est_node vocabulary(est_graph *graph, est_dtype key, const est_table_opti
                                            est_attr_int("default_id", o->has_default ? o->default_id : -1)));
 
     handle = share_by_name(est_named(handle, name_or(o)));
-    est_replicas_keep(handle);
+    est_reuse_keep(handle);
     return handle;
 }
 
-/* In a later replica: the table of the first, which fills it. */
+/* The table of the first build or replica, which fills it; EST_NO_NODE: it is to be made. */
 static est_node shared_vocabulary(est_graph *graph, est_dtype key, const est_table_options *o)
 {
-    est_node            handle = est_replicas_find(graph, &est_op_vocabulary, name_or(o), false);
+    est_node            handle = est_reuse_find(graph, &est_op_vocabulary, name_or(o), false);
     const est_node_def *def    = est_def(handle);
 
     if (def == NULL ||
@@ -583,9 +583,9 @@ static est_node shared_vocabulary(est_graph *graph, est_dtype key, const est_tab
         return handle;
     }
     return est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT,
-                                            "vocabulary '%s' has other keys or another default in replica 0 than in "
-                                            "replica %d: replicas share it",
-                                            def->name, est_graph_replicas(graph)->current));
+                                            "vocabulary '%s' has other keys or another default in the first build or "
+                                            "replica: all of them share it",
+                                            def->name));
 }
 
 /* Lists the operation that fills a table, for exports. */
@@ -616,8 +616,10 @@ est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key, 
     if (status == EST_OK && (path == NULL || path[0] == '\0')) {
         status = est_fail(EST_INVALID_ARGUMENT, "a vocabulary file needs a path");
     }
-    if (status == EST_OK && est_in_later_replica(graph)) return shared_vocabulary(graph, key, &o);
-    if (status == EST_OK) status = est_tensor_string(path, strlen(path), &text);
+    if (status != EST_OK) return est_graph_poison(graph, status);
+    handle = shared_vocabulary(graph, key, &o);
+    if (handle.graph != NULL) return handle;
+    status = est_tensor_string(path, strlen(path), &text);
     if (status != EST_OK) return est_graph_poison(graph, status);
     handle   = vocabulary(graph, key, &o);
     filename = named_part(est_const(graph, text), handle, "filename");
@@ -657,7 +659,8 @@ est_node est_vocabulary_ids(est_graph *graph, est_tensor *keys, est_tensor *ids,
                           est_tensor_count(keys), o.size);
     }
     if (status != EST_OK) return est_graph_poison(graph, status);
-    if (est_in_later_replica(graph)) return shared_vocabulary(graph, est_tensor_dtype(keys), &o);
+    handle = shared_vocabulary(graph, est_tensor_dtype(keys), &o);
+    if (handle.graph != NULL) return handle;
     handle = vocabulary(graph, est_tensor_dtype(keys), &o);
     list   = named_part(est_const(graph, keys), handle, "keys");
     values = ids != NULL ? est_const(graph, ids) : count_to(graph, est_tensor_count(keys));
@@ -726,17 +729,15 @@ static est_node entries_of(est_node table, const est_node_def *init)
     est_graph *graph  = table.graph;
     est_node   source = { graph, init->in[1].node, init->in[1].output };
     est_node   handle;
+    char      *name = est_arena_printf(est_graph_arena(graph), "%s/entries", est_node_name(table));
 
-    if (est_in_later_replica(graph)) {
-        char *name = est_arena_printf(est_graph_arena(graph), "%s/entries", est_node_name(table));
-
-        if (name == NULL) return est_graph_poison(graph, est_no_memory());
-        return est_replicas_find(graph, &est_op_hash_table, name, true);
-    }
+    if (name == NULL) return est_graph_poison(graph, est_no_memory());
+    handle = est_reuse_find(graph, &est_op_hash_table, name, true);
+    if (handle.graph != NULL) return handle;
     handle = est_build0(graph, &est_op_hash_table,
                         EST_ATTRS(est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_STRING)));
     handle = share_by_name(named_part(handle, table, "entries"));
-    est_replicas_keep(handle);
+    est_reuse_keep(handle);
     if (init->op == &est_op_initialize_table_from_text_file) {
         return add_text_file(handle, source, false, est_node_int(init, "vocab_size"));
     }

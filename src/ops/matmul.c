@@ -4,6 +4,7 @@
  *
  * Floats go to kernels/gemm.h; integers, which are rare and small, to a plain loop. */
 #include "ops/matmul.h"
+#include "cuda/launchers.h"
 
 #include <string.h>
 
@@ -138,6 +139,11 @@ static size_t matmul_scratch(const est_call *c)
     return est_matmul_scratch(c, est_node_bool(c->node, "transpose_a"), est_node_bool(c->node, "transpose_b"));
 }
 
+static size_t matmul_cuda_scratch(const est_call *c)
+{
+    return c->out[0].dtype == EST_F32 ? EST_GEMM_SCRATCH : 0;
+}
+
 static est_status matmul_cpu(est_call *c)
 {
     est_matmul_run(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0, NULL, NULL);
@@ -151,7 +157,8 @@ const est_op est_op_matmul = {
     .infer     = matmul_infer,
     .grad      = matmul_grad,
     .cpu       = EST_KERNELS({ .run = matmul_cpu, .prepare = matmul_prepare, .scratch = matmul_scratch }),
-    .heavy     = true,
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(matmul), .prepare = matmul_prepare, .scratch = matmul_cuda_scratch }),
+    .heavy = true,
 };
 
 est_node est_matmul_t(est_node a, est_node b, bool transpose_a, bool transpose_b)

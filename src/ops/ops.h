@@ -7,6 +7,7 @@
 
 #include "estoc/ops.h"
 #include "graph/replicas.h"
+#include "graph/reuse.h"
 #include "graph/variable.h"
 
 #define EST_OP(name) extern const est_op est_op_##name;
@@ -26,8 +27,8 @@ est_node est_axis_from_last(est_node x, int axis);
 /* The dtype a variable's handle says it holds; EST_DTYPE_NONE when `variable` is no handle. */
 est_dtype est_variable_dtype(est_node variable);
 
-/* In a later replica: the variable that the first has made under this name (est_replicas_find) with `op`; its dtype and
- * shape must be these. */
+/* The variable that the first build or replica has made under this name (est_reuse_find) with `op`; its dtype and shape
+ * must be these. EST_NO_NODE: it is to be made. */
 est_node est_shared_variable(est_graph *graph, const est_op *op, const char *name, est_dtype dtype, est_shape shape,
                              bool absolute);
 

@@ -7,13 +7,15 @@
  *   ragged[r] = the values of all examples, and where the row of each starts
  *   sparse[s] = the same as (row, column) pairs, values and the shape of the whole
  *
- * Which features are wanted and what their defaults are comes in as tensors, so the parser is made when the op runs.
+ * Which features are wanted and what their defaults are comes in as tensors, so the parser is made when the op runs,
+ * and kept for runs with the same ones.
  * How many values there are is known only then, too: measure() parses, run() hands out. Strings point into what was
  * parsed, which stays until the next run. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/fingerprint.h"
 #include "estoc/example.h"
 #include "ops/array.h"
 
@@ -122,9 +124,11 @@ static est_status parse_infer(est_infer *c)
 /* --- kernel ------------------------------------------------------------------------------------------------------- */
 
 typedef struct parse_state {
-    counts             n;
-    est_feature_batch *batch; /* [sparse + dense + ragged], of the last run */
-    bool               fresh; /* measure() has parsed for the run() that follows */
+    counts              n;
+    est_feature_batch  *batch;  /* [sparse + dense + ragged], of the last run */
+    est_example_parser *parser; /* NULL: none yet */
+    uint64_t            print;  /* of the keys and defaults that it was made for */
+    bool                fresh;  /* measure() has parsed for the run() that follows */
 } parse_state;
 
 static int n_features(counts n)
@@ -138,6 +142,7 @@ static void parse_release(est_call *c)
 
     if (state == NULL) return;
     if (state->batch != NULL) est_feature_batch_clear(state->batch, (size_t)n_features(state->n));
+    est_example_parser_free(state->parser);
     est_free(state->batch);
     est_free(state);
     c->state = NULL;
@@ -216,39 +221,73 @@ static est_status make_specs(const est_call *c, counts n, est_arena *arena, est_
     return EST_OK;
 }
 
-static est_status parse_with(const est_call *c, parse_state *state, est_arena *arena)
+static est_status make_parser(const est_call *c, parse_state *state, est_arena *arena)
 {
-    size_t              n      = (size_t)n_features(state->n);
-    est_feature_spec   *specs  = est_arena_alloc(arena, (n + 1) * sizeof *specs);
-    est_tensor        **made   = est_arena_alloc(arena, (n + 1) * sizeof(est_tensor *));
-    est_example_parser *parser = NULL;
-    est_status          status;
+    size_t            n     = (size_t)n_features(state->n);
+    est_feature_spec *specs = est_arena_alloc(arena, (n + 1) * sizeof *specs);
+    est_tensor      **made  = est_arena_alloc(arena, (n + 1) * sizeof(est_tensor *));
+    est_status        status;
 
     if (specs == NULL || made == NULL) return est_no_memory();
     status = make_specs(c, state->n, arena, specs, made);
-    if (status == EST_OK) status = est_example_parser_create((est_feature_specs){ specs, n }, &parser);
+    if (status == EST_OK) status = est_example_parser_create((est_feature_specs){ specs, (int)n }, &state->parser);
     for (int i = 0; i < state->n.dense; i++) est_tensor_free(made[i]);
-    EST_TRY(status);
-    status = est_example_parse(parser, c->in[SERIALIZED]->data, (size_t)c->in[SERIALIZED]->count, state->batch);
-    est_example_parser_free(parser);
+    return status;
+}
+
+static uint64_t mix(uint64_t print, const void *bytes, size_t size)
+{
+    return print * 0x9e3779b97f4a7c15u + est_fingerprint64(bytes, size);
+}
+
+/* Of all inputs but the Examples. */
+static uint64_t fingerprint(const est_call *c)
+{
+    uint64_t print = 0;
+
+    for (int i = NAMES; i < c->n_in; i++) {
+        const est_view *view = c->in[i];
+        const est_str  *text = view->data;
+
+        print = mix(print, &view->shape,
+                    offsetof(est_shape, dim) + sizeof view->shape.dim[0] * (size_t)view->shape.rank);
+        for (int64_t k = 0; k < view->count && view->dtype == EST_STRING; k++) {
+            print = mix(print, text[k].data, text[k].size);
+        }
+        if (view->dtype != EST_STRING)
+            print = mix(print, view->data, (size_t)view->count * est_dtype_size(view->dtype));
+    }
+    return print;
+}
+
+/* The parser for the features of this run. */
+static est_status find_parser(const est_call *c, parse_state *state)
+{
+    uint64_t   print = fingerprint(c);
+    est_arena *arena;
+    est_status status;
+
+    if (state->parser != NULL && state->print == print) return EST_OK;
+    est_example_parser_free(state->parser);
+    state->parser = NULL;
+    state->print  = print;
+    arena         = est_arena_create();
+    if (arena == NULL) return est_no_memory();
+    status = make_parser(c, state, arena);
+    est_arena_free(arena);
     return status;
 }
 
 static est_status parse(est_call *c)
 {
     parse_state *state;
-    est_arena   *arena;
-    est_status   status;
 
     if (c->state == NULL) EST_TRY(make_state(c));
     state = c->state;
     est_feature_batch_clear(state->batch, (size_t)n_features(state->n));
     if (n_features(state->n) == 0) return EST_OK;
-    arena = est_arena_create();
-    if (arena == NULL) return est_no_memory();
-    status = parse_with(c, state, arena);
-    est_arena_free(arena);
-    return status;
+    EST_TRY(find_parser(c, state));
+    return est_example_parse(state->parser, c->in[SERIALIZED]->data, (size_t)c->in[SERIALIZED]->count, state->batch);
 }
 
 static void set_shape(est_view *view, est_shape shape)

@@ -7,10 +7,13 @@
  *
  * with f the Fingerprint64 of a string, or the integer itself. Of TensorFlow's op the hashed form on ragged inputs is
  * here: the attributes of sparse and dense ones, and input_order, an R for each ragged input, are there for exports.
+ * SparseCross is the same of sparse tensors and of matrices, in that order; it runs loaded models.
+ *
  * How many there are only the splits tell: measure() counts, run() fingerprints every value once and then combines;
  * what the earlier inputs gave is kept while the last one varies. */
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/fingerprint.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
@@ -220,6 +223,220 @@ const est_op est_op_ragged_cross = {
     .infer     = cross_infer,
     .cpu       = EST_KERNELS(
               { .run = cross_cpu, .scratch = cross_scratch, .prepare = cross_prepare, .measure = cross_measure }),
+};
+
+/* --- SparseCross -------------------------------------------------------------------------------------------------- */
+
+/* Inputs: indices, values and sizes of n sparse tensors, then matrices. Made by measure() of what they hold. */
+typedef struct sparse_state {
+    int       n, n_sparse;
+    int64_t   rows;
+    uint64_t *values; /* of all inputs, one after the other */
+    int64_t  *splits; /* [n][rows + 1] */
+    size_t    values_max, splits_max;
+} sparse_state;
+
+static est_status sparse_infer(est_infer *c)
+{
+    const est_node_def *node = c->node;
+    int                 n = est_node_ints(node, "sparse_types").n, all = n + est_node_ints(node, "dense_types").n;
+
+    if (!est_node_bool(node, "hashed_output")) return est_fail(EST_UNIMPLEMENTED, "only hashed crosses are here");
+    if (all < 1 || all > EST_CROSS_MAX || est_node_int(node, "N") != n) {
+        return est_fail(EST_INVALID_ARGUMENT, "a cross is of 1 to %d inputs, got %d", EST_CROSS_MAX, all);
+    }
+    if (est_node_int(node, "num_buckets") < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "num_buckets is %" PRId64, est_node_int(node, "num_buckets"));
+    }
+    for (int i = 0; i < n; i++) {
+        EST_TRY(est_infer_rank(c, i, 2));
+        EST_TRY(est_infer_rank(c, n + i, 1));
+        EST_TRY(est_infer_rank(c, 2 * n + i, 1));
+    }
+    for (int i = 3 * n; i < c->n_in; i++) EST_TRY(est_infer_rank(c, i, 2));
+    c->out[0] = EST_SHAPE(-1, 2);
+    c->out[1] = EST_SHAPE(-1);
+    c->out[2] = EST_SHAPE(2);
+    return EST_OK;
+}
+
+static void sparse_release(est_call *c)
+{
+    sparse_state *state = c->state;
+
+    if (state == NULL) return;
+    est_free(state->values);
+    est_free(state->splits);
+    est_free(state);
+    c->state = NULL;
+}
+
+static est_status reserve(void *array, size_t *max, size_t n, size_t size)
+{
+    void **at = array, *grown;
+
+    if (n <= *max && *at != NULL) return EST_OK;
+    grown = est_realloc(*at, (n + n / 2 + 1) * size);
+    if (grown == NULL) return est_no_memory();
+    *at  = grown;
+    *max = n + n / 2 + 1;
+    return EST_OK;
+}
+
+/* The values of input i. */
+static const est_view *values_in(const est_call *c, int i)
+{
+    int n = ((const sparse_state *)c->state)->n_sparse;
+
+    return i < n ? c->in[n + i] : c->in[3 * n + i - n];
+}
+
+/* Rows of a sparse matrix, which are in order, as splits. */
+static est_status split_rows(const est_view *indices, const est_view *sizes, int64_t count, int64_t rows,
+                             int64_t *splits)
+{
+    const int64_t *at = indices->data;
+    int64_t        k  = 0;
+
+    if (indices->shape.dim[1] != 2 || sizes->count != 2 || indices->shape.dim[0] != count ||
+        ((const int64_t *)sizes->data)[0] != rows) {
+        return est_fail(EST_INVALID_ARGUMENT, "inputs of a cross are matrices of as many rows");
+    }
+    splits[0] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        while (k < count && at[2 * k] == r) k++;
+        splits[r + 1] = k;
+    }
+    if (k == count) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "value %" PRId64 " of a cross is in row %" PRId64 ", which is out of order",
+                    k, at[2 * k]);
+}
+
+static est_status read_inputs(const est_call *c, sparse_state *s)
+{
+    int       n      = s->n_sparse;
+    uint64_t *values = s->values;
+
+    for (int i = 0; i < s->n; i++) {
+        const est_view *view   = values_in(c, i);
+        int64_t        *splits = s->splits + i * (s->rows + 1);
+
+        for (int64_t k = 0; k < view->count; k++) {
+            const est_str *text = (const est_str *)view->data + k;
+
+            values[k] = view->dtype == EST_STRING ? est_fingerprint64(text->data, text->size)
+                                                  : ((const uint64_t *)view->data)[k];
+        }
+        values += view->count;
+        if (i < n) {
+            EST_TRY(split_rows(c->in[i], c->in[2 * n + i], view->count, s->rows, splits));
+            continue;
+        }
+        if (view->shape.dim[0] != s->rows) return est_fail(EST_INVALID_ARGUMENT, "inputs of a cross differ in rows");
+        for (int64_t r = 0; r <= s->rows; r++) splits[r] = r * view->shape.dim[1];
+    }
+    return EST_OK;
+}
+
+static cross sparse_cross(est_call *c)
+{
+    const sparse_state *s      = c->state;
+    cross               x      = { .call = c, .n = s->n };
+    const uint64_t     *values = s->values;
+
+    for (int i = 0; i < s->n; i++) {
+        x.value[i]  = values;
+        x.splits[i] = s->splits + i * (s->rows + 1);
+        values += values_in(c, i)->count;
+    }
+    return x;
+}
+
+/* As row_ways(), of splits. */
+static bool cross_ways(const cross *x, int64_t r, int64_t *out)
+{
+    bool fits = true;
+
+    *out = 1;
+    for (int i = 0; i < x->n; i++) {
+        int64_t length = x->splits[i][r + 1] - x->splits[i][r];
+
+        if (length == 0) {
+            *out = 0;
+            return true;
+        }
+        fits = fits && !__builtin_mul_overflow(*out, length, out);
+    }
+    return fits;
+}
+
+static est_status sparse_measure(est_call *c)
+{
+    sparse_state *s      = c->state;
+    size_t        values = 0;
+    int64_t       total  = 0, ways;
+    cross         x;
+
+    if (s == NULL) c->state = s = est_zalloc(sizeof *s);
+    if (s == NULL) return est_no_memory();
+    s->n_sparse = est_node_ints(c->node, "sparse_types").n;
+    s->n        = c->n_in - 2 * s->n_sparse;
+    s->rows     = 0;
+    if (s->n_sparse == 0) {
+        s->rows = c->in[0]->shape.dim[0];
+    } else if (c->in[2 * s->n_sparse]->count > 0) {
+        s->rows = ((const int64_t *)c->in[2 * s->n_sparse]->data)[0];
+    }
+    for (int i = 0; i < s->n; i++) values += (size_t)values_in(c, i)->count;
+    if (s->rows < 0 || s->rows > INT32_MAX)
+        return est_fail(EST_INVALID_ARGUMENT, "a cross of %" PRId64 " rows", s->rows);
+    EST_TRY(reserve(&s->values, &s->values_max, values, sizeof *s->values));
+    EST_TRY(reserve(&s->splits, &s->splits_max, (size_t)s->n * (size_t)(s->rows + 1), sizeof *s->splits));
+    EST_TRY(read_inputs(c, s));
+    x = sparse_cross(c);
+    for (int64_t r = 0; r < s->rows; r++) {
+        if (!cross_ways(&x, r, &ways) || __builtin_add_overflow(total, ways, &total)) {
+            return est_fail(EST_RESOURCE_EXHAUSTED, "row %" PRId64 " of a cross has too many values", r);
+        }
+    }
+    c->out[0].shape = EST_SHAPE(total, 2);
+    c->out[0].count = 2 * total;
+    c->out[1].shape = EST_SHAPE(total);
+    c->out[1].count = total;
+    return EST_OK;
+}
+
+static est_status sparse_cpu(est_call *c)
+{
+    const sparse_state *s       = c->state;
+    cross               x       = sparse_cross(c);
+    int64_t            *indices = c->out[0].data, *out = c->out[1].data, *sizes = c->out[2].data, ways;
+
+    sizes[0] = s->rows;
+    sizes[1] = 0;
+    for (int64_t r = 0; r < s->rows; r++) {
+        (void)cross_ways(&x, r, &ways); /* measure() has seen that it fits */
+        if (ways == 0) continue;
+        cross_row(&x, r, out, (uint64_t)c->param[0].i);
+        out += ways;
+        for (int64_t k = 0; k < ways; k++) {
+            *indices++ = r;
+            *indices++ = k;
+        }
+        if (ways > sizes[1]) sizes[1] = ways;
+    }
+    return EST_OK;
+}
+
+const est_op est_op_sparse_cross = {
+    .name      = "SparseCross",
+    .signature = "indices: N*int64, values: sparse_types, shapes: N*int64, dense_inputs: dense_types -> "
+                 "output_indices: int64, output_values: out_type, output_shape: int64; "
+                 "N: int; hashed_output: bool; num_buckets: int; hash_key: int; sparse_types: types{int64, string}; "
+                 "dense_types: types{int64, string}; out_type: {int64}; internal_type: {int64, string}",
+    .infer     = sparse_infer,
+    .cpu       = EST_KERNELS(
+              { .run = sparse_cpu, .prepare = cross_prepare, .measure = sparse_measure, .release = sparse_release }),
 };
 
 est_ragged_node est_ragged_cross(est_ragged_nodes inputs, int64_t n_buckets, uint64_t hash_key)

@@ -7,6 +7,7 @@
  * number of elements on the way. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/broadcast.h"
 #include "kernels/reduction.h"
 #include "kernels/vmath.h"
@@ -196,6 +197,7 @@ const est_op est_op_reduce_grad = {
     .infer      = reduce_grad_infer,
     .grad       = reduce_grad_grad,
     .cpu        = EST_KERNELS({ .run = reduce_grad_cpu, .prepare = reduce_grad_prepare }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(reduce_grad), .prepare = reduce_grad_prepare }),
     .lower      = reduce_grad_lower,
     .shape_only = 1u << 1,
 };
@@ -291,6 +293,18 @@ static est_node build_reduction(const est_op *op, est_node x, est_i64s axes, boo
 #define NUMBERS "input: T, " AXES " -> output: T; T: {float32, float64, int32, int64}; " ATTRS
 #define BOOLS   "input: bool, " AXES " -> output: bool; " ATTRS
 
+/* A mean of integers is rounded as the CPU does it. */
+static bool reduce_cuda_accepts(const est_call *c)
+{
+    return c->node->op != &est_op_reduce_mean || c->in[0]->dtype == EST_F32 || c->in[0]->dtype == EST_F64;
+}
+
+static size_t reduce_cuda_scratch(const est_call *c)
+{
+    (void)c;
+    return EST_REDUCE_PARTS * sizeof(double);
+}
+
 #define REDUCTION(op_name, tf_name, sign, kind, infer_fn, grad_fn)                                                     \
     static est_status op_name##_cpu(est_call *c)                                                                       \
     {                                                                                                                  \
@@ -303,6 +317,8 @@ static est_node build_reduction(const est_op *op, est_node x, est_i64s axes, boo
         .infer     = infer_fn,                                                                                         \
         .grad      = grad_fn,                                                                                          \
         .cpu       = EST_KERNELS({ .run = op_name##_cpu, .scratch = reduce_scratch }),                                 \
+        .cuda      = EST_KERNELS(                                                                                      \
+                 { .launch = EST_LAUNCH(op_name), .accepts = reduce_cuda_accepts, .scratch = reduce_cuda_scratch }),   \
     };                                                                                                                 \
                                                                                                                        \
     est_node est_##op_name(est_node x, est_i64s axes, bool keep_dims)                                                  \

@@ -5,6 +5,7 @@
  * The gradient towards the variable is sparse: the rows of dy under the indices, duplicates left as they are. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/variable_access.h"
@@ -94,6 +95,16 @@ static est_status gather_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool gather_cuda_accepts(const est_call *c)
+{
+    return c->out[0].dtype != EST_STRING;
+}
+
+static est_status gather_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return est_variable_not_a_row(est_call_variable(c, 0), place, value[0]);
+}
+
 const est_op est_op_resource_gather = {
     .name      = "ResourceGather",
     .signature = "resource: resource, indices: Tindices -> output: dtype; batch_dims: int = 0; "
@@ -101,8 +112,9 @@ const est_op est_op_resource_gather = {
     .infer     = gather_infer,
     .grad      = gather_grad,
     .cpu       = EST_KERNELS({ .run = gather_cpu }),
-    .stateful  = true,
-    .by_rows   = true,
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(resource_gather), .accepts = gather_cuda_accepts, .fail = gather_fail }),
+    .stateful = true,
+    .by_rows  = true,
 };
 
 est_node est_resource_gather(est_node variable, est_node indices)

@@ -332,9 +332,8 @@ est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, c
     est_node    handle, fill;
     const char *part;
 
-    if (est_in_later_replica(graph)) {
-        return est_shared_variable(graph, &est_op_row_variable, name, EST_F32, shape, false);
-    }
+    handle = est_shared_variable(graph, &est_op_row_variable, name, EST_F32, shape, false);
+    if (handle.graph != NULL) return handle;
     handle = est_build0(
         graph, &est_op_row_variable,
         EST_ATTRS(est_attr_shape("shape", shape), est_attr_int("distribution", policy->draw.distribution),
@@ -349,7 +348,7 @@ est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, c
     if (part == NULL) return est_graph_poison(graph, est_no_memory());
     est_graph_node(graph, fill.id)->name = part;
     est_graph_collect(graph, EST_TABLE_INITIALIZERS, fill);
-    est_replicas_keep(handle);
+    est_reuse_keep(handle);
     return handle;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SelectV2: condition ? t : e, elementwise; all three broadcast. Elements are moved as they are, so the kernel knows
- * their size and not their type. */
+ * their size and not their type. Select is the same of TensorFlow 1, for inputs of one shape or a scalar condition; a
+ * condition for each row is not here. */
 #include "kernels/broadcast.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -79,6 +80,29 @@ const est_op est_op_select = {
     .signature   = "condition: bool, t: T, e: T -> output: T; "
                    "T: {float32, float64, int32, uint8, int64, bool, string}",
     .infer       = select_infer,
+    .grad        = select_grad,
+    .cpu         = EST_KERNELS({ .run = select_cpu }),
+    .elementwise = true,
+    .inplace     = 1u << 1 | 1u << 2,
+};
+
+static est_status select_v1_infer(est_infer *c)
+{
+    char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_infer_merge(&c->in[1], &c->in[2], &c->out[0]));
+    if (c->in[0].rank < 1 || c->out[0].rank < 0 || c->in[0].rank == c->out[0].rank) {
+        return c->in[0].rank == 0 ? EST_OK : est_infer_merge(&c->in[0], &c->out[0], &c->out[0]);
+    }
+    return est_fail(EST_UNIMPLEMENTED, "the condition has shape %s, the values %s; expected the same shape",
+                    est_shape_text(&c->in[0], a), est_shape_text(&c->out[0], b));
+}
+
+const est_op est_op_select_v1 = {
+    .name        = "Select",
+    .signature   = "condition: bool, t: T, e: T -> output: T; "
+                   "T: {float32, float64, int32, uint8, int64, bool, string}",
+    .infer       = select_v1_infer,
     .grad        = select_grad,
     .cpu         = EST_KERNELS({ .run = select_cpu }),
     .elementwise = true,

@@ -5,6 +5,7 @@
  * One op of our own for what TensorFlow builds from six. */
 #include <math.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -68,6 +69,7 @@ const est_op est_op_sigmoid_xent = {
     .infer       = sigmoid_xent_infer,
     .grad        = sigmoid_xent_grad,
     .cpu         = EST_KERNELS({ .run = sigmoid_xent_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(sigmoid_xent) }),
     .lower       = sigmoid_xent_lower,
     .elementwise = true,
     .inplace     = 1u << 0 | 1u << 1,

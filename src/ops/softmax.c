@@ -4,6 +4,7 @@
  *
  * Subtracting the row maximum changes nothing mathematically and keeps exp() from overflowing; a row of all -inf is the
  * one input that yields NaN. */
+#include "cuda/launchers.h"
 #include "kernels/softmax_rows.h"
 #include "ops/ops.h"
 
@@ -62,6 +63,7 @@ const est_op est_op_softmax = {
     .infer     = softmax_infer,
     .grad      = softmax_grad,
     .cpu       = EST_KERNELS({ .run = softmax_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(softmax) }),
     .inplace   = 1u << 0,
 };
 
@@ -70,4 +72,9 @@ est_node est_softmax(est_node logits, int axis)
     est_node last = est_axis_to_last(logits, axis);
 
     return est_axis_from_last(est_build1(&est_op_softmax, last, EST_NO_ATTRS), axis);
+}
+
+est_node est_softmax_last(est_node logits)
+{
+    return est_softmax(logits, -1);
 }

@@ -4,6 +4,7 @@
  *   loss = sum_j p_j * (log(sum_i exp(x_i)) - x_j), and its derivative backprop_j = softmax(x)_j - p_j on the way. */
 #include <math.h>
 
+#include "cuda/launchers.h"
 #include "kernels/softmax_rows.h"
 #include "ops/ops.h"
 
@@ -96,6 +97,7 @@ const est_op est_op_softmax_xent = {
     .infer     = xent_infer,
     .grad      = xent_grad,
     .cpu       = EST_KERNELS({ .run = xent_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(softmax_xent) }),
 };
 
 /* The shape of x without its last axis, as a node. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "cuda/launchers.h"
 #include "kernels/softmax_rows.h"
 #include "ops/ops.h"
 
@@ -63,6 +64,13 @@ static int64_t label_at(const est_call *c, int64_t row)
 SPARSE_XENT_ROWS(float, f32)
 SPARSE_XENT_ROWS(double, f64)
 
+static est_status not_a_class(const est_call *c, int64_t row, const int64_t value[2])
+{
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "label %" PRId64 " of row %" PRId64 " is not a class number: logits have %" PRId64 " classes",
+                    value[0], row, c->in[0]->shape.dim[1]);
+}
+
 static est_status sparse_xent_cpu(est_call *c)
 {
     int64_t rows = c->in[0]->shape.dim[0], cols = c->in[0]->shape.dim[1];
@@ -70,12 +78,7 @@ static est_status sparse_xent_cpu(est_call *c)
     for (int64_t r = 0; r < rows; r++) {
         int64_t label = label_at(c, r);
 
-        if (label < 0 || label >= cols) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "label %" PRId64 " of row %" PRId64 " is not a class number: logits have %" PRId64
-                            " classes",
-                            label, r, cols);
-        }
+        if (label < 0 || label >= cols) return not_a_class(c, r, (int64_t[2]){ label });
     }
     est_parallel_for(c->pool, rows, 1, EST_SOFTMAX_NS * (double)cols,
                      c->in[0]->dtype == EST_F32 ? sparse_xent_rows_f32 : sparse_xent_rows_f64, c);
@@ -89,6 +92,7 @@ const est_op est_op_sparse_softmax_xent = {
     .infer     = sparse_xent_infer,
     .grad      = sparse_xent_grad,
     .cpu       = EST_KERNELS({ .run = sparse_xent_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_softmax_xent), .fail = not_a_class }),
 };
 
 /* The op takes a matrix and a vector; other ranks are flattened and the losses brought back. */

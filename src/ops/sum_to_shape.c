@@ -6,6 +6,7 @@
  * Equal shapes need no work: known equal ones not even a node, and otherwise the result is dy itself or a copy. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/reduction.h"
 #include "ops/array.h"
@@ -43,6 +44,12 @@ static est_status sum_to_shape_infer(est_infer *c)
 static size_t sum_to_shape_scratch(const est_call *c)
 {
     return est_reduce_scratch(c->in[0]->count);
+}
+
+static size_t sum_to_shape_cuda_scratch(const est_call *c)
+{
+    (void)c;
+    return EST_REDUCE_PARTS * sizeof(double);
 }
 
 typedef struct copy_job {
@@ -118,6 +125,7 @@ const est_op est_op_sum_to_shape = {
     .infer      = sum_to_shape_infer,
     .grad       = sum_to_shape_grad,
     .cpu        = EST_KERNELS({ .run = sum_to_shape_cpu, .scratch = sum_to_shape_scratch }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(sum_to_shape), .scratch = sum_to_shape_cuda_scratch }),
     .lower      = sum_to_shape_lower,
     .inplace    = 1u << 0,
     .shape_only = 1u << 1,

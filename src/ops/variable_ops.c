@@ -5,8 +5,12 @@
  * A handle (VarHandleOp) is an output of type resource. Its shape in the graph is the shape of the variable, so shape
  * functions of everything that takes a handle need not look further; its dtype is the node's attribute. A read is no
  * copy: ReadVariableOp gives the variable's memory itself, and the planner orders it before later writes. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/argument.h"
+#include "cuda/launchers.h"
 #include "graph/signature.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
@@ -56,15 +60,22 @@ static void copy_range(void *arg, int64_t begin, int64_t end, int64_t block)
            (size_t)(end - begin) * size);
 }
 
+/* The prepare() of a GPU. */
+static est_status check_dtype(est_call *c)
+{
+    const est_var *v = est_call_variable(c, 0);
+
+    if (v->value.dtype == c->in[1]->dtype) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name, est_dtype_name(v->value.dtype),
+                    est_dtype_name(c->in[1]->dtype));
+}
+
 static est_status assign_cpu(est_call *c)
 {
     est_var  *v        = est_call_variable(c, 0);
     est_view *views[2] = { &v->value, c->in[1] };
 
-    if (v->value.dtype != c->in[1]->dtype) {
-        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
-                        est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
-    }
+    EST_TRY(check_dtype(c));
     est_lazy_overwritten(v);
     if (v->value.data != c->in[1]->data) { /* made where it belongs, or the variable's own: it stays as it is */
         est_parallel_for(c->pool, v->value.count, 64, 0.05 * (double)est_dtype_size(v->value.dtype), copy_range, views);
@@ -81,10 +92,7 @@ static est_status assign_fill_cpu(est_call *c)
     est_var              *v    = est_call_variable(c, 0);
     size_t                size = est_dtype_size(v->value.dtype);
 
-    if (v->value.dtype != c->in[1]->dtype) {
-        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
-                        est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
-    }
+    EST_TRY(check_dtype(c));
     est_lazy_overwritten(v);
     if (v->initialized || !v->blank || memcmp(c->in[1]->data, &zero, size) != 0) {
         est_fill_elements(c->pool, &v->value, c->in[1]->data);
@@ -149,6 +157,7 @@ static est_status add_in_place(est_call *c, est_range_fn f32, est_range_fn f64, 
                             : v->value.dtype == EST_I32 ? i32
                                                         : i64;
 
+    EST_TRY(check_dtype(c));
     EST_TRY(est_variable_ready(c, 0, c->in[1]->dtype));
     est_parallel_for(c->pool, v->value.count, 64, 0.1 * (double)est_dtype_size(v->value.dtype), fn, views);
     return EST_OK;
@@ -195,6 +204,7 @@ const est_op est_op_assign_variable = {
     .signature = "resource: resource, value: dtype -> (); dtype: type; validate_shape: bool = false",
     .infer     = assign_infer,
     .cpu       = EST_KERNELS({ .run = assign_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(assign_variable), .prepare = check_dtype }),
     .stateful  = true,
     .writes    = 1u << 0,
     .update    = EST_UPDATE(.gradient = 1),
@@ -216,6 +226,7 @@ const est_op est_op_assign_fill = {
     .signature = "resource: resource, value: dtype -> (); dtype: {float32, float64, int32, uint8, int64, bool}",
     .infer     = assign_fill_infer,
     .cpu       = EST_KERNELS({ .run = assign_fill_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(assign_fill), .prepare = check_dtype }),
     .lower     = assign_fill_lower,
     .stateful  = true,
     .writes    = 1u << 0,
@@ -244,6 +255,7 @@ const est_op est_op_assign_add_variable = {
     .signature = "resource: resource, value: dtype -> (); dtype: {float32, float64, int32, int64}",
     .infer     = assign_infer,
     .cpu       = EST_KERNELS({ .run = assign_add_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(assign_add_variable), .prepare = check_dtype }),
     .stateful  = true,
     .writes    = 1u << 0,
     .update    = EST_UPDATE(.gradient = 1),
@@ -254,6 +266,7 @@ const est_op est_op_assign_sub_variable = {
     .signature = "resource: resource, value: dtype -> (); dtype: {float32, float64, int32, int64}",
     .infer     = assign_infer,
     .cpu       = EST_KERNELS({ .run = assign_sub_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(assign_sub_variable), .prepare = check_dtype }),
     .stateful  = true,
     .writes    = 1u << 0,
     .update    = EST_UPDATE(.gradient = 1),
@@ -273,19 +286,22 @@ const est_op est_op_var_is_initialized = {
 est_node est_shared_variable(est_graph *graph, const est_op *op, const char *name, est_dtype dtype, est_shape shape,
                              bool absolute)
 {
-    est_node            handle = est_replicas_find(graph, op, name, absolute);
+    est_node            handle = est_reuse_find(graph, op, name, absolute);
     const est_node_def *def    = est_def(handle);
-    char                a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+    char                a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX], where[2][32] = { "the first build", "this one" };
 
     if (def == NULL || (est_variable_dtype(handle) == dtype && est_shape_equal(est_node_shape(handle), &shape))) {
         return handle;
     }
+    if (est_in_later_replica(graph)) {
+        (void)snprintf(where[0], sizeof where[0], "replica 0");
+        (void)snprintf(where[1], sizeof where[1], "replica %d", est_graph_replicas(graph)->current);
+    }
     return est_graph_poison(
-        graph,
-        est_graph_blame(est_fail(
-            EST_INVALID_ARGUMENT, "variable '%s' is %s %s in replica 0 and %s %s in replica %d: replicas share it",
-            def->name, est_dtype_name(est_variable_dtype(handle)), est_shape_text(est_node_shape(handle), a),
-            est_dtype_name(dtype), est_shape_text(&shape, b), est_graph_replicas(graph)->current)));
+        graph, est_graph_blame(est_fail(
+                   EST_INVALID_ARGUMENT, "variable '%s' is %s %s in %s and %s %s in %s: they share it", def->name,
+                   est_dtype_name(est_variable_dtype(handle)), est_shape_text(est_node_shape(handle), a), where[0],
+                   est_dtype_name(dtype), est_shape_text(&shape, b), where[1])));
 }
 
 est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
@@ -301,9 +317,8 @@ est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_s
                                                 "variable '%s' needs a shape that is fully known, got %s", name,
                                                 est_shape_text(&shape, text)));
     }
-    if (est_in_later_replica(graph)) {
-        return est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, false);
-    }
+    handle = est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, false);
+    if (handle.graph != NULL) return handle;
     handle = est_build0(graph, &est_op_var_handle,
                         EST_ATTRS(est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
     handle = est_named(handle, name);
@@ -312,9 +327,63 @@ est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_s
         for (int32_t i = 0; i < def->n_attr; i++) {
             if (strcmp(def->attr[i].name, "shared_name") == 0) def->attr[i].s = def->name;
         }
-        est_replicas_keep(handle);
+        est_reuse_keep(handle);
     }
     return handle;
+}
+
+/* Copies what leads from reads of variables to a value; the reads wait for `before`. */
+typedef struct reading {
+    est_nodes before;
+    est_node *copies; /* by id, output 0; EST_NO_NODE: not met yet */
+} reading;
+
+static bool is_read(const est_graph *graph, const est_node_def *def)
+{
+    return def->n_in > 0 && est_graph_node(graph, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
+}
+
+static est_node read_again(reading *r, est_node x)
+{
+    const est_node_def *def = est_def(x);
+    est_node            in[64];
+    bool                again = false, read;
+
+    if (def == NULL || def->op->source == EST_SOURCE_VARIABLE || def->n_in > 64) return x;
+    if (r->copies[x.id].graph != NULL) return est_output(r->copies[x.id], x.output);
+    read = is_read(x.graph, def);
+    for (int32_t i = 0; i < def->n_in; i++) {
+        est_node old = { x.graph, def->in[i].node, def->in[i].output };
+
+        in[i] = read_again(r, old);
+        if (in[i].id != old.id) again = true;
+    }
+    if (read || again) {
+        est_node copy = est_build(x.graph, def->op, (est_nodes){ in, def->n_in },
+                                  (est_attrs){ def->attr, def->n_attr });
+
+        for (int i = 0; read && i < r->before.n; i++) (void)est_after(copy, r->before.data[i]);
+        r->copies[x.id] = copy;
+    } else {
+        r->copies[x.id] = est_output(x, 0);
+    }
+    return est_graph_poisoned(x.graph) ? est_graph_poison(x.graph, EST_OK) : est_output(r->copies[x.id], x.output);
+}
+
+est_node est_read_after(est_node value, est_nodes before)
+{
+    reading  r = { .before = before };
+    est_node again;
+
+    if (value.graph == NULL || est_graph_poisoned(value.graph)) return value;
+    if (!EST_LIST_OK(before)) {
+        return est_graph_poison(value.graph, est_fail(EST_INVALID_ARGUMENT, "est_read_after: the list is NULL"));
+    }
+    r.copies = est_zalloc(sizeof *r.copies * (size_t)est_graph_size(value.graph));
+    if (r.copies == NULL) return est_graph_poison(value.graph, est_no_memory());
+    again = read_again(&r, value);
+    est_free(r.copies);
+    return again;
 }
 
 est_dtype est_variable_dtype(est_node variable)
@@ -330,10 +399,10 @@ void est_variable_initializer(est_node variable, est_node value)
     est_shape  merged;
     char       a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
     est_graph *graph = variable.graph;
+    est_nodes  after;
 
     if (graph == NULL || est_graph_poisoned(graph)) return;
-    if (est_in_later_replica(graph) && est_graph_initializer(graph, variable.id).graph != NULL)
-        return; /* the first's */
+    if (est_reuse_is_later(graph) && est_graph_initializer(graph, variable.id).graph != NULL) return; /* the first's */
     if (want == EST_DTYPE_NONE || want != have ||
         est_infer_merge(est_node_shape(variable), est_node_shape(value), &merged) != EST_OK) {
         (void)est_graph_poison(
@@ -342,7 +411,15 @@ void est_variable_initializer(est_node variable, est_node value)
                             est_dtype_name(want), est_shape_text(est_node_shape(variable), b)));
         return;
     }
+    after = est_graph_no_after(graph);
     est_graph_set_initializer(graph, variable.id, est_assign(variable, value));
+    est_graph_restore_after(graph, after);
+}
+
+est_node est_variable_initializer_op(est_node variable)
+{
+    return est_variable_dtype(variable) != EST_DTYPE_NONE ? est_graph_initializer(variable.graph, variable.id)
+                                                          : EST_NO_NODE;
 }
 
 est_node est_read_variable(est_node variable)

@@ -194,7 +194,10 @@ static est_status packs_end(est_call *c)
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
     communicator->ended = l->in->packs[l->first].busy == 0;
     communicator->empty = !communicator->ended && !has_weight(l->in, l->first, l->n);
-    if (communicator->ended) return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    if (communicator->ended) {
+        communicator->idle = false; /* later steps, such as those that read metrics, are none of that input */
+        return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    }
     if (communicator->empty)
         return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
     for (int i = l->first; i < l->first + l->n; i++) {

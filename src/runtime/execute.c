@@ -253,8 +253,7 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
     return EST_OK;
 }
 
-/* Reshapes and the like of a feed, or of what is lent, point where that is now. */
-static void follow_addresses(est_plan *plan)
+void est_plan_follow_addresses(est_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_followers; i++) {
         int32_t v           = plan->followers[i];
@@ -264,7 +263,7 @@ static void follow_addresses(est_plan *plan)
 
 /* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so
  * the question is settled once it was answered yes. */
-static est_status check_variables(est_plan *plan)
+est_status est_plan_check_variables(est_plan *plan)
 {
     for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {
         if (!plan->vars[i]->initialized) {
@@ -286,9 +285,9 @@ static est_status grow_heap(est_plan *plan, est_item *item)
         est_buffer *buffer = &plan->buffers[plan->slots[item->first_view + o].buffer];
         size_t      bytes  = view_bytes(&item->call.out[o]);
         if (bytes <= buffer->bytes && buffer->data != NULL) continue;
-        plan->device->free(buffer->data);
+        plan->device->free(plan->device, buffer->data);
         buffer->bytes = bytes + bytes / 2 + EST_ALIGNMENT;
-        buffer->data  = plan->device->alloc(buffer->bytes);
+        buffer->data  = plan->device->alloc(plan->device, buffer->bytes);
         if (buffer->data == NULL) {
             buffer->bytes = 0;
             return est_no_memory();
@@ -303,9 +302,9 @@ static est_status grow_scratch(est_plan *plan, est_item *item)
     size_t bytes = scratch_bytes(item);
 
     if (bytes <= item->scratch_bytes) return EST_OK;
-    plan->device->free(item->call.scratch);
+    plan->device->free(plan->device, item->call.scratch);
     item->scratch_bytes = bytes + bytes / 2;
-    item->call.scratch  = plan->device->alloc(item->scratch_bytes);
+    item->call.scratch  = plan->device->alloc(plan->device, item->scratch_bytes);
     if (item->call.scratch != NULL) return EST_OK;
     item->scratch_bytes = 0;
     return est_no_memory();
@@ -325,18 +324,20 @@ static est_status follow_shapes(est_plan *plan, est_item *item)
     return item->kernel != NULL ? est_item_prepare(item) : EST_OK;
 }
 
-static est_status check_numbers(const est_item *item)
+est_status est_view_check_numbers(const est_view *view, int output)
 {
-    for (int o = 0; o < item->call.n_out; o++) {
-        const est_view *view = &item->call.out[o];
-        for (int64_t i = 0; i < view->count && (view->dtype == EST_F32 || view->dtype == EST_F64); i++) {
-            double x = view->dtype == EST_F32 ? (double)((const float *)view->data)[i]
-                                              : ((const double *)view->data)[i];
-            if (!isfinite(x)) {
-                return est_fail(EST_INVALID_ARGUMENT, "output %d has %g at element %lld", o, x, (long long)i);
-            }
+    for (int64_t i = 0; i < view->count && (view->dtype == EST_F32 || view->dtype == EST_F64); i++) {
+        double x = view->dtype == EST_F32 ? (double)((const float *)view->data)[i] : ((const double *)view->data)[i];
+        if (!isfinite(x)) {
+            return est_fail(EST_INVALID_ARGUMENT, "output %d has %g at element %lld", output, x, (long long)i);
         }
     }
+    return EST_OK;
+}
+
+static est_status check_numbers(const est_item *item)
+{
+    for (int o = 0; o < item->call.n_out; o++) EST_TRY(est_view_check_numbers(&item->call.out[o], o));
     return EST_OK;
 }
 
@@ -345,7 +346,7 @@ static est_status run_item(est_plan *plan, est_item *item)
     if (item->dynamic) EST_TRY(follow_shapes(plan, item));
     if (item->kernel == NULL) return EST_OK;
     EST_TRY(item->kernel->run(&item->call));
-    if (item->call.node->op->lends) follow_addresses(plan);
+    if (item->call.node->op->lends) est_plan_follow_addresses(plan);
     return plan->check_numerics ? check_numbers(item) : EST_OK;
 }
 
@@ -419,9 +420,9 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     if (plan->n_segments > 0) plan->remote->step++;
     EST_TRY(take_feeds(plan, feeds));
     if (!plan->resolved) EST_TRY(est_plan_resolve(plan));
-    EST_TRY(check_variables(plan));
+    EST_TRY(est_plan_check_variables(plan));
     for (int i = 0; i < plan->n_changed; i++) est_cow_keep_all(plan->changed[i]);
-    follow_addresses(plan);
+    est_plan_follow_addresses(plan);
     est_trace_begin(plan->trace);
     status = run_waves(plan);
     end_row_tables(plan, status == EST_OK);

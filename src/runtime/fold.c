@@ -91,7 +91,7 @@ static est_status put_constant(est_rewriter *r, est_node old, const est_view *va
 static est_status run_constants(est_graph *g, est_io *io, est_node *results, int n, est_store *store,
                                 const est_plan_options *options)
 {
-    est_plan_options plain  = { .device = options->device, .pool = options->pool };
+    est_plan_options plain  = { .device = &est_device_cpu, .pool = options->pool };
     est_io           wanted = { .fetches = results, .n_fetches = n };
     est_rewriter     r      = { .graph = g, .io = io };
     est_plan        *plan   = NULL;

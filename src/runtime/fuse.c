@@ -469,10 +469,14 @@ static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
 static const struct rule {
     const est_op *at; /* the op a chain is recognised by */
     bool (*fuse)(fuser *f, const est_node_def *n);
-} rules[] = { { &est_op_max_pool, fuse_conv_pool },          { &est_op_bias_add, fuse_bias },
-              { &est_op_relu_grad, fuse_relu_grad },         { &est_op_assign_variable, fuse_assign_draw },
-              { &est_op_assign_variable, fuse_assign_fill }, { &est_op_embedding_bag_grad, fuse_slice_grad },
-              { &est_op_concat_v2, fuse_concat_bags } };
+    const est_op *makes; /* what the device must have kernels for */
+} rules[] = { { &est_op_max_pool, fuse_conv_pool, &est_op_conv_pool_grad },
+              { &est_op_bias_add, fuse_bias, &est_op_matmul_bias },
+              { &est_op_relu_grad, fuse_relu_grad, &est_op_matmul_relu_grad },
+              { &est_op_assign_variable, fuse_assign_draw, &est_op_assign_draw },
+              { &est_op_assign_variable, fuse_assign_fill, &est_op_assign_fill },
+              { &est_op_embedding_bag_grad, fuse_slice_grad, &est_op_embedding_bag_slice_grad },
+              { &est_op_concat_v2, fuse_concat_bags, &est_op_embedding_bag_concat } };
 
 static est_status apply_rule(fuser *f, const struct rule *rule)
 {
@@ -488,12 +492,14 @@ static est_status apply_rule(fuser *f, const struct rule *rule)
     return ok ? EST_OK : est_graph_status(f->g);
 }
 
-est_status est_pass_fuse(est_graph *graph, est_io *io)
+est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device)
 {
     fuser      f      = { .g = graph, .rewriter = { .graph = graph, .io = io } };
     est_status status = EST_OK;
 
-    for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) status = apply_rule(&f, &rules[r]);
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) {
+        if (est_kernel_exists(est_op_kernels(rules[r].makes, device))) status = apply_rule(&f, &rules[r]);
+    }
     est_rewriter_clear(&f.rewriter);
     return status;
 }

@@ -32,7 +32,7 @@ est_status est_host_create(int threads, est_host **out)
     est_status status;
 
     if (host == NULL) return est_no_memory();
-    status = est_store_create(&est_device_cpu, &host->store);
+    status = est_store_create(&host->store);
     if (status == EST_OK) status = est_pool_create(threads, &host->pool);
     if (status != EST_OK) {
         est_host_free(host);

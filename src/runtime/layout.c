@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "runtime/plan.h"
 
-static size_t round_up(size_t bytes)
+static size_t round_up(const est_plan *plan, size_t bytes)
 {
-    return (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
+    return (bytes + plan->device->alignment - 1) & ~(plan->device->alignment - 1);
 }
 
 bool est_item_looks_at(const est_item *item, int input)
@@ -145,7 +145,7 @@ static void place_output(est_plan *plan, int32_t k, int32_t v, const int32_t *la
         return;
     }
     slot->buffer = new_buffer(plan, (est_buffer){ .kind     = item->late ? EST_BUFFER_HEAP : EST_BUFFER_SLAB,
-                                                  .bytes    = item->late ? 0 : round_up(slot->capacity),
+                                                  .bytes    = item->late ? 0 : round_up(plan, slot->capacity),
                                                   .first    = moment_begin(plan, k),
                                                   .last     = moment_end(plan, last[v]),
                                                   .last_use = last[v] });
@@ -187,11 +187,11 @@ static bool made_at_home(const est_plan *plan, int32_t k)
     const est_slot   *slot = &plan->slots[est_view_index(plan, item->call.in[1])];
     const est_buffer *buffer;
 
-    if (slot->buffer < 0 || var->initialized) return false;
+    if (slot->buffer < 0 || var->initialized || plan->device->runs != NULL) return false;
     buffer = &plan->buffers[slot->buffer];
     if (buffer->kind != EST_BUFFER_SLAB || buffer->last_use != k) return false;
     if (slot->capacity != (size_t)var->value.count * est_dtype_size(var->value.dtype)) return false;
-    if (buffer->bytes != round_up(slot->capacity)) return false;
+    if (buffer->bytes != round_up(plan, slot->capacity)) return false;
     for (int32_t other = buffer->first; other <= buffer->last; other++) {
         if (other != k && touches(plan, &plan->items[other], var)) return false;
     }
@@ -334,7 +334,7 @@ static int32_t list_places(est_plan *plan, place *places)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item *item = &plan->items[k];
         if (item->scratch_bytes == 0 || item->late) continue;
-        places[n++] = (place){ round_up(item->scratch_bytes), &item->scratch_offset, moment_begin(plan, k),
+        places[n++] = (place){ round_up(plan, item->scratch_bytes), &item->scratch_offset, moment_begin(plan, k),
                                moment_end(plan, k) };
     }
     return n;
@@ -343,9 +343,10 @@ static int32_t list_places(est_plan *plan, place *places)
 static est_status grow_slab(est_plan *plan, size_t bytes)
 {
     if (bytes <= plan->slab_bytes && plan->slab != NULL) return EST_OK;
-    plan->device->free(plan->slab);
+    plan->device->free(plan->device, plan->slab);
     plan->slab_bytes = 0;
-    plan->slab = plan->device->alloc(bytes + EST_ALIGNMENT); /* an empty tensor at the very end has an address too */
+    plan->slab       = plan->device->alloc(
+              plan->device, bytes + plan->device->alignment); /* an empty tensor at the very end has an address too */
     if (plan->slab == NULL) return est_no_memory();
     plan->slab_bytes = bytes;
     return EST_OK;
@@ -388,7 +389,7 @@ static void set_pointers(est_plan *plan)
 static void drop_heap(est_plan *plan)
 {
     for (int32_t b = 0; b < plan->n_buffers; b++) {
-        if (plan->buffers[b].kind == EST_BUFFER_HEAP) plan->device->free(plan->buffers[b].data);
+        if (plan->buffers[b].kind == EST_BUFFER_HEAP) plan->device->free(plan->device, plan->buffers[b].data);
     }
     plan->n_buffers = 0;
 }
@@ -397,9 +398,9 @@ void est_plan_free_buffers(est_plan *plan)
 {
     drop_heap(plan);
     for (int32_t k = 0; k < plan->n_items && plan->items != NULL; k++) {
-        if (plan->items[k].late) plan->device->free(plan->items[k].call.scratch);
+        if (plan->items[k].late) plan->device->free(plan->device, plan->items[k].call.scratch);
     }
-    plan->device->free(plan->slab);
+    plan->device->free(plan->device, plan->slab);
     plan->slab = NULL;
 }
 

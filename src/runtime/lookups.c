@@ -259,7 +259,7 @@ static est_status rewrite_update(lookups *l, int32_t id)
     grad    = def->op->update->gradient;
     p       = find_pull(l, def->in[0].node);
     if (indices == 0 || grad == 0 || p->finder == NULL) {
-        return est_fail(EST_UNIMPLEMENTED, "'%s' updates the dynamic embedding '%s' otherwise than by rows of its keys",
+        return est_fail(EST_UNIMPLEMENTED, "'%s' updates the dynamic embedding '%s', but not by the rows of its keys",
                         def->name, table_name(l, def->in[0].node));
     }
     keys = est_gather(p->distinct, as_node(l, def->in[indices]), 0);
@@ -284,12 +284,14 @@ static est_status rewrite_pulled(lookups *l, int32_t id, int at)
     est_node      result;
 
     if (p->finder == NULL) {
-        return est_fail(EST_UNIMPLEMENTED,
-                        "'%s' looks up rows of the dynamic embedding '%s' otherwise than by its keys", def->name,
-                        table_name(l, def->in[at].node));
+        return est_fail(EST_UNIMPLEMENTED, "'%s' looks up rows of the dynamic embedding '%s', but not by its keys",
+                        def->name, table_name(l, def->in[at].node));
     }
     if (p->next != NULL) EST_TRY(find_source(l, p, def->in[at + 1].node, &p));
-    if (p == NULL) return est_fail(EST_UNIMPLEMENTED, "'%s' looks up rows that no key was looked up for", def->name);
+    if (p == NULL) {
+        return est_fail(EST_UNIMPLEMENTED, "'%s' looks up rows of a dynamic embedding, but not those of looked-up keys",
+                        def->name);
+    }
     result = rebuild(l, def, at, &(const lookup){ .place = as_node(l, def->in[at + 1]), .rows = p->values });
     EST_TRY(est_graph_status(l->graph));
     adopt(l, first, def);

@@ -75,6 +75,7 @@ typedef struct partition {
     border           *borders; /* per segment */
     est_edges        *sent_to; /* per task: what it receives from tasks (C7) */
     int               n_segments;
+    int               first; /* the number of the first segment */
 } partition;
 
 static const est_node_def *node_of(const partition *p, int32_t id)
@@ -212,6 +213,7 @@ static est_status assign_pieces(const partition *p)
 {
     for (int32_t id = 0; id < p->n; id++)
         p->piece[id] = p->sync_replicas && p->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
+    if (p->remote->whole_phases) return EST_OK;
     return est_partition_early(
         p->arena,
         &(est_partition_phases){ p->core, p->remote->n_tasks, p->task, p->phase, p->in_core, p->remote->direct },
@@ -605,7 +607,7 @@ static est_status add_start(partition *p, int at, const sent *s)
 {
     border  *b     = &p->borders[at];
     est_node start = est_build(p->graph, &est_op_start, s->in,
-                               EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
+                               EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", p->first + at)));
 
     for (int32_t i = 0; i < b->after.n; i++) {
         start = est_after(start, (est_node){ p->graph, local_control(p, b->after.data[i].node), 0 });
@@ -640,7 +642,7 @@ static est_status add_finish(partition *p, int at, const sent *s)
     b->finish = est_build(
         p->graph, &est_op_finish, s->in,
         EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->n_out }),
-                  est_attr_shapes("shapes", (est_shapes){ shapes, b->n_out }), est_attr_int("segment", at)));
+                  est_attr_shapes("shapes", (est_shapes){ shapes, b->n_out }), est_attr_int("segment", p->first + at)));
     b->finish = est_after(b->finish, b->start);
     for (int i = 0; i < at; i++) { /* C2 */
         if (are_beside(p, i, at)) b->finish = est_after(b->finish, p->borders[i].finish);
@@ -727,12 +729,16 @@ static est_status make_partition(partition *p)
     return EST_OK;
 }
 
-est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store, const est_remote *remote,
+est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store, const est_remote *remote, int first,
                               est_arena *arena, est_segment **segments, int *n_segments)
 {
-    partition p = {
-        .graph = graph, .io = io, .store = store, .remote = remote, .arena = arena, .n = est_graph_size(graph)
-    };
+    partition  p = { .graph  = graph,
+                     .io     = io,
+                     .store  = store,
+                     .remote = remote,
+                     .first  = first,
+                     .arena  = arena,
+                     .n      = est_graph_size(graph) };
     size_t     n = (size_t)p.n + 1;
     est_status status;
 

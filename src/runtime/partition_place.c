@@ -117,6 +117,7 @@ est_status est_partition_place(const est_partition_step *c, bool moves, est_aren
 
     if (varies == NULL || user == NULL) return est_no_memory();
     for (int32_t id = 0; id < c->n; id++) task[id] = EST_HERE;
+    if (c->remote->ops->assign != NULL) return c->remote->ops->assign(c->remote, c, task);
     for (int32_t k = 0; k < c->whole->n; k++) {
         const est_node_def *def = est_graph_node(c->graph, c->whole->nodes[k]);
 

@@ -9,6 +9,8 @@
 
 #include "base/alloc.h"
 #include "ops/ops.h"
+#include "runtime/local_devices.h"
+#include "runtime/record.h"
 #include "runtime/trace.h"
 #include "tensor/tensor.h"
 
@@ -134,7 +136,7 @@ static est_status bind_sources(est_plan *plan, est_store *store)
         est_item *item = &plan->items[k];
         if (item->call.node->op->source == EST_SOURCE_VARIABLE) EST_TRY(bind_variable(plan, item, store));
         if (item->call.node->op->source == EST_SOURCE_TABLE) EST_TRY(bind_table(plan, item, store));
-        if (item->call.node->op->source == EST_SOURCE_CONST) bind_const(plan, item);
+        if (item->call.node->op->source == EST_SOURCE_CONST && plan->device->runs == NULL) bind_const(plan, item);
     }
     return EST_OK;
 }
@@ -172,7 +174,8 @@ static est_status partition_graph(est_plan *plan, est_store *store, est_remote *
         EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
         EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
     }
-    EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
+    EST_TRY(
+        est_pass_partition(plan->graph, &plan->io, store, remote, 0, plan->arena, &plan->segments, &plan->n_segments));
     EST_TRY(list_far_tables(plan));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
     if (plan->bindings == NULL) return est_no_memory();
@@ -183,24 +186,42 @@ static est_status partition_graph(est_plan *plan, est_store *store, est_remote *
     return EST_OK;
 }
 
+/* --- other devices ------------------------------------------------------------------------------------------------ */
+
+static est_status cut_devices(est_plan *plan, est_store *store, const est_plan_options *options)
+{
+    est_remote *devices = est_local_devices_remote(options->devices);
+
+    EST_TRY(est_pass_partition(plan->graph, &plan->io, store, devices, plan->n_segments, plan->arena, &plan->parts,
+                               &plan->n_parts));
+    plan->part_bindings = est_arena_alloc(plan->arena, sizeof *plan->part_bindings * ((size_t)plan->n_parts + 1));
+    if (plan->part_bindings == NULL) return est_no_memory();
+    for (int i = 0; i < plan->n_parts; i++) {
+        plan->part_bindings[i].ops = devices->ops;
+        EST_TRY(est_local_devices_enter(options->devices, &plan->parts[i], store, options,
+                                        &plan->part_bindings[i].segment));
+    }
+    return EST_OK;
+}
+
 static void bind_ends(est_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
+        int64_t   at;
 
         call->state = est_exchange_state(plan->exchange, call->node);
         if (call->node->op != &est_op_start && call->node->op != &est_op_finish) continue;
-        call->state = &plan->bindings[est_node_int(call->node, "segment")];
+        at          = est_node_int(call->node, "segment");
+        call->state = at < plan->n_segments ? &plan->bindings[at] : &plan->part_bindings[at - plan->n_segments];
     }
 }
 
-static void leave_tasks(est_plan *plan)
+static void leave(const est_segment *segments, const est_remote_binding *bindings, int n)
 {
-    for (int i = 0; i < plan->n_segments; i++) {
-        if (plan->bindings != NULL && plan->bindings[i].segment != NULL) {
-            plan->bindings[i].ops->leave(plan->bindings[i].segment);
-        }
-        est_graph_free(plan->segments[i].graph);
+    for (int i = 0; i < n; i++) {
+        if (bindings != NULL && bindings[i].segment != NULL) bindings[i].ops->leave(bindings[i].segment);
+        est_graph_free(segments[i].graph);
     }
 }
 
@@ -372,10 +393,10 @@ static void need_integers(est_plan *plan, const est_item *item)
 }
 
 /* Whether only running it tells how large its outputs are. */
-static bool sizes_itself(const est_op *op)
+static bool sizes_itself(const est_plan *plan, const est_op *op)
 {
     if (op->shrinks) return true;
-    for (const est_kernel *kernel = op->cpu; kernel != NULL && kernel->run != NULL; kernel++) {
+    for (const est_kernel *kernel = est_op_kernels(op, plan->device); est_kernel_exists(kernel); kernel++) {
         if (kernel->measure != NULL) return true;
     }
     return false;
@@ -392,7 +413,7 @@ static void mark_needed(est_plan *plan)
     for (int32_t k = plan->n_items - 1; k >= 0; k--) {
         est_item           *item = &plan->items[k];
         const est_node_def *def  = item->call.node;
-        item->runs               = item->runs || def->op->writes != 0 || sizes_itself(def->op);
+        item->runs               = item->runs || def->op->writes != 0 || sizes_itself(plan, def->op);
         for (int o = 0; o < item->call.n_out; o++) item->runs = item->runs || plan->slots[item->first_view + o].needed;
         for (int32_t c = 0; c < def->n_control; c++) plan->items[plan->item_of[def->control[c]]].runs = true;
         if (item->runs) {
@@ -525,13 +546,13 @@ est_status est_plan_choose_kernels(est_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item         *item = &plan->items[k];
-        const est_kernel *list = item->call.node->op->cpu;
+        const est_kernel *list = est_op_kernels(item->call.node->op, plan->device);
 
         if (item->copied) {
             item->kernel = &copy_kernel;
         } else if (item->runs && list != NULL && !item->call.node->op->alias) {
-            while (list->run != NULL && list->accepts != NULL && !list->accepts(&item->call)) list++;
-            if (list->run == NULL) {
+            while (est_kernel_exists(list) && list->accepts != NULL && !list->accepts(&item->call)) list++;
+            if (!est_kernel_exists(list)) {
                 return est_item_failed(item, est_fail(EST_UNIMPLEMENTED, "no kernel takes these types and shapes"));
             }
             item->kernel = list;
@@ -569,7 +590,8 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     }
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
     if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options->remote));
-    if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
+    if (options->devices != NULL) EST_TRY(cut_devices(plan, store, options));
+    if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io, plan->device));
     EST_TRY(est_order_make(plan->graph, &plan->io, plan->arena, &plan->order));
     plan->n_items = plan->order.n;
     EST_TRY(make_arrays(plan));
@@ -584,7 +606,8 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     list_tables(plan);
     EST_TRY(list_row_tables(plan));
     EST_TRY(list_changed(plan));
-    return list_variables(plan);
+    EST_TRY(list_variables(plan));
+    return plan->device->runs != NULL ? est_recorder_create(plan, options->queue) : EST_OK;
 }
 
 est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store, const est_plan_options *options,
@@ -611,13 +634,15 @@ est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *
 void est_plan_free(est_plan *plan)
 {
     if (plan == NULL) return;
+    est_recorder_free(plan);
     for (int32_t k = 0; k < plan->n_items && plan->items != NULL; k++) {
         est_item *item = &plan->items[k];
         if (item->kernel != NULL && item->kernel->release != NULL && item->call.state != NULL) {
             item->kernel->release(&item->call);
         }
     }
-    leave_tasks(plan);
+    leave(plan->segments, plan->bindings, plan->n_segments);
+    leave(plan->parts, plan->part_bindings, plan->n_parts);
     est_exchange_free(plan->exchange);
     est_plan_free_buffers(plan);
     est_trace_free(plan->trace);

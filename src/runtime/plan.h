@@ -4,12 +4,13 @@
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
 ^ *   reduce_packs.c  exchanges with other workers
- *   partition.c  segments that other tasks run
+ *   partition.c  segments that other tasks run, then segments that other devices of this process run
  *   order.c      the order of the nodes, including hazards of variables
  *   plan.c       one item per node: its kernel, its views, the sources of its inputs
  *   waves.c      independent small items share the threads
  *   layout.c     sizes, lifetimes, one slab for all intermediate results
  *   execute.c    a step: check feeds, follow changed shapes, call kernels in order
+ *   record.c     a step on a device that runs by itself: such a segment is a plan of its own
  *
  * Invariants, cited as P1.. in the code:
  *   P1  Memory of a slab buffer is used by one value at a time: the buffers of two values overlap only if the last use
@@ -92,7 +93,9 @@ typedef struct est_slot {
     bool    kept;   /* fetched */
 } est_slot;
 
-typedef struct est_trace est_trace;
+typedef struct est_trace         est_trace;
+typedef struct est_recorder      est_recorder;
+typedef struct est_local_devices est_local_devices; /* runtime/local_devices.h */
 
 typedef struct est_plan {
     est_graph        *graph; /* private copy */
@@ -143,7 +146,11 @@ typedef struct est_plan {
     est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
-    est_remote         *remote;   /* NULL: no other tasks */
+    est_remote         *remote; /* NULL: no other tasks */
+    est_segment        *parts;  /* run by other devices of this process; in the arena */
+    est_remote_binding *part_bindings;
+    int                 n_parts;
+    est_recorder       *recorder; /* on a device that runs by itself (runtime/record.h); NULL: runs are est_plan_run */
     est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
     uint64_t            run_seed;
@@ -152,12 +159,14 @@ typedef struct est_plan {
 
 /* Plans `io` of `graph` over the variables in `store`. */
 typedef struct est_plan_options {
-    const est_device *device;
-    est_pool         *pool;
-    bool              passes;
-    bool              check_numerics;
-    est_remote       *remote;       /* other tasks that run segments; NULL: none */
-    est_communicator *communicator; /* other workers of the step; NULL: none */
+    const est_device  *device;
+    est_pool          *pool;
+    bool               passes;
+    bool               check_numerics;
+    est_remote        *remote;       /* other tasks that run segments; NULL: none */
+    est_communicator  *communicator; /* other workers of the step; NULL: none */
+    est_local_devices *devices;      /* that run parts of it; NULL: none */
+    est_queue         *queue;        /* of `device`, if that runs by itself */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */
@@ -195,6 +204,15 @@ EST_MUST_CHECK est_status est_item_infer(est_plan *plan, est_item *item, bool ru
 
 /* Calls the kernel's prepare() when shapes have changed since it was last called. */
 EST_MUST_CHECK est_status est_item_prepare(est_item *item);
+
+/* Fails unless all variables that a run reads have values; draws the rows that wait (P7). */
+EST_MUST_CHECK est_status est_plan_check_variables(est_plan *plan);
+
+/* Reshapes and the like of a feed, or of what is lent, point where that is now. */
+void est_plan_follow_addresses(est_plan *plan);
+
+/* For check_numerics: fails for a NaN or an infinity. */
+EST_MUST_CHECK est_status est_view_check_numbers(const est_view *view, int output);
 
 /* Whether the item reads the data of an input: kernels do unless only its shape matters; an item that does not run may
  * still read integers to know its shape. */

@@ -58,6 +58,8 @@ typedef struct est_remote_files {
     int                     n;
 } est_remote_files;
 
+struct est_partition_step; /* runtime/partition.h */
+
 typedef struct est_remote_ops {
     /* Called when a session is made: connects to the tasks (again), waits with a deadline for those that are missing,
      * logs the wait, and lists the variables of each. */
@@ -79,6 +81,9 @@ typedef struct est_remote_ops {
 
     /* The graph of the session has grown, or is new: told before its new variables are placed. NULL: not needed. */
     EST_MUST_CHECK est_status (*grow)(est_remote *remote, const est_graph *graph);
+
+    /* Fills task[] for the nodes of a step, which are EST_HERE. NULL: by variables and devices (partition_place.c). */
+    EST_MUST_CHECK est_status (*assign)(const est_remote *remote, const struct est_partition_step *step, int32_t *task);
 
     /* The segment is borrowed until leave. */
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_segment **out);
@@ -133,6 +138,7 @@ struct est_remote {
     bool                   takes_turns;   /* a training step must begin with a turn: est_step_run takes it, */
     bool                   has_turn;      /* unless its caller did */
     bool                   runs_all;      /* task 0 runs everything, and partitions it itself (cluster/target.c) */
+    bool                   whole_phases;  /* no pieces of a phase are started before the rest */
     bool                   direct;        /* tensors travel from task to task, not through this process */
     uint64_t               step;          /* the run under way of a plan with segments; counted up by each */
     bool                   in_turn;       /* `place` is round-robin: variables come in order of creation, not of size */
@@ -153,10 +159,11 @@ EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const e
 EST_MUST_CHECK est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store);
 
 /* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an
- * EstFinish stand for each segment. Segments are in `arena`, their graphs are the caller's to free. */
+ * EstFinish stand for each segment; their attribute "segment" counts from `first`. Segments are in `arena`, their
+ * graphs are the caller's to free. */
 EST_MUST_CHECK est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store,
-                                             const est_remote *remote, est_arena *arena, est_segment **segments,
-                                             int *n_segments);
+                                             const est_remote *remote, int first, est_arena *arena,
+                                             est_segment **segments, int *n_segments);
 
 /* The ops that the cut leaves behind; est_call.state is the segment's est_remote_binding. */
 extern const est_op est_op_start, est_op_finish;

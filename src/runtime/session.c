@@ -6,14 +6,17 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "graph/device_name.h"
 #include "kernels/variable_access.h"
 #include "ops/ops.h"
+#include "runtime/local_devices.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
 #include "runtime/session_target.h"
@@ -31,7 +34,8 @@ struct est_step {
 struct est_session {
     est_graph          *graph;
     est_session_options options;
-    est_remote         *target; /* of options.target, which is options.remote then; NULL: none */
+    est_remote         *target;  /* of options.target, which is options.remote then; NULL: none */
+    est_local_devices  *devices; /* NULL: the CPU alone */
     est_pool           *pool;
     bool                owns_pool;
     est_store          *store;
@@ -78,12 +82,37 @@ static est_status find_variables(est_session *s)
         if (remote->ops->grow != NULL) EST_TRY(remote->ops->grow(remote, s->graph));
         EST_TRY(est_place_variables(s->graph, s->options.remote, s->store));
     }
+    if (s->devices != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+        EST_TRY(est_local_devices_variables(s->devices, s->graph, s->store));
+    }
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
         const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
         est_var            *var;
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
         EST_TRY(est_store_variable(s->store, def, &var));
     }
+    return EST_OK;
+}
+
+/* Other tasks and workers see variables in the memory of the host. */
+static est_status find_devices(est_session *s)
+{
+    est_strings names = s->options.devices;
+
+    if (s->options.remote == NULL && s->options.communicator == NULL) {
+        EST_TRY(est_local_devices_create(&s->options, &s->devices));
+    } else {
+        EST_REQUIRE_LIST("session devices", names);
+        for (int i = 0; i < names.n; i++) {
+            if (names.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
+            EST_TRY(est_device_name_check(names.data[i]));
+            if (strcasecmp(est_device_name_task(names.data[i]).kind, "CPU") == 0) continue;
+            return est_fail(EST_UNIMPLEMENTED,
+                            "a session with tasks of a cluster or with other workers runs on the CPU, not on \"%s\"",
+                            names.data[i]);
+        }
+    }
+    s->options.devices = (est_strings){ 0 }; /* the caller's */
     return EST_OK;
 }
 
@@ -111,7 +140,8 @@ est_status est_session_create_in(est_graph *graph, const est_session_options *op
     status       = est_graph_status(graph);
     if (status == EST_OK) status = take_options(s, options);
     if (status == EST_OK && s->owns_pool) status = est_pool_create(s->options.threads, &s->pool);
-    if (status == EST_OK) status = est_store_create(&est_device_cpu, &s->store);
+    if (status == EST_OK) status = est_store_create(&s->store);
+    if (status == EST_OK) status = find_devices(s);
     if (status == EST_OK && s->options.remote != NULL) status = s->options.remote->ops->connect(s->options.remote);
     if (status == EST_OK) status = find_variables(s);
     if (status != EST_OK) {
@@ -139,6 +169,7 @@ void est_session_free(est_session *session)
         free_step(step);
     }
     est_target_free(session->target);
+    est_local_devices_free(session->devices);
     est_store_free(session->store);
     if (session->owns_pool) est_pool_free(session->pool);
     est_free(session);
@@ -169,10 +200,20 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
     return EST_OK;
 }
 
+void est_session_set_communicator(est_session *session, est_communicator *communicator)
+{
+    session->options.communicator = communicator;
+}
+
 static est_plan_options plan_options(const est_session *s)
 {
-    return (est_plan_options){ &est_device_cpu,           s->pool,           !s->options.no_passes,
-                               s->options.check_numerics, s->options.remote, s->options.communicator };
+    return (est_plan_options){ .device         = &est_device_cpu,
+                               .pool           = s->pool,
+                               .passes         = !s->options.no_passes,
+                               .check_numerics = s->options.check_numerics,
+                               .remote         = s->options.remote,
+                               .communicator   = s->options.communicator,
+                               .devices        = s->devices };
 }
 
 static est_status check_list(const char *what, int n, const void *data)
@@ -246,7 +287,7 @@ static est_status fill_table(est_session *s, const char *table)
 
 /* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and
  * those of graphs that were read, need not know of them. */
-est_status est_session_fill_tables(est_session *session, est_plan *plan)
+static est_status fill_tables(est_session *session, est_plan *plan)
 {
     for (int i = 0; i < plan->n_tables; i++) {
         if (!plan->tables[i]->filled) EST_TRY(fill_table(session, plan->tables[i]->name));
@@ -254,6 +295,24 @@ est_status est_session_fill_tables(est_session *session, est_plan *plan)
     if (plan->far_filled) return EST_OK;
     for (int i = 0; i < plan->n_far_tables; i++) EST_TRY(fill_table(session, plan->far_tables[i]));
     plan->far_filled = true;
+    return EST_OK;
+}
+
+est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_plan **out)
+{
+    est_plan_options options = plan_options(session);
+    est_plan        *plan;
+    est_status       status;
+
+    options.pool = pool;
+    EST_TRY(find_variables(session));
+    EST_TRY(est_plan_create(session->graph, io, session->store, &options, &plan));
+    status = fill_tables(session, plan);
+    if (status != EST_OK) {
+        est_plan_free(plan);
+        return status;
+    }
+    *out = plan;
     return EST_OK;
 }
 
@@ -287,6 +346,26 @@ static est_status complete_step(const est_step *step)
     return remote->ops->complete(remote);
 }
 
+/* Failures while abandoning the run are not the reason. */
+static est_status fail_run(const est_session *s, const est_plan *plan, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
+    if (s->devices != NULL) est_local_devices_abandon(s->devices);
+    est_exchange_abandon(plan->exchange, error.message);
+    return est_graph_locate_error(s->graph, est_error_raise(&error));
+}
+
+est_status est_session_run_plan(const est_session *session, est_plan *plan, const est_tensor *const *feeds,
+                                uint64_t run_seed)
+{
+    est_status status = est_plan_run(plan, feeds, run_seed);
+
+    return status == EST_OK ? EST_OK : fail_run(session, plan, status);
+}
+
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
@@ -300,19 +379,11 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     est_status status;
 
-    EST_TRY(est_session_fill_tables(s, step->plan));
+    EST_TRY(fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
     status = est_plan_run(step->plan, feeds, run_seed);
     if (status == EST_OK) status = complete_step(step);
-    if (status != EST_OK) {
-        est_error error;
-
-        est_error_take(status, &error); /* failures while abandoning the step are not the reason */
-        if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
-        est_exchange_abandon(step->plan->exchange, error.message);
-        status = est_graph_locate_error(s->graph, est_error_raise(&error));
-    }
-    EST_TRY(status);
+    if (status != EST_OK) return fail_run(s, step->plan, status);
     s->n_runs++;
     return EST_OK;
 }
@@ -684,8 +755,7 @@ est_status est_session_write(est_session *session, const char *variable, const e
     }
     if (var->n_shards > 0) return write_shards(session->options.remote, var, value);
     if (var->elsewhere) return session->options.remote->ops->write(session->options.remote, var, value);
-    est_var_write(var, est_tensor_data(value));
-    return EST_OK;
+    return est_var_write(var, est_tensor_data(value));
 }
 
 est_status est_session_clear_rows(est_session *session, const char *embedding)

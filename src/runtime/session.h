@@ -41,11 +41,19 @@ EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***
 /* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
 EST_MUST_CHECK est_status est_session_look(est_session *session);
 
-/* Fills the tables that a plan over the session's store looks into, unless they are filled. */
-EST_MUST_CHECK est_status est_session_fill_tables(est_session *session, est_plan *plan);
+/* A plan over the session's variables that is not one of its steps: the caller's, to be freed before the session. The
+ * tables that it looks into are filled. `pool` (NULL: the calling thread) is borrowed until the plan is freed. */
+EST_MUST_CHECK est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_plan **out);
+
+/* Runs such a plan. Those that change nothing of the session may run beside each other. */
+EST_MUST_CHECK est_status est_session_run_plan(const est_session *session, est_plan *plan,
+                                               const est_tensor *const *feeds, uint64_t run_seed);
 
 /* Reads a shard of a variable (est_var.whole) from its task. */
 EST_MUST_CHECK est_status est_session_read_shard(const est_session *session, const est_var *shard, est_tensor **out);
+
+/* The other workers of the steps that are prepared from now on; borrowed until the next call. NULL: none. */
+void est_session_set_communicator(est_session *session, est_communicator *communicator);
 
 est_pool        *est_session_pool(const est_session *session);
 est_remote      *est_session_remote(const est_session *session); /* NULL: none */

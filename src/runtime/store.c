@@ -18,22 +18,20 @@
 #include "tensor/shape.h"
 
 struct est_store {
-    const est_device *device;
-    est_map           by_name;
-    est_var         **vars;
-    int               n, max;
-    est_map           tables; /* name -> est_lookup_table */
-    est_row_table   **row_tables;
-    int               n_row_tables;
+    est_map         by_name;
+    est_var       **vars;
+    int             n, max;
+    est_map         tables; /* name -> est_lookup_table */
+    est_row_table **row_tables;
+    int             n_row_tables;
 };
 
-est_status est_store_create(const est_device *device, est_store **out)
+est_status est_store_create(est_store **out)
 {
     est_store *s = est_zalloc(sizeof *s);
 
     if (s == NULL) return est_no_memory();
-    s->device = device;
-    *out      = s;
+    *out = s;
     return EST_OK;
 }
 
@@ -43,19 +41,26 @@ static size_t value_bytes(const est_view *value)
     return value->count > 0 ? (size_t)value->count * est_dtype_size(value->dtype) : 1;
 }
 
-static void free_var(const est_store *store, est_var *var)
+static void free_memory(est_var *var)
+{
+    if (var->elsewhere) {
+        assert(var->value.data == NULL);
+    } else if (var->mapping.pages != NULL) {
+        est_mapping_clear(&var->mapping);
+    } else if (var->rows != NULL) {
+        est_unreserve(var->value.data, value_bytes(&var->value));
+    } else {
+        var->device->free(var->device, var->value.data);
+    }
+    est_lazy_rows_free(var->lazy);
+}
+
+static void free_var(est_var *var)
 {
     if (var == NULL) return;
     est_cow_leave(var);
-    if (var->elsewhere) {
-        assert(var->value.data == NULL);
-    } else if (var->rows != NULL) {
-        store->device->release(var->value.data, value_bytes(&var->value));
-    } else {
-        store->device->free(var->value.data);
-    }
-    est_lazy_rows_free(var->lazy);
-    for (int i = 0; i < var->n_shards; i++) free_var(store, var->shards[i]);
+    free_memory(var);
+    for (int i = 0; i < var->n_shards; i++) free_var(var->shards[i]);
     est_free(var->shards);
     est_free((char *)(uintptr_t)var->name);
     est_free(var);
@@ -89,7 +94,7 @@ static void free_row_table(est_row_table *table)
 void est_store_free(est_store *store)
 {
     if (store == NULL) return;
-    for (int i = 0; i < store->n; i++) free_var(store, store->vars[i]);
+    for (int i = 0; i < store->n; i++) free_var(store->vars[i]);
     est_free(store->vars);
     est_map_clear(&store->by_name);
     free_tables(store);
@@ -110,28 +115,29 @@ static est_status check_same(const est_var *var, est_dtype dtype, const est_shap
 
 #define HERE (-1) /* in place of a task: this process has the memory */
 
-static est_status allocate(const est_store *store, est_var *var, size_t bytes)
+static est_status allocate(est_var *var, size_t bytes)
 {
     bool rows = var->rows != NULL;
 
-    var->value.data = rows ? store->device->reserve(value_bytes(&var->value))
-                           : store->device->zalloc(value_bytes(&var->value));
+    var->value.data = rows ? est_reserve(value_bytes(&var->value))
+                           : var->device->zalloc(var->device, value_bytes(&var->value));
     if (var->value.data != NULL) return EST_OK;
     return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",
                     rows ? "address space (lower max_rows, or raise ulimit -v)" : "memory", var->name, bytes);
 }
 
 /* rows: NULL, or the set of keys that the variable has rows for; those have values from the beginning. */
-static est_status make_var(const est_store *store, const char *name, est_dtype dtype, const est_shape *shape,
-                           est_key_rows *rows, int task, est_var **out)
+static est_status make_var_on(const est_device *device, const char *name, est_dtype dtype, const est_shape *shape,
+                              est_key_rows *rows, int task, est_var **out)
 {
     est_var *var = est_zalloc(sizeof *var);
     size_t   bytes;
 
     if (var == NULL) return est_no_memory();
+    var->device       = device;
     est_status status = est_shape_size(shape, dtype, &var->value.count, &bytes);
     if (status != EST_OK) {
-        free_var(store, var);
+        free_var(var);
         return est_fail_context(status, "variable '%s'", name);
     }
     var->name        = est_strdup(name);
@@ -143,16 +149,22 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->elsewhere   = task != HERE;
     var->task        = task != HERE ? task : 0;
     status           = var->name != NULL ? EST_OK : est_no_memory();
-    if (status == EST_OK && task == HERE) status = allocate(store, var, bytes);
-    if (status == EST_OK && task == HERE && rows == NULL && est_lazy_may_wait(dtype, shape)) {
+    if (status == EST_OK && task == HERE) status = allocate(var, bytes);
+    if (status == EST_OK && task == HERE && rows == NULL && device->runs == NULL && est_lazy_may_wait(dtype, shape)) {
         status = est_lazy_rows_create(var);
     }
     if (status != EST_OK) {
-        free_var(store, var);
+        free_var(var);
         return status;
     }
     *out = var;
     return EST_OK;
+}
+
+static est_status make_var(const char *name, est_dtype dtype, const est_shape *shape, est_key_rows *rows, int task,
+                           est_var **out)
+{
+    return make_var_on(&est_device_cpu, name, dtype, shape, rows, task, out);
 }
 
 static est_status add_var(est_store *store, est_var *var)
@@ -176,10 +188,10 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
 
     if (var == NULL) {
         if (dtype == EST_STRING) return est_fail(EST_UNIMPLEMENTED, "variable '%s': variables hold numbers", name);
-        EST_TRY(make_var(store, name, dtype, &shape, NULL, HERE, &var));
+        EST_TRY(make_var(name, dtype, &shape, NULL, HERE, &var));
         status = add_var(store, var);
         if (status != EST_OK) {
-            free_var(store, var);
+            free_var(var);
             return status;
         }
     } else {
@@ -187,6 +199,29 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
     }
     *out = var;
     return EST_OK;
+}
+
+void est_store_set_mapping(est_var *var, est_mapping mapping)
+{
+    assert(var->blank && !var->initialized && var->rows == NULL && !var->elsewhere);
+    free_memory(var);
+    var->mapping     = mapping;
+    var->value.data  = mapping.data;
+    var->lazy        = NULL;
+    var->blank       = false;
+    var->initialized = true;
+}
+
+est_status est_store_add_on(est_store *store, const est_node_def *handle, const est_device *device)
+{
+    est_var   *var = NULL;
+    est_status status;
+
+    EST_TRY(make_var_on(device, est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"),
+                        &handle->shape[0], NULL, HERE, &var));
+    status = add_var(store, var);
+    if (status != EST_OK) free_var(var);
+    return status;
 }
 
 /* Only what is known of it here; it is not in the store yet. */
@@ -198,6 +233,7 @@ static est_status make_elsewhere(const char *name, est_dtype dtype, const est_sh
     if (var == NULL) return est_no_memory();
     var->value.dtype = dtype;
     var->value.shape = *shape;
+    var->device      = &est_device_cpu;
     var->elsewhere   = true;
     var->task        = task;
     var->name        = est_strdup(name);
@@ -250,7 +286,7 @@ est_status est_store_add_shards(est_store *store, const est_node_def *handle, co
     if (status == EST_OK) status = add_var(store, var);
     if (status != EST_OK) {
         for (int i = 0; i < var->n_shards; i++) (void)est_map_remove(&store->by_name, var->shards[i]->name);
-        free_var(store, var);
+        free_var(var);
     }
     return status;
 }
@@ -272,19 +308,47 @@ est_var *est_store_at(const est_store *store, int i)
 
 est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out)
 {
-    est_view stored = est_var_stored(var);
+    est_view    stored = est_var_stored(var);
+    est_tensor *tensor;
+    est_status  status;
 
-    EST_TRY(est_tensor_create(stored.dtype, stored.shape, out));
-    est_lazy_copy(var, pool, 0, est_tensor_count(*out), est_tensor_mutable_data(*out));
+    EST_TRY(est_tensor_create(stored.dtype, stored.shape, &tensor));
+    status = est_var_get(var, pool, 0, est_tensor_count(tensor), est_tensor_mutable_data(tensor));
+    if (status != EST_OK) {
+        est_tensor_free(tensor);
+        return status;
+    }
+    *out = tensor;
     return EST_OK;
 }
 
-void est_var_write(est_var *var, const void *value)
+est_status est_var_write(est_var *var, const void *value)
 {
     est_cow_keep_all(var);
     est_lazy_overwritten(var);
-    est_device_cpu.copy_in(var->value.data, value, (size_t)var->value.count * est_dtype_size(var->value.dtype));
+    EST_TRY(est_var_put(var, 0, var->value.count, value));
     var->initialized = true;
+    return EST_OK;
+}
+
+est_status est_var_get(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out)
+{
+    size_t size = est_dtype_size(var->value.dtype);
+
+    if (var->device->runs == NULL) {
+        est_lazy_copy(var, pool, first, n, out);
+        return EST_OK;
+    }
+    return var->device->copy_out(var->device, out, (const char *)var->value.data + (size_t)first * size,
+                                 (size_t)n * size);
+}
+
+est_status est_var_put(est_var *var, int64_t first, int64_t n, const void *from)
+{
+    size_t size = est_dtype_size(var->value.dtype);
+
+    var->blank = false;
+    return var->device->copy_in(var->device, (char *)var->value.data + (size_t)first * size, from, (size_t)n * size);
 }
 
 /* --- rows for keys ------------------------------------------------------------------------------------------------ */
@@ -302,11 +366,11 @@ static est_status add_row_var(est_store *store, const char *name, const char *pa
         status = est_fail(EST_ALREADY_EXISTS, "the dynamic embedding '%s' needs a variable '%s', and there is one",
                           name, est_strbuf_text(&full));
     }
-    if (status == EST_OK) status = make_var(store, est_strbuf_text(&full), dtype, &shape, rows, task, out);
+    if (status == EST_OK) status = make_var(est_strbuf_text(&full), dtype, &shape, rows, task, out);
     est_strbuf_clear(&full);
     EST_TRY(status);
     status = add_var(store, *out);
-    if (status != EST_OK) free_var(store, *out);
+    if (status != EST_OK) free_var(*out);
     return status;
 }
 
@@ -467,10 +531,10 @@ est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle,
         spec = spec_of_handle(handle);
         return make_row_variable(store, &spec, task, &var);
     }
-    EST_TRY(make_var(store, est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"), &handle->shape[0],
-                     NULL, task, &var));
+    EST_TRY(make_var(est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"), &handle->shape[0], NULL,
+                     task, &var));
     status = add_var(store, var);
-    if (status != EST_OK) free_var(store, var);
+    if (status != EST_OK) free_var(var);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #ifndef EST_RUNTIME_STORE_H
 #define EST_RUNTIME_STORE_H
 
+#include "base/mapping.h"
 #include "device/device.h"
 #include "graph/op.h"
 #include "kernels/lookup_table.h"
@@ -13,12 +14,19 @@
 
 typedef struct est_store est_store;
 
-EST_MUST_CHECK est_status est_store_create(const est_device *device, est_store **out);
+EST_MUST_CHECK est_status est_store_create(est_store **out);
 void                      est_store_free(est_store *store);
 
 /* The variable called `name`, made (uninitialised) if it is not there; another dtype or shape is an error. */
 EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_dtype dtype, est_shape shape,
                                         est_var **out);
+
+/* Lets the value of a variable lie in a file; the mapping is taken. The variable is as it was made, and no plan has its
+ * address yet. */
+void est_store_set_mapping(est_var *var, est_mapping mapping);
+
+/* Makes the variable of a handle, which is not there yet and has no rows for keys, in the memory of a device. */
+EST_MUST_CHECK est_status est_store_add_on(est_store *store, const est_node_def *handle, const est_device *device);
 
 /* The variable of a handle, which may be one with rows for keys. */
 EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);
@@ -62,7 +70,11 @@ est_var *est_store_at(const est_store *store, int i); /* in order of creation */
 EST_MUST_CHECK est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out);
 
 /* Gives all of a variable that is here its value. */
-void est_var_write(est_var *var, const void *value);
+EST_MUST_CHECK est_status est_var_write(est_var *var, const void *value);
+
+/* Elements [first, first + n) of a variable that is here, whatever its device; rows that wait go on waiting. */
+EST_MUST_CHECK est_status est_var_get(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
+EST_MUST_CHECK est_status est_var_put(est_var *var, int64_t first, int64_t n, const void *from);
 
 /* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are
  * elsewhere are empty. */

@@ -8,6 +8,7 @@
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 /* --- NaN ---------------------------------------------------------------------------------------------------------- */
 
@@ -36,15 +37,29 @@ bool est_view_has_nan(const est_view *view)
            (view->dtype == EST_F64 && has_nan_f64(view->data, n));
 }
 
+/* What a device fails to copy has none here: saving it fails as well. */
+bool est_var_has_nan(const est_var *var)
+{
+    est_view    value = est_var_stored(var);
+    est_tensor *copy  = NULL;
+    bool        found;
+
+    if (!var->initialized) return false;
+    if (var->device->runs != NULL) {
+        if (est_var_read(var, NULL, &copy) != EST_OK) return false;
+        value.data = est_tensor_view_data(copy);
+    }
+    found = est_view_has_nan(&value);
+    est_tensor_free(copy);
+    return found;
+}
+
 int est_store_find_nan(const est_store *store, const est_store_entry *entries, int n)
 {
     for (int i = 0; i < n; i++) {
         const est_var *var = est_store_find(store, entries[i].name);
-        est_view       value;
 
-        if (var == NULL || !var->initialized) continue;
-        value = est_var_stored(var);
-        if (est_view_has_nan(&value)) return i;
+        if (var != NULL && est_var_has_nan(var)) return i;
     }
     return -1;
 }
@@ -248,18 +263,33 @@ static est_status check_stored(const est_bundle *bundle, reading *list, int n, r
     return EST_OK;
 }
 
-static est_status read_variable(const est_bundle *bundle, const reading *r)
+static est_status read_into(const est_bundle *bundle, const reading *r, void *data)
 {
     est_bundle_slice slice = slice_of(r->entry);
     est_tensor      *tensor;
     est_status       status;
     int64_t          in_parts;
 
-    EST_TRY(read_parts(bundle, r->entry, r->var->value.data, &in_parts));
+    EST_TRY(read_parts(bundle, r->entry, data, &in_parts));
     if (in_parts > 0 && in_parts == r->shape.dim[0]) return EST_OK; /* else it is said below which slice is not there */
-    EST_TRY(est_tensor_wrap(r->var->value.dtype, r->shape, r->var->value.data, NULL, NULL, &tensor));
+    EST_TRY(est_tensor_wrap(r->var->value.dtype, r->shape, data, NULL, NULL, &tensor));
     status = est_bundle_read_into(bundle, r->entry->key, r->entry->rows >= 0 ? &slice : NULL, tensor);
     est_tensor_free(tensor);
+    return status;
+}
+
+static est_status read_variable(const est_bundle *bundle, const reading *r)
+{
+    est_var   *var = r->var;
+    void      *copy;
+    est_status status;
+
+    if (var->device->runs == NULL) return read_into(bundle, r, var->value.data);
+    copy = est_alloc((size_t)var->value.count * est_dtype_size(var->value.dtype) + 1);
+    if (copy == NULL) return est_no_memory();
+    status = read_into(bundle, r, copy);
+    if (status == EST_OK) status = est_var_put(var, 0, var->value.count, copy);
+    est_free(copy);
     return status;
 }
 
@@ -323,6 +353,26 @@ est_status est_store_restore(est_store *store, const est_bundle *bundle, const e
     if (status == EST_OK) status = read_all(store, bundle, list, n);
     est_free(list);
     return status;
+}
+
+est_status est_store_map(est_store *store, const est_bundle *bundle, const est_store_entry *entry, bool verify,
+                         bool *mapped)
+{
+    const est_bundle_entry *stored = est_bundle_find(bundle, entry->key);
+    est_bundle_slice        slice  = slice_of(entry);
+    est_var                *var;
+    est_mapping             mapping;
+
+    *mapped = false;
+    if (entry->rows_spec.name != NULL || stored == NULL || is_part(stored)) return EST_OK;
+    if (stored->dtype != entry->dtype || !est_shape_equal(&stored->shape, &entry->full)) return EST_OK;
+    EST_TRY(est_store_get(store, entry->name, entry->dtype, own_shape(entry), &var));
+    if (!var->blank || var->initialized || var->elsewhere || var->device->runs != NULL) return EST_OK;
+    EST_TRY(est_bundle_map(bundle, entry->key, entry->rows >= 0 ? &slice : NULL, verify, &mapping));
+    if (mapping.pages == NULL) return EST_OK;
+    est_store_set_mapping(var, mapping);
+    *mapped = true;
+    return EST_OK;
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
@@ -447,7 +497,11 @@ est_status est_store_write_variable(est_bundle_writer *writer, const est_var *va
     est_status  status;
 
     if (est_lazy_wait(var)) return add_waiting(writer, var->name, &value.shape, NULL, var, pool);
-    EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
+    if (var->device->runs != NULL) {
+        EST_TRY(est_var_read(var, pool, &tensor));
+    } else {
+        EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
+    }
     status = est_bundle_add(writer, var->name, tensor);
     est_tensor_free(tensor);
     return status;

@@ -37,6 +37,7 @@ est_store_entry est_store_entry_of(const est_store *store, const est_var *var, c
 
 /* Whether there is a NaN in it. An infinity is none: a variable may be meant to have one. */
 bool est_view_has_nan(const est_view *view);
+bool est_var_has_nan(const est_var *var); /* false for one that has no value */
 
 /* The first of the entries whose variable has a value with a NaN; -1: none. */
 int est_store_find_nan(const est_store *store, const est_store_entry *entries, int n);
@@ -51,6 +52,12 @@ EST_MUST_CHECK est_status est_store_verify(const est_bundle *bundle, const est_s
  * those that had one lose it: an error later rather than a mixture. */
 EST_MUST_CHECK est_status est_store_restore(est_store *store, const est_bundle *bundle, const est_store_entry *entries,
                                             int n);
+
+/* Gives a variable its value by mapping its tensor in the file (est_bundle_map). No plan has the variable yet. *mapped
+ * is false when it cannot be mapped or has a value: it is to be restored as any other, which also tells what is wrong
+ * with it. */
+EST_MUST_CHECK est_status est_store_map(est_store *store, const est_bundle *bundle, const est_store_entry *entry,
+                                        bool verify, bool *mapped);
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 

@@ -50,7 +50,12 @@ est_status est_remote_device(est_remote *remote, const est_var *var, char *out, 
     const char *task, *colon;
 
     if (var->elsewhere && remote->ops->device != NULL) return remote->ops->device(remote, var, out, size);
-    task  = var->elsewhere ? remote->ops->name(remote, var->task) : "localhost:0";
+    if (!var->elsewhere) {
+        (void)snprintf(out, size, "/job:localhost/replica:0/task:0/device:%s:%d", var->device->kind,
+                       var->device->number);
+        return EST_OK;
+    }
+    task  = remote->ops->name(remote, var->task);
     colon = strrchr(task, ':');
     if (colon == NULL) return est_fail(EST_INTERNAL, "task '%s' has no name of the form job:index", task);
     (void)snprintf(out, size, "/job:%.*s/replica:0/task:%s/device:CPU:0", (int)(colon - task), task, colon + 1);

@@ -71,6 +71,29 @@ est_status est_count_replicas(const char *strategy, est_strings devices, int rep
     return EST_OK;
 }
 
+void est_devices_text(est_strings devices, int n, const char *task, est_strbuf *out)
+{
+    est_strbuf_append(out, "(");
+    for (int i = 0; i < n; i++) {
+        int number = i;
+
+        if (i < devices.n && cpu_number("", devices.data[i], &number) != EST_OK) number = i;
+        est_strbuf_printf(out, "%s'%s/device:CPU:%d'", i > 0 ? ", " : "", task, number);
+    }
+    est_strbuf_append(out, n == 1 ? ",)" : ")");
+}
+
+/* As TensorFlow logs it. */
+static void log_devices(est_strings devices, int n)
+{
+    est_strbuf text = { 0 };
+
+    if (!est_log_on(EST_LOG_INFO)) return;
+    est_devices_text(devices, n, "/job:localhost/replica:0/task:0", &text);
+    est_log_info("Using MirroredStrategy with devices %s", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
 /* TensorFlow makes a replica for every GPU that it finds; here a program asks for more than one. */
 static void say_if_one(const char *strategy, int n_devices, int n)
 {
@@ -166,6 +189,7 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
     EST_TRY(est_count_replicas("mirrored", o.devices, o.replicas, &n));
     EST_TRY(make_local(&est_mirrored_ops, n, out));
+    log_devices(o.devices, n);
     say_if_one("mirrored", o.devices.n, n);
     return EST_OK;
 }

@@ -4,6 +4,7 @@
  * (strategy/multi_worker.h). */
 #include "strategy/multi_worker.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,8 +158,9 @@ static void follow(est_multi_worker *m)
 {
     est_run_release(m->run);
     est_hook_free(m->saves);
-    m->saves      = NULL;
-    m->run->leads = false;
+    m->saves              = NULL;
+    m->run->standby_saves = NULL;
+    m->run->leads         = false;
 }
 
 /* With a new view. A chief that hangs still has the directory: then the worker in its place tries again when it has
@@ -188,6 +190,7 @@ static bool is_first(const est_multi_worker *m)
 static est_status begin_saving(est_multi_worker *m, est_loop *loop)
 {
     EST_TRY(m->run->owner->make_saver(m->run->user, &m->saves));
+    m->run->standby_saves = m->saves;
     if (m->saves == NULL) return EST_OK;
     EST_TRY(m->saves->begin(m->saves, loop));
     return m->saves->after_create_session(m->saves, loop);
@@ -630,6 +633,55 @@ static est_status find_task(multi_worker_mirrored *s, const est_multi_worker_mir
                     NAME ": this task is a %s; its tasks are chief (or master), worker and evaluator", task->type);
 }
 
+/* As Python writes a dictionary of lists. */
+static void put_cluster(const est_cluster *cluster, est_strbuf *out)
+{
+    est_strbuf_append(out, "{");
+    for (int i = 0; i < est_cluster_jobs(cluster); i++) {
+        const char *job   = est_cluster_job(cluster, i);
+        const char *comma = "";
+
+        est_strbuf_printf(out, "%s'%s': [", i > 0 ? ", " : "", job);
+        for (int k = 0; k < est_cluster_tasks(cluster, job); k++) {
+            const char *address = est_cluster_address(cluster, job, k);
+
+            if (address == NULL) continue;
+            est_strbuf_printf(out, "%s'%s'", comma, address);
+            comma = ", ";
+        }
+        est_strbuf_append(out, "]");
+    }
+    est_strbuf_append(out, "}");
+}
+
+/* The two lines that TensorFlow logs of such a strategy. */
+static void log_strategy(const est_strategy *s)
+{
+    const est_self *self    = &s->self;
+    est_strbuf      devices = { 0 }, line = { 0 };
+    char            task[64] = "", how[32];
+
+    if (!est_log_on(EST_LOG_INFO)) return;
+    if (self->size > 1) snprintf(task, sizeof task, "/job:%s/replica:0/task:%d", self->task->type, self->task->index);
+    est_devices_text((est_strings){ 0 }, self->replicas, task, &devices);
+    snprintf(how, sizeof how, "%s", est_communication_name(options_of(s)->communication));
+    for (char *at = how; *at != '\0'; at++) *at = (char)toupper((unsigned char)*at);
+    if (self->size > 1) {
+        est_strbuf_append(&line, "MultiWorkerMirroredStrategy with cluster_spec = ");
+        put_cluster(self->task->cluster, &line);
+        est_strbuf_printf(&line,
+                          ", task_type = '%s', task_id = %d, num_workers = %d, local_devices = ", self->task->type,
+                          self->task->index, self->size);
+    } else {
+        est_strbuf_append(&line, "Single-worker MultiWorkerMirroredStrategy with local_devices = ");
+    }
+    est_log_info("Using MirroredStrategy with devices %s", est_strbuf_text(&devices));
+    est_log_info("%s%s, communication = CommunicationImplementation.%s", est_strbuf_text(&line),
+                 est_strbuf_text(&devices), how);
+    est_strbuf_clear(&devices);
+    est_strbuf_clear(&line);
+}
+
 est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_options *options, est_strategy **out)
 {
     est_multi_worker_mirrored_options o;
@@ -652,6 +704,7 @@ est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_op
         est_strategy_free(&s->strategy);
         return status;
     }
+    log_strategy(&s->strategy);
     if (s->strategy.self.size == 1 && strcmp(s->strategy.self.task->type, "evaluator") != 0) {
         est_log_info(NAME ": single-worker mode");
     }

@@ -63,6 +63,7 @@ struct est_run {
     bool              input_resumed; /* the input goes on at a saved position, which may be its end */
     int64_t           stop_after, stop_at; /* steps and max_steps, unless the workers agreed on others */
     est_hook         *standby_saver;       /* saves once the task that led is lost; NULL: none */
+    est_hook         *standby_saves;       /* what that saves with; NULL: it does not lead */
     est_error         lost;                /* why training ends early; status EST_OK: it does not */
 };
 

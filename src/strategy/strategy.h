@@ -182,6 +182,11 @@ void est_strategy_init(est_strategy *strategy, const est_strategy_ops *ops, int 
 EST_MUST_CHECK est_status est_strategy_set_cluster(est_strategy *strategy, const est_resolver *resolver,
                                                    const char *cluster_json);
 
+/* Appends the devices of n replicas in the words of TensorFlow's logs, "('/device:CPU:0', '/device:CPU:1')": those of a
+ * list that est_count_replicas has accepted, or CPUs from 0 on where it is empty. `task` stands before each: "",
+ * "/job:worker/replica:0/task:0". */
+void est_devices_text(est_strings devices, int n, const char *task, est_strbuf *out);
+
 /* The number of replicas that a list of devices and a number of replicas say together; `name` is the strategy's, for
  * errors. */
 EST_MUST_CHECK est_status est_count_replicas(const char *name, est_strings devices, int replicas, int *out);

@@ -213,11 +213,19 @@ static est_status hook_after_run(est_hook *hook, est_loop *loop)
     return est_timer_due(&own->timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
 }
 
+est_status est_checkpoint_saver_save(est_hook *checkpoint_saver, est_loop *loop)
+{
+    checkpoint_hook *own = EST_CONTAINER_OF(checkpoint_saver, checkpoint_hook, hook);
+
+    if (is_spoiled(own, loop) || own->timer.last_step == est_loop_global_step(loop)) return EST_OK;
+    return save(own, loop);
+}
+
 static est_status hook_end(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (!is_spoiled(own, loop) && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
+    EST_TRY(est_checkpoint_saver_save(hook, loop));
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 

@@ -30,7 +30,8 @@ est_status est_refuse_null(const char *what, int i)
     est_error why;
 
     est_error_take(EST_INVALID_ARGUMENT, &why);
-    return est_fail(EST_INVALID_ARGUMENT, "%s %d is NULL%s%s", what, i, why.message[0] != '\0' ? ": " : "",
+    if (why.message[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "%s %d is NULL", what, i);
+    return est_fail(EST_INVALID_ARGUMENT, "%s %d is NULL: %s (the last error of this thread before this call)", what, i,
                     why.message);
 }
 

@@ -59,6 +59,9 @@ bool est_is_checkpoint_saver(const est_hook *hook);
 /* The schedule of a checkpoint saver. */
 const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver);
 
+/* Saves now, unless this step is saved or the model has diverged. */
+EST_MUST_CHECK est_status est_checkpoint_saver_save(est_hook *checkpoint_saver, est_loop *loop);
+
 /* The settings of early stopping by a metric; the hook owns the texts. */
 typedef struct est_stop_rule {
     const char *metric;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "data/stage.h"
 #include "runtime/session.h"
 #include "train/hooks.h"
 #include "train/summary_writer.h"
@@ -55,7 +56,7 @@ est_status est_loop_reset_input(est_loop *loop)
     loop->input_ended = false;
     est_iterator_free(loop->input);
     loop->input = NULL;
-    return loop->spec.input != NULL ? est_iterator_create(loop->spec.input, &loop->input) : EST_OK;
+    return loop->spec.input != NULL ? est_iterator_open_turn(loop->spec.input, loop->turn, &loop->input) : EST_OK;
 }
 
 /* The batches of a step, as many as there are. */
@@ -84,9 +85,10 @@ static void feed_batches(est_loop *loop, int n)
         const est_loop_feed *feed  = &loop->feeds[i];
         const est_field     *batch = &loop->batch[(feed->replica < n ? feed->replica : 0) * est_loop_components(loop)];
 
-        loop->values[i] = feed->rows     ? loop->rows[feed->replica]
-                          : feed->splits ? batch[feed->component].splits
-                                         : batch[feed->component].values;
+        loop->values[i] = feed->value != NULL ? feed->value
+                          : feed->rows        ? loop->rows[feed->replica]
+                          : feed->splits      ? batch[feed->component].splits
+                                              : batch[feed->component].values;
     }
 }
 
@@ -127,8 +129,10 @@ static int n_asked_feeds(const est_loop *loop)
     return loop->ask != NULL ? loop->ask->feeds.n : 0;
 }
 
-static void free_variant(est_loop_variant *variant)
+/* Steps go with their session, unless that is lent. */
+static void free_variant(const est_loop *loop, est_loop_variant *variant)
 {
+    if (loop->spec.lent != NULL) est_step_free(variant->step);
     est_free(variant->wanted);
     est_free(variant->place);
     est_free(variant->values);
@@ -137,11 +141,30 @@ static void free_variant(est_loop_variant *variant)
 static void forget_variants(est_loop *loop)
 {
     for (int i = 0; i < loop->n_variants; i++) {
-        free_variant(&loop->variants[i]);
+        free_variant(loop, &loop->variants[i]);
     }
-    loop->n_variants = 0; /* the steps went with their session */
+    if (loop->spec.lent != NULL) est_step_free(loop->idle);
+    loop->n_variants = 0;
     loop->idle       = NULL;
     loop->ran        = -1;
+}
+
+est_status est_loop_make_room(est_loop *loop)
+{
+    bool              *wanted = est_arena_alloc(loop->arena, (size_t)loop->fetches.n + 1);
+    const est_tensor **values = est_arena_alloc(loop->arena, (size_t)(loop->fed.n + 1) * sizeof *values);
+
+    if (wanted == NULL || values == NULL) return est_no_memory();
+    if (loop->wanted != NULL) memcpy(wanted, loop->wanted, (size_t)loop->n_wanted);
+    if (loop->values != NULL) memcpy(values, loop->values, (size_t)loop->n_values * sizeof *values);
+    loop->wanted   = wanted;
+    loop->n_wanted = loop->fetches.n;
+    loop->values   = values;
+    loop->n_values = loop->fed.n;
+    for (int i = 0; i < loop->n_variants; i++) est_step_free(loop->variants[i].step);
+    for (int i = 0; i < loop->n_variants; i++) loop->variants[i].step = NULL;
+    forget_variants(loop);
+    return EST_OK;
 }
 
 static void put_nodes(est_node *out, int *n, est_nodes nodes)
@@ -189,7 +212,7 @@ static est_status prepare(est_loop *loop, est_loop_variant *out)
     if (status == EST_OK) status = prepare_step(loop, out, fetches, feeds);
     est_free(fetches);
     est_free(feeds);
-    if (status != EST_OK) free_variant(out);
+    if (status != EST_OK) free_variant(loop, out);
     return status;
 }
 
@@ -226,8 +249,7 @@ static est_status blame_hook(const est_loop *loop, int i, const char *member, es
     return est_callback_status(status, "hook %d: %s", number, member);
 }
 
-/* idle: only those that want to know of steps without a batch. */
-static est_status call_hooks(est_loop *loop, size_t member, const char *name, bool idle)
+est_status est_loop_call_hooks(est_loop *loop, size_t member, const char *name, bool idle)
 {
     for (int i = 0; i < loop->spec.hooks.n; i++) {
         est_status (*call)(est_hook *, est_loop *);
@@ -243,8 +265,8 @@ static est_status call_hooks(est_loop *loop, size_t member, const char *name, bo
     return EST_OK;
 }
 
-#define CALL_HOOKS(loop, member) call_hooks((loop), offsetof(est_hook, member), #member, false)
-#define CALL_IDLE(loop, member)  call_hooks((loop), offsetof(est_hook, member), #member, true)
+#define CALL_HOOKS(loop, member) est_loop_call_hooks((loop), offsetof(est_hook, member), #member, false)
+#define CALL_IDLE(loop, member)  est_loop_call_hooks((loop), offsetof(est_hook, member), #member, true)
 
 /* Everything that is fed has a value. */
 static est_status check_values(const est_loop *loop)
@@ -297,12 +319,16 @@ static est_status run_variant(est_loop *loop, est_loop_variant *variant)
 /* The run itself, with the hooks around it. A batch counts as used when all of them were content. */
 static est_status run_once(est_loop *loop)
 {
-    int       v, n = 0;
-    est_step *step;
+    int        v, n = 0;
+    est_step  *step;
+    est_status status;
 
     loop->traced = false;
     for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
-    EST_TRY(CALL_HOOKS(loop, before_run));
+    loop->asks = true;
+    status     = CALL_HOOKS(loop, before_run);
+    loop->asks = false;
+    EST_TRY(status);
     if (loop->input_ended) return end_here(loop);
     /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the
      * input is already behind it, and a run that goes on from there would never see it. */
@@ -317,6 +343,7 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
+    loop->unmeasured = true;
     if (loop->spec.strategy.rejoin != NULL) loop->has_batch = false; /* the other workers made this step: it stays */
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
@@ -413,6 +440,16 @@ est_status est_loop_declare(est_loop *loop)
     EST_TRY(strategy->declare(strategy->user));
     loop->declared = true;
     return EST_OK;
+}
+
+/* The session of the caller has its variables; those that hooks have added in begin get their initial values. */
+static est_status use_lent_session(est_loop *loop)
+{
+    loop->session = loop->spec.lent;
+    EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
+    loop->run_count = est_session_run_count(loop->session);
+    EST_TRY(est_session_init(loop->session));
+    return CALL_HOOKS(loop, after_create_session);
 }
 
 static est_status create_session(est_loop *loop)
@@ -530,6 +567,7 @@ est_status est_loop_step(est_loop *loop)
             EST_TRY(rejoin(loop, status));
             continue;
         }
+        if (loop->spec.lent != NULL) return status;
         if (++loop->fruitless > FRUITLESS_MAX) {
             return est_fail_context(status, "%d new sessions in a row brought no new step", FRUITLESS_MAX);
         }
@@ -608,11 +646,10 @@ static est_status open_loop(est_loop *loop)
     EST_TRY(copy_spec(loop, &loop->spec));
     EST_TRY(CALL_HOOKS(loop, begin));
     EST_TRY(est_graph_status(loop->spec.graph));
-    loop->phase  = LOOP_RUNS;
-    loop->wanted = est_arena_alloc(loop->arena, (size_t)loop->fetches.n + 1);
-    loop->values = est_arena_alloc(loop->arena, (size_t)(loop->fed.n + 1) * sizeof *loop->values);
-    if (loop->wanted == NULL || loop->values == NULL) return est_no_memory();
+    loop->phase = LOOP_RUNS;
+    EST_TRY(est_loop_make_room(loop));
     EST_TRY(est_loop_reset_input(loop));
+    if (loop->spec.lent != NULL) return use_lent_session(loop);
     status = create_session(loop);
     return is_recoverable(status) ? recover(loop, status) : status;
 }
@@ -627,7 +664,8 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
     loop->loss    = NAN;
     loop->ran     = -1;
     loop->reached = -1;
-    status        = open_loop(loop);
+    loop->epoch = loop->epochs = -1;
+    status                     = open_loop(loop);
     if (status != EST_OK) {
         est_loop_free(loop);
         return status;
@@ -698,12 +736,13 @@ void est_loop_free(est_loop *loop)
     if (loop == NULL) return;
     forget_variants(loop);
     est_free(loop->variants);
-    est_session_free(loop->session);
+    if (loop->spec.lent == NULL) est_session_free(loop->session);
     drop_batch(loop);
-    for (int i = loop->spec.n_feeds; i < loop->fed.n && loop->values != NULL; i++) est_loop_give_back(&loop->values[i]);
+    for (int i = loop->spec.n_feeds; i < loop->n_values; i++) est_loop_give_back(&loop->values[i]);
     for (int r = 0; r < est_loop_replicas(loop) && loop->rows != NULL; r++) est_tensor_free(loop->rows[r]);
     est_free(loop->fed.data);
     est_free(loop->fetches.data);
+    est_free(loop->logs);
     est_iterator_free(loop->input);
     est_arena_free(loop->arena);
     est_free(loop);

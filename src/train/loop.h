@@ -20,12 +20,16 @@
 
 /* Where a fed node gets its value from: a component of the input. */
 typedef struct est_loop_feed {
-    est_node node;
-    int      component;
-    bool     splits;  /* those of a ragged component, not its values */
-    bool     rows;    /* none of it: the number of rows of the batch, float32 [] */
-    int      replica; /* of which of the step's batches */
+    est_node          node;
+    int               component;
+    bool              splits;  /* those of a ragged component, not its values */
+    bool              rows;    /* none of it: the number of rows of the batch, float32 [] */
+    int               replica; /* of which of the step's batches */
+    const est_tensor *value; /* in place of all that: the same in every run; borrowed until the loop goes; NULL: none */
 } est_loop_feed;
+
+/* The rows of a component in a batch; 0: of nothing, or of a scalar. */
+int64_t est_field_rows(const est_field *field);
 
 /* What the strategy of a training gives its loop (strategy/strategy.h). Zeroed: this process trains by itself. */
 typedef struct est_loop_strategy {
@@ -71,6 +75,10 @@ typedef struct est_loop_spec {
     const char         *model_dir;
     est_session_options session; /* zeroed: all defaults */
 
+    /* A session of the caller's in place of one that the loop makes: it stays when the loop goes, and a failed run is
+     * not made again with a new one. Borrowed until the loop goes. NULL: the loop makes one */
+    est_session *lent;
+
     const est_dataset   *input; /* NULL: no input, nothing is fed, and the loop only ends by a stop */
     const est_loop_feed *feeds; /* [n_feeds]; copied */
     int                  n_feeds;
@@ -78,6 +86,7 @@ typedef struct est_loop_spec {
     est_loop_strategy strategy;
 
     est_node  loss;        /* EST_NO_NODE: there is none */
+    est_node  rate;        /* the variable of the learning rate, for callbacks; EST_NO_NODE: there is none */
     est_node  global_step; /* a value computed in every run: the step as it is after the run; EST_NO_NODE: stays put */
     est_nodes fetches;     /* computed in every run, numbers 0 .. n - 1 for est_loop_data; copied */
     est_nodes targets;     /* run in every run; copied */
@@ -96,7 +105,10 @@ typedef struct est_loop_spec {
     /* Fills `extras` with up to n_max named tensors that checkpoint savers save beside the variables, whose references
      * pass to the saver, and returns how many in *n. NULL: none. */
     est_status (*extras)(void *user, est_loop *loop, est_extra *extras, int n_max, int *n);
-    void *user; /* handed to both */
+
+    /* Of a loop with epochs: puts what was measured so far into its logs (est_loop_set_log). NULL: nothing is. */
+    est_status (*measure)(void *user, est_loop *loop);
+    void *user; /* handed to all */
 } est_loop_spec;
 
 /* Everything up to the first run. On failure nothing is left. */
@@ -131,7 +143,25 @@ EST_MUST_CHECK est_status est_loop_end_or_resume(est_loop *loop, bool *resumed);
 
 void est_loop_free(est_loop *loop); /* NULL is fine */
 
-est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
+/* --- epochs (loop_epochs.c) --------------------------------------------------------------------------------------- */
+
+/* Begins epoch `epoch` of `epochs`: forgets the logs and tells the hooks. With `restart` the input is read from its
+ * beginning, in the order that pass number `epoch` has when the dataset is repeated; else it goes on. */
+EST_MUST_CHECK est_status est_loop_begin_epoch(est_loop *loop, int64_t epoch, int64_t epochs, bool restart);
+
+/* Of a loop whose steps others make: they have made n more, up to this global step. Tells after_run of the hooks, once
+ * for all of them; the loss is that of the logs. */
+EST_MUST_CHECK est_status est_loop_made(est_loop *loop, int64_t n, int64_t global_step);
+
+/* Such a loop with a lent session: that is this one now. */
+void est_loop_lend(est_loop *loop, est_session *session);
+
+/* Measures, if runs were made since; and tells the hooks. */
+EST_MUST_CHECK est_status est_loop_measure(est_loop *loop);
+EST_MUST_CHECK est_status est_loop_end_epoch(est_loop *loop);
+
+est_node      est_loop_rate(const est_loop *loop); /* of the spec */
+est_iterator *est_loop_input(est_loop *loop);      /* NULL: none */
 
 /* In initialize: restarts the input and forgets the batch that was under way, for a run that goes back to a
  * checkpoint. The iterator is new, so it can be put at a saved position. */

@@ -19,11 +19,18 @@ typedef struct est_loop_variant {
 
 typedef enum est_loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } est_loop_phase;
 
-/* Nodes that hooks name in begin. */
+/* Nodes that hooks name. */
 typedef struct est_node_list {
     est_node *data;
     int       n, capacity;
 } est_node_list;
+
+/* What was measured in an epoch. */
+typedef struct est_loop_log_item {
+    const char *name;
+    double      value;
+    bool        there; /* in this epoch */
+} est_loop_log_item;
 
 struct est_loop {
     est_loop_spec  spec;
@@ -33,9 +40,11 @@ struct est_loop {
     est_hook     **hooks;
     char          *model_dir;
 
-    est_node_list     fetches;  /* of the spec, then of hooks */
-    bool             *wanted;   /* [fetches.n]: in the run at hand */
+    est_node_list     fetches; /* of the spec, then of hooks */
+    bool             *wanted;  /* [n_wanted], which is fetches.n: in the run at hand */
+    int               n_wanted;
     bool              traced;   /* the run at hand is */
+    bool              asks;     /* hooks are in before_run: they may name nodes */
     est_loop_variant *variants; /* [n_variants] */
     int               n_variants, variants_capacity;
     int               ran; /* the variant of the last run; -1: none yet */
@@ -53,7 +62,8 @@ struct est_loop {
     bool          input_ended;
     bool          at_end;      /* the last step was none: there is nothing more to run */
     est_node_list fed;         /* of the spec, then of hooks */
-    const est_tensor **values; /* [fed.n]: NULL while there is none */
+    const est_tensor **values; /* [n_values], which is fed.n: NULL while there is none */
+    int                n_values;
 
     est_loop_phase phase;
     est_status     failed; /* of a call that cannot fail visibly */
@@ -66,17 +76,31 @@ struct est_loop {
     bool           stop;
     bool           signalled; /* it stops because of a signal, with steps left to make */
     char           stop_reason[160];
+
+    uint64_t           turn;          /* of the input: the number of its pass */
+    int64_t            epoch, epochs; /* -1: none yet */
+    bool               unmeasured;    /* a run was made since the logs were filled */
+    est_loop_log_item *logs;          /* [n_logs] */
+    int                n_logs, logs_capacity;
 };
 
 /* How many batches a step has, and how many components each. */
 int est_loop_replicas(const est_loop *loop);
 int est_loop_components(const est_loop *loop);
 
-int64_t est_field_rows(const est_field *field); /* 0: of nothing, or of a scalar */
-
 /* Adds a node that a hook names; its number, or 0 when the loop has failed. `purpose` is what it is for: "see" or
  * "feed". */
 int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const char *purpose);
+
+/* Makes room for as many fetches and feeds as there are, and forgets the steps that were prepared for fewer. */
+EST_MUST_CHECK est_status est_loop_make_room(est_loop *loop);
+
+/* Stores the thread's last error in the loop; the next call that returns a status reports it. */
+void est_loop_fail(est_loop *loop, est_status status);
+
+/* Calls a member of every hook: offsetof(est_hook, begin), "begin". idle: only of those that want to know of steps
+ * without a batch. */
+EST_MUST_CHECK est_status est_loop_call_hooks(est_loop *loop, size_t member, const char *name, bool idle);
 
 /* Gives a reference back that est_loop_set_feed took. */
 void est_loop_give_back(const est_tensor **value);

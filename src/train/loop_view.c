@@ -24,6 +24,11 @@ const char *est_loop_model_dir(const est_loop *loop)
     return loop != NULL ? loop->model_dir : NULL;
 }
 
+est_node est_loop_rate(const est_loop *loop)
+{
+    return loop->spec.rate;
+}
+
 est_iterator *est_loop_input(est_loop *loop)
 {
     return loop->input;
@@ -104,7 +109,7 @@ const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MA
         const est_field     *field = &loop->batch[feed->replica * est_loop_components(loop) + feed->component];
         const est_component *of    = est_dataset_component(loop->spec.input, feed->component);
 
-        if (loop->values[k] == NULL || field->values == NULL || feed->rows ||
+        if (loop->values[k] == NULL || field->values == NULL || feed->rows || feed->value != NULL ||
             (of->dtype != EST_F32 && of->dtype != EST_F64))
             continue;
         for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
@@ -128,8 +133,7 @@ void est_loop_give_back(const est_tensor **value)
     *value = NULL;
 }
 
-/* Stores the thread's last error in the loop; the next call that returns a status reports it. */
-static void loop_fail(est_loop *loop, est_status status)
+void est_loop_fail(est_loop *loop, est_status status)
 {
     if (loop->failed != EST_OK) return;
     loop->failed = status;
@@ -140,8 +144,9 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
 {
     est_status status = EST_OK;
 
-    if (loop->phase != LOOP_BEGINS) {
-        status = est_fail(EST_FAILED_PRECONDITION, "a hook can request nodes to %s only in begin", purpose);
+    if (loop->phase != LOOP_BEGINS && !loop->asks) {
+        status = est_fail(EST_FAILED_PRECONDITION, "a hook can request nodes to %s only in begin or before_run",
+                          purpose);
     } else if (node.graph == NULL) {
         status = est_fail(EST_INVALID_ARGUMENT, "a hook requests to %s a node that does not exist", purpose);
     } else if (node.graph != loop->spec.graph) {
@@ -159,16 +164,28 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
         }
     }
     if (status != EST_OK) {
-        loop_fail(loop, status);
+        est_loop_fail(loop, status);
         return -1;
     }
     list->data[list->n] = node;
     return list->n++;
 }
 
+/* What a hook names in before_run makes the steps stale that were prepared before. */
+static int add_late(est_loop *loop, int at)
+{
+    if (at < 0 || !loop->asks || est_loop_make_room(loop) == EST_OK) return at;
+    est_loop_fail(loop, est_no_memory());
+    return -1;
+}
+
 int est_loop_fetch(est_loop *loop, est_node node)
 {
-    return loop != NULL ? est_loop_add_node(loop, &loop->fetches, node, "see") : -1;
+    if (loop == NULL) return -1;
+    for (int i = 0; i < loop->fetches.n && loop->asks; i++) {
+        if (memcmp(&loop->fetches.data[i], &node, sizeof node) == 0) return i;
+    }
+    return add_late(loop, est_loop_add_node(loop, &loop->fetches, node, "see"));
 }
 
 void est_loop_want(est_loop *loop, int i)
@@ -184,11 +201,11 @@ int est_loop_add_feed(est_loop *loop, est_node node)
     if (loop == NULL) return -1;
     for (int i = 0; i < loop->fed.n; i++) {
         if (memcmp(&loop->fed.data[i], &node, sizeof node) != 0) continue;
-        loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook requests to feed '%s', which %s already feeds",
-                                 est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
+        est_loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook requests to feed '%s', which %s already feeds",
+                                     est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
         return -1;
     }
-    at = est_loop_add_node(loop, &loop->fed, node, "feed");
+    at = add_late(loop, est_loop_add_node(loop, &loop->fed, node, "feed"));
     return at >= 0 ? at - loop->spec.n_feeds : -1;
 }
 
@@ -198,9 +215,9 @@ void est_loop_set_feed(est_loop *loop, int i, est_tensor *value)
 
     if (loop == NULL) return;
     at = i + loop->spec.n_feeds;
-    if (loop->values == NULL || i < 0 || at >= loop->fed.n || value == NULL) {
-        loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook sets feed %d of %d to %s value", i,
-                                 loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
+    if (i < 0 || at >= loop->n_values || value == NULL) {
+        est_loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook sets feed %d of %d to %s value", i,
+                                     loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
         return;
     }
     (void)est_tensor_ref(value);

@@ -316,6 +316,14 @@ static void list_missing(const restoring *r, const est_checkpoint *checkpoint, e
     est_strbuf_append(out, r->n_misfit == 0 && lacks_optimizer(r) ? EST_OPTIMIZER_ADVICE : EST_RESTORE_ADVICE);
 }
 
+est_status est_restore_advise(est_status status, const char *advice)
+{
+    const char *text = est_error_message(), *end = strstr(text, EST_RESTORE_ADVICE);
+
+    if (end == NULL) end = strstr(text, EST_OPTIMIZER_ADVICE);
+    return end != NULL ? est_fail(status, "%.*s%s", (int)(end - text), text, advice) : status;
+}
+
 /* Not EST_NOT_FOUND: that means that no checkpoint exists, and training would start over and replace this one. */
 static est_status fail_match(const restoring *r, const est_checkpoint *checkpoint, bool missing)
 {

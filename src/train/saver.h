@@ -24,6 +24,9 @@ EST_MUST_CHECK est_status est_saved_step(const char *model_dir, int64_t *out);
 #define EST_OPTIMIZER_ADVICE                                                                                           \
     ". All of them are the optimizer's: the checkpoint is from another one. Give .partial to leave them as they are"
 
+/* An error of est_saver_restore with other advice, for users who cannot give these options. */
+EST_MUST_CHECK est_status est_restore_advise(est_status status, const char *advice);
+
 /* Appends the tasks whose variables have no values: "ps:0, ps:2". *all: no variable of the session has one. Of a
  * session with other tasks. */
 EST_MUST_CHECK est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool *all);

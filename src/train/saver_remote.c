@@ -48,13 +48,6 @@ est_status est_remote_list_fill(est_remote_list *list, est_session *session, est
     return EST_OK;
 }
 
-static bool has_nan(const est_var *var)
-{
-    est_view value = est_var_stored(var);
-
-    return var->initialized && est_view_has_nan(&value);
-}
-
 /* The first variable at another task that has a NaN; -1: none. */
 static est_status find_remote_nan(est_session *session, est_var *const *vars, int n, int *out)
 {
@@ -81,7 +74,7 @@ est_status est_saved_nan(est_session *session, const char **name)
     EST_TRY(est_saved_variables(session, &vars, &n));
     status = find_remote_nan(session, vars, n, &found);
     for (int i = 0; i < (found >= 0 ? found : n); i++) {
-        if (!vars[i]->elsewhere && has_nan(vars[i])) found = i;
+        if (!vars[i]->elsewhere && est_var_has_nan(vars[i])) found = i;
     }
     if (status == EST_OK) *name = found >= 0 ? vars[found]->name : NULL;
     est_free(vars);

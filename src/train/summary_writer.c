@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -36,8 +37,12 @@ struct est_summary_writer {
 
 est_status est_summary_writer_create(const char *dir, const char *suffix, est_summary_writer **out)
 {
-    est_summary_writer *writer = est_zalloc(sizeof *writer);
+    est_summary_writer *writer;
 
+    EST_REQUIRE(dir);
+    EST_REQUIRE(suffix);
+    EST_REQUIRE(out);
+    writer = est_zalloc(sizeof *writer);
     if (writer != NULL) {
         writer->dir    = est_strdup(dir);
         writer->suffix = est_strdup(suffix);
@@ -52,11 +57,12 @@ est_status est_summary_writer_create(const char *dir, const char *suffix, est_su
 
 const char *est_summary_writer_path(const est_summary_writer *writer)
 {
-    return writer->path != NULL ? writer->path : "";
+    return writer != NULL && writer->path != NULL ? writer->path : "";
 }
 
 est_status est_summary_writer_status(const est_summary_writer *writer)
 {
+    EST_REQUIRE(writer);
     return writer->status;
 }
 
@@ -123,7 +129,7 @@ static void write_event(est_summary_writer *writer, est_event_kind kind, int64_t
 
 void est_summary_flush(est_summary_writer *writer)
 {
-    if (writer->file == NULL) return;
+    if (writer == NULL || writer->file == NULL) return;
     check(writer, est_event_flush(writer->file));
     writer->flushed_ns = est_now_ns();
     writer->urgent     = false;
@@ -156,14 +162,17 @@ void est_summary_writer_free(est_summary_writer *writer)
 
 void est_summary_begin(est_summary_writer *writer, int64_t step)
 {
+    if (writer == NULL) return;
     est_wire_writer_reset(&writer->values);
     writer->step = step;
 }
 
 void est_summary_end(est_summary_writer *writer)
 {
-    est_status status = est_wire_writer_status(&writer->values);
+    est_status status;
 
+    if (writer == NULL) return;
+    status = est_wire_writer_status(&writer->values);
     if (status != EST_OK) {
         check(writer, status);
     } else if (writer->values.size > 0) {
@@ -174,17 +183,18 @@ void est_summary_end(est_summary_writer *writer)
 
 void est_summary_add_scalar(est_summary_writer *writer, const char *tag, double value)
 {
-    est_summary_put_scalar(&writer->values, tag, (float)value);
+    if (writer != NULL && tag != NULL) est_summary_put_scalar(&writer->values, tag, (float)value);
 }
 
 void est_summary_add_text(est_summary_writer *writer, const char *tag, est_str text)
 {
-    est_summary_put_text(&writer->values, tag, text);
+    if (writer != NULL && tag != NULL) est_summary_put_text(&writer->values, tag, text);
 }
 
 void est_summary_add_histogram(est_summary_writer *writer, const char *tag, est_dtype dtype, const void *data,
                                int64_t n)
 {
+    if (writer == NULL || tag == NULL || (data == NULL && n > 0)) return;
     if (writer->histogram == NULL) check(writer, est_histogram_create(&writer->histogram));
     if (writer->histogram == NULL) return;
     est_histogram_reset(writer->histogram);
@@ -280,6 +290,7 @@ void est_summary_add_images(est_summary_writer *writer, const char *tag, est_dty
     est_status status = EST_OK;
     char       text[EST_SHAPE_TEXT_MAX];
 
+    if (writer == NULL || tag == NULL || shape == NULL || data == NULL) return;
     if (shape->rank != 4 || shape->dim[3] < 1 || shape->dim[3] > 4 || shape->dim[1] > INT_MAX ||
         shape->dim[2] > INT_MAX) {
         est_log_warn("image summary '%s' has shape %s, expected [n, height, width, 1 to 4 channels]", tag,

@@ -171,8 +171,8 @@ TEST(as_json, .setup_func = clear_environment)
     assert_string_equal(text, EST_VERSION_TEXT);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[%d].name", 16 + n_rules));
-    assert_null(est_json_get(root, "checks[%d]", 17 + n_rules));
+    assert_non_null(est_json_get(root, "checks[%d].name", 17 + n_rules));
+    assert_null(est_json_get(root, "checks[%d]", 18 + n_rules));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");

@@ -4,7 +4,7 @@
 #include "cli/tool.h"
 
 #include "format/bundle.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 
 static est_arena *arena;
 
@@ -188,13 +188,13 @@ static void write_variables(void)
 static const char *write_saved_model(void)
 {
     est_wire_writer     w = { 0 };
-    est_saved_model     model;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
 
-    est_saved_model_init(&model, arena);
-    tool_check(est_saved_model_add(&model, &meta));
+    est_saved_model_def_init(&model, arena);
+    tool_check(est_saved_model_def_add(&model, &meta));
     build_meta_graph(meta);
-    tool_check(est_saved_model_put(&w, &model));
+    tool_check(est_saved_model_def_put(&w, &model));
     tool_check(est_dir_create(tool_path("export/variables")));
     write_message("export/saved_model.pb", &w);
     est_wire_writer_clear(&w);
@@ -215,6 +215,7 @@ TEST(saved_model)
     TOOL_OUT(0, META "graph: 4 nodes\n", "", "inspect", dir);
     write_variables();
     TOOL_OUT(0, META "graph: 4 nodes\n" VARIABLES, "", "inspect", dir);
+    TOOL_OUT(2, "", "that of a SavedModel is DIR/variables/variables", "inspect", dir, "--stats");
     TOOL_OUT(0, META "graph: 4 nodes\n" VARIABLES, "", "inspect", tool_path("export/saved_model.pb"));
     TOOL_OUT(0, META OPS VARIABLES, "", "inspect", dir, "--ops");
     run  = TOOL(0, "inspect", dir, "--json");

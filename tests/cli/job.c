@@ -82,9 +82,9 @@ static const wrong wrongs[] = {
     { "batch: 64", "batch: 64\n  epochs: never", ":22:11: \"epochs\" takes a whole number from 1 up or forever, not \"never\"\n" },
     { "dropout: 0.1", "batch_norm: yes", ":6:15: \"batch_norm\" takes true or false, not \"yes\"\n" },
     { "dropout: 0.1", "batch_norm: {}", ":6:15: \"batch_norm\" takes true or false, not a mapping\n" },
-    { "dropout: 0.1", "activation: rleu", "takes relu, relu6, elu, selu, tanh, sigmoid, softplus or softsign, not \"rleu\"; did you mean \"relu\"?\n" },
+    { "dropout: 0.1", "activation: rleu", "takes relu, relu6, elu, selu, tanh, sigmoid, softplus, softsign, gelu, swish, mish, exponential, hard_sigmoid, leaky_relu, softmax or linear, not \"rleu\"; did you mean \"relu\"?\n" },
     { "type: dnn_linear_combined_classifier", "type: dnn_clasifier", "; did you mean \"dnn_classifier\"?\n" },
-    { "name: Adagrad", "name: adam", ":7:25: \"name\" takes Adagrad, Adam, Ftrl, RMSProp, SGD, Momentum, Adadelta or LazyAdam, not \"adam\"; did you mean \"Adam\"?\n" },
+    { "name: Adagrad", "name: adam", ":7:25: \"name\" takes Adagrad, Adam, Ftrl, RMSProp, SGD, Momentum, Adadelta, LazyAdam, Adamax or Nadam, not \"adam\"; did you mean \"Adam\"?\n" },
     { "train: train.csv", "train: {a: b}", ":18:10: \"train\" takes a text, not a mapping\n" },
     { "train: train.csv", "train: ['']", ":18:11: \"train\" is empty\n" },
     { "train: {max_steps: 150}", "train: 150", ":25:8: train is a mapping of keys, not a single value\n" },
@@ -373,8 +373,11 @@ TEST(usage)
     TOOL_OUT(2, "", "run needs \"model_dir\"", "predict", changed("50}", "50}"));
     TOOL_OUT(1, "", "there is no checkpoint in nowhere; run `estoc train` first", "evaluate", path, "--set",
              "data.eval=eval.csv", "--set", "run.model_dir=nowhere");
-    TOOL_OUT(2, "", "--format takes csv or jsonl, not \"xml\"", "predict", path, "--format", "xml");
+    TOOL_OUT(2, "", "--format takes csv, jsonl or tfrecord, not \"xml\"", "predict", path, "--format", "xml");
     TOOL_OUT(2, "", "--batch takes 1 to 1000000", "predict", path, "--batch", "0");
+    TOOL_OUT(2, "", "--set is for job files, and . is a directory", "predict", ".", "--set", "run.model_dir=x");
+    TOOL_OUT(2, "", "--checkpoint is for job files", "predict", ".", "--checkpoint", "x");
+    TOOL_OUT(1, "", "no saved_model.pb", "predict", ".");
     TOOL_OUT(2, "", "has an empty name", "predict", path, "--keys", "a,,b");
 }
 

@@ -540,6 +540,57 @@ TEST(export)
     assert_int_equal(access("trained/export/final", R_OK), 0);
 }
 
+/* An export predicts what its job predicts, from every format of rows. */
+TEST(predict_saved_model)
+{
+    static const char rows[]  = "age,trade,city,hours\n50,smith,Bern,44\nold,cook,,\n17.5,baker,none,30\n";
+    static const char jsonl[] = "{\"hours\": 44, \"trade\": \"smith\", \"age\": 50, \"city\": \"Bern\"}\n"
+                                "{\"trade\": \"cook\", \"age\": \"old\"}\n"
+                                "{\"hours\": 30, \"trade\": [\"baker\"], \"age\": 17.5, \"city\": [\"none\"]}\n";
+    const char       *path    = changed("seed: 3", "seed: 3");
+    tool_run          job, model, lines, run;
+    char             *answers;
+
+    run = TOOL(0, "export", path, DIR("trained"), "-q", "-o", "served");
+    tool_run_free(&run);
+    job   = ask(1, rows,
+                TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "logits,probabilities", "--keep", "age"));
+    model = ask(1, rows,
+                TOOL_ARGV("predict", "served", "-q", "--signature", "predict", "--keys", "logits,probabilities",
+                          "--keep", "age"));
+    tool_expect_text(model.out, job.out, "the answers of the export");
+    tool_expect_part(model.out, "\nold,,,,", "the row that cannot be read");
+    tool_expect_part(model.err, "standard input, line 3: \"age\" is \"old\"; expected a number", "standard error");
+    lines = ask(1, rows, TOOL_ARGV("predict", "served", "-q", "--signature", "predict", "--json"));
+    run   = ask(1, jsonl, TOOL_ARGV("predict", "served", "-q", "--signature", "predict", "--format", "jsonl"));
+    assert_int_equal(tool_json_lines(run.out), 3);
+    assert_int_equal(strncmp(run.out, lines.out, strcspn(lines.out, "\n")), 0);
+    tool_run_free(&run);
+    tool_run_free(&lines);
+    tool_run_free(&job);
+
+    /* Records, and files in place of the standard streams. */
+    put("good.csv", "age,trade,city,hours\n50,smith,Bern,44\n17.5,baker,none,30\n");
+    run = TOOL(0, "convert", "good.csv", "-o", "good.tfrecord", "--columns",
+               "age:float,trade:string,city:string,hours:float");
+    tool_run_free(&run);
+    run = TOOL(0, "predict", "served", "-q", "--signature", "predict", "--format", "tfrecord", "--input",
+               "good.tfrecord", "--output", "answers.jsonl");
+    tool_expect_text(run.out, "", "standard output");
+    answers = tool_read_file("answers.jsonl", NULL);
+    assert_int_equal(tool_json_lines(answers), 2);
+    est_free(answers);
+    tool_run_free(&run);
+    tool_run_free(&model);
+    run = TOOL(0, "predict", "served", "-q", "--input", "good.csv"); /* serving_default */
+    tool_expect_part(run.out, "scores_0,", "the header");
+    tool_run_free(&run);
+    TOOL_OUT(1, "", "predict", "predict", "served", "-q", "--signature", "predikt", "--input", "good.csv");
+    TOOL_OUT(2, "", "--signature is for SavedModels", "predict", path, DIR("trained"), "--signature", "predict");
+    TOOL_OUT(2, "", "--keep is for csv and jsonl", "predict", "served", "--format", "tfrecord", "--keep", "age");
+    TOOL_OUT(3, "", "nothing.csv", "predict", "served", "--input", "nothing.csv");
+}
+
 /* --- interrupted -------------------------------------------------------------------------------------------------- */
 
 /* Ends an endless training with a signal, goes on with it for a while, and compares the end with that of one that was
@@ -601,7 +652,7 @@ TEST(endless)
 TEST(models)
 {
     static const char *const models[] = {
-        "{type: dnn_classifier, columns: [hours, trade_vector], hidden_units: 8, optimizer: Adam, activation: tanh}",
+        "{type: dnn_classifier, columns: [hours, trade_vector], hidden_units: 8, optimizer: Adam, activation: gelu}",
         "{type: linear_classifier, columns: [ages, ages_x_trade], sparse_combiner: mean, n_classes: 2}",
         "{type: dnn_linear_combined_classifier, linear_columns: [place], loss_reduction: mean}",
         "{type: baseline_classifier, optimizer: {name: Momentum, learning_rate: 0.1, nesterov: true}}",
@@ -610,8 +661,9 @@ TEST(models)
     };
     static const char *const regressors[] = {
         "{type: dnn_regressor, columns: [trade_vector], hidden_units: 8, optimizer: {name: Adadelta, learning_rate: 0.5}}",
-        "{type: linear_regressor, columns: [ages, trade]}",
-        "{type: dnn_linear_combined_regressor, dnn_columns: [trade_vector], hidden_units: 3, linear_columns: [place]}",
+        "{type: linear_regressor, columns: [ages, trade], optimizer: {name: Adamax, learning_rate: 0.1}}",
+        ("{type: dnn_linear_combined_regressor, dnn_columns: [trade_vector], hidden_units: 3, linear_columns: [place], "
+         "dnn_optimizer: {name: Nadam, learning_rate: 0.1, beta1: 0.8}}"),
         "{type: baseline_regressor, optimizer: SGD}",
     };
     const char *path = changed("seed: 3", "seed: 3");

@@ -301,7 +301,7 @@ TEST(stopped_worker)
         est_packing_clear(&packing);
     }
     await(is_calling(j.s.worker[0]));
-    est_server_stop(j.s.worker[0], false);
+    est_server_stop(j.s.worker[0]);
     calls_end(&j, 0);
     est_server_free(j.s.worker[0]);
     j.s.worker[0] = NULL;

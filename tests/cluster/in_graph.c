@@ -270,6 +270,28 @@ TEST(join)
     servers_stop(&s);
 }
 
+static void *join_until_stopped(void *arg)
+{
+    assert_int_equal(est_server_join(arg), EST_CANCELLED);
+    return NULL;
+}
+
+/* A program ends servers that serve beside it, whether they are in est_server_join yet or not. */
+TEST(stop)
+{
+    servers   s = servers_start(1, 1, "tcp");
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, join_until_stopped, s.ps[0]), 0);
+    est_server_stop(s.ps[0]);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    est_server_stop(s.worker[0]);
+    assert_int_equal(est_server_join(s.worker[0]), EST_CANCELLED);
+    assert_string_equal(est_error_message(), "worker:0 was stopped");
+    est_server_stop(NULL);
+    servers_stop(&s);
+}
+
 /* A second program: its session waits for the chief's word. */
 typedef struct follower {
     const model *m;

@@ -215,6 +215,23 @@ TEST(hold_ends)
     tear_down(&f);
 }
 
+/* A task that does not hear the goodbye is not the reason why the program failed. */
+TEST(free_keeps_error)
+{
+    fixture      f       = set_up(0);
+    model        m       = make_model();
+    est_session *session = nn_session(m.graph, f.remote); /* connects */
+
+    est_session_free(session);
+    est_graph_free(m.graph);
+    est_net_cancel(est_server_net(f.worker), "the test");
+    (void)est_fail(EST_INTERNAL, "the error of the program");
+    est_remote_free(f.remote);
+    assert_string_equal(est_error_message(), "the error of the program");
+    f.remote = NULL;
+    tear_down(&f);
+}
+
 /* A process is known by its server, so two remotes of one would take each other's answers. */
 TEST(one_remote)
 {
@@ -348,6 +365,18 @@ TEST(later_starts)
 }
 
 /* Names of jobs are compared whole: one that does not fit is refused, and so is one that would mislead people. */
+/* What a program has that is started without TF_CONFIG. */
+TEST(no_cluster)
+{
+    est_cluster *cluster = NULL;
+    est_server  *server  = NULL;
+
+    assert_ok(est_cluster_parse("{}", "TF_CONFIG", &cluster));
+    assert_int_equal(est_server_create(cluster, "worker", 0, NULL, &server), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "is TF_CONFIG not set? Start the tasks of the cluster with"));
+    est_cluster_free(cluster);
+}
+
 TEST(job_names)
 {
     char         name[80] = "";

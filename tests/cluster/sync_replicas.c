@@ -126,8 +126,8 @@ static void *work(void *arg)
         assert_ok(remote->ops->turn(remote, &finished));
         if (finished) break;
         run_step(step, (at * w->of + w->index) * BATCH, BATCH);
-        w->losses[at] = est_step_scalar(step, 0);
-        w->last       = (int64_t)est_step_scalar(step, 1);
+        if (at < w->steps) w->losses[at] = est_step_scalar(step, 0); /* a spare's read may be ahead of its step */
+        w->last = (int64_t)est_step_scalar(step, 1);
     }
     est_session_free(session);
     est_remote_free(remote);

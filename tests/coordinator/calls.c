@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls of functions by workers of a cluster in this process: schedule, join, done, values, and their misuse. */
+#include <limits.h>
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "estoc/initializers.h"
@@ -59,6 +62,19 @@ TEST(many_calls)
     assert_ok(est_coordinator_join(t.coordinator));
     assert_true(coordinated_calls(&t, 0) == 5000);
     assert_int_equal(est_coordinator_get_stats(t.coordinator).completed, 5000);
+    coordinated_end(&t);
+}
+
+/* No limit of the wait for ps tasks, here and at workers, and as many calls ahead as there can be. */
+TEST(largest_options)
+{
+    coordinated t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = INFINITY,
+                                          .lonely_secs = COORDINATOR_SECS, .ahead = INT_MAX));
+    for (int i = 0; i < 100; i++) assert_ok(coordinated_schedule(&t, 1, NULL));
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_true(coordinated_calls(&t, 0) == 100);
     coordinated_end(&t);
 }
 

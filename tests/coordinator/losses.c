@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Workers and ps tasks that are lost while calls are scheduled: every call is applied once. */
+#include <signal.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cluster/call_records.h"
+#include "cluster/remote_internal.h"
 #include "coordinator/coordinator.h"
+#include "estoc/initializers.h"
 #include "runtime/session.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
@@ -146,6 +150,36 @@ TEST(half_applied_call)
     est_test_dir_remove(dir);
 }
 
+/* SIGTERM to all tasks of a job ends its workers, perhaps in a call: the save of the coordinator, which has caught the
+ * signal, does not wait for lonely_secs then. */
+TEST(save_after_signal)
+{
+    coordinated t     = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    int64_t     until = est_now_ns() + est_secs_to_ns(COORDINATOR_SECS);
+    est_server *ps;
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = COORDINATOR_SECS,
+                                          .silence_secs = 1, .model_dir = dir));
+    coordinated_await_here(&t, 1);
+    schedule(&t, 1);
+    assert_ok(est_coordinator_join(t.coordinator));
+    ps = hold_ps(&t, 1);
+    schedule(&t, 1);
+    while (coordinated_calls(&t, 0) == 1 && est_now_ns() < until) est_sleep_ns(1000000);
+    assert_true(coordinated_calls(&t, 0) == 2);
+    assert_ok(est_local_cluster_lose(t.cluster, "worker", 0));
+    coordinated_await_losses(&t, 1);
+    release_ps(ps);
+    assert_int_equal(raise(SIGTERM), 0);
+    assert_int_equal(est_coordinator_join(t.coordinator), EST_CANCELLED);
+    assert_int_equal(est_coordinator_save(t.coordinator, 1), EST_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(est_error_message(), "after SIGTERM"));
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
 /* A save while calls are under way waits for those that have begun, also when their worker is lost, and not for the
  * others. */
 TEST(save_during_a_loss)
@@ -199,6 +233,27 @@ TEST(calls_sent_ahead)
     assert_ok(est_coordinator_join(t.coordinator));
     assert_counted(&t, 1, 20);
     assert_true(est_coordinator_get_stats(t.coordinator).retried >= 2);
+    coordinated_end(&t);
+}
+
+/* No call is to blame for a worker that is being stopped, and says so. */
+TEST(stopped_worker)
+{
+    coordinated t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_server *ps;
+
+    coordinated_start(&t, OPTIONS(.fail_after = 1, .ahead = 4));
+    coordinated_await_here(&t, 1);
+    ps = hold_ps(&t, 0);
+    schedule(&t, 20);
+    await_under_way(&t, 2);
+    pthread_mutex_lock(&t.coordinator->lock);
+    est_worker_abandon(&t.coordinator->workers[0], "it is being stopped");
+    pthread_mutex_unlock(&t.coordinator->lock);
+    await_nothing_under_way(&t);
+    release_ps(ps);
+    assert_ok(est_coordinator_join(t.coordinator)); /* over the next link */
+    assert_counted(&t, 1, 20);
     coordinated_end(&t);
 }
 
@@ -571,6 +626,106 @@ TEST(threads_and_ps_losses)
     assert_int_equal(f.status, EST_OK);
     assert_ok(est_coordinator_join(t.coordinator));
     for (int i = 0; i < 2; i++) assert_true(coordinated_calls(&t, i) == coordinated_total(&t, i));
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+static void await_ps_lost(est_coordinator *c)
+{
+    int64_t until = est_now_ns() + est_secs_to_ns(COORDINATOR_SECS);
+    bool    lost  = false;
+
+    while (!lost && est_now_ns() < until) {
+        pthread_mutex_lock(&c->lock);
+        lost = c->ps_lost;
+        pthread_mutex_unlock(&c->lock);
+        est_sleep_ns(1000000);
+    }
+    assert_true(lost);
+}
+
+/* A ps task that is lost when its variables have values, before it is declared ready: the next process has none. */
+TEST(ps_lost_before_it_is_ready)
+{
+    coordinated t = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(.model_dir = dir));
+    assert_ok(est_local_cluster_restart(t.cluster, "ps", 1));
+    await_ps_lost(t.coordinator);
+    assert_int_equal(est_remote_declare_ready(t.coordinator->remote), EST_UNAVAILABLE);
+    assert_non_null(strstr(est_error_message(), "ps:1 was restarted"));
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(t.coordinator));
+    assert_counted(&t, 2, 10);
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* A link that is lost is not a ps task that is lost, also when the graph has variables that have no value yet. */
+TEST(link_lost_while_the_graph_grows)
+{
+    coordinated      t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_coordinator *c;
+
+    coordinated_start(&t, OPTIONS(.silence_secs = 5)); /* no model_dir */
+    c = t.coordinator;
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(c));
+    (void)est_weight(t.graph, "late", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_zeros()));
+    est_link_close(est_tasks_of(c->remote)->tasks[0].link, "a test cuts it");
+    await_ps_lost(c);
+    assert_ok(est_coordinator_join(c));
+    assert_int_equal(est_coordinator_get_stats(c).ps_lost, 0);
+    schedule(&t, 10);
+    assert_ok(est_coordinator_join(c));
+    assert_counted(&t, 1, 20);
+    coordinated_end(&t);
+}
+
+typedef struct joining {
+    est_coordinator *coordinator;
+    est_status       status;
+} joining;
+
+static void *join_calls(void *arg)
+{
+    joining *j = arg;
+
+    j->status = est_coordinator_join(j->coordinator);
+    return NULL;
+}
+
+/* The end of the job ends a join of another thread that waits for a lost ps task. */
+TEST(end_without_ps)
+{
+    coordinated t     = coordinated_begin(2, 1, (est_worker_functions){ 0 });
+    int64_t     until = est_now_ns() + est_secs_to_ns(COORDINATOR_SECS);
+    bool        waits = false;
+    joining     j;
+    est_thread  thread;
+    char        dir[64];
+
+    est_test_dir(dir);
+    coordinated_start(&t, EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = 4 * COORDINATOR_SECS,
+                                          .silence_secs = 1, .model_dir = dir));
+    j = (joining){ .coordinator = t.coordinator };
+    assert_ok(est_local_cluster_lose(t.cluster, "ps", 1));
+    await_ps_lost(t.coordinator); /* a join that does not know of it has nothing to wait for */
+    assert_ok(est_thread_start(&thread, "join", join_calls, &j));
+    while (!waits && est_now_ns() < until) {
+        pthread_mutex_lock(&t.coordinator->lock);
+        waits = t.coordinator->recovering;
+        pthread_mutex_unlock(&t.coordinator->lock);
+        est_sleep_ns(1000000);
+    }
+    assert_true(waits);
+    until = est_now_ns() + est_secs_to_ns(2 * COORDINATOR_SECS);
+    assert_ok(est_coordinator_end(t.coordinator));
+    est_thread_join(&thread);
+    assert_true(est_now_ns() < until);
+    assert_int_equal(j.status, EST_FAILED_PRECONDITION);
     coordinated_end(&t);
     est_test_dir_remove(dir);
 }

@@ -5,9 +5,11 @@
 #include "base/clock.h"
 #include "cluster/call_records.h"
 #include "coordinator/coordinator.h"
+#include "estoc/checkpoint_watch.h"
 #include "estoc/feature_column.h"
 #include "support/coordinator_test.h"
 #include "support/dir_test.h"
+#include "train/done_mark.h"
 
 #define OPTIONS(dir)                                                                                                   \
     EST_COORDINATOR(.transport = "tcp", .threads = 1, .connect_secs = COORDINATOR_SECS,                                \
@@ -39,6 +41,49 @@ TEST(job_again)
     assert_true(coordinated_calls(&t, 0) <= 30);
     assert_true(coordinated_calls(&t, 0) == coordinated_calls(&t, 1)); /* each call completely, or not at all */
     assert_true(coordinated_total(&t, 0) == coordinated_total(&t, 1));
+    coordinated_end(&t);
+    est_test_dir_remove(dir);
+}
+
+/* step -1: there is no mark. */
+static void check_mark(const char *dir, int64_t step)
+{
+    est_done_mark mark;
+
+    assert_ok(est_done_mark_read(dir, &mark));
+    assert_int_equal(mark.there, step >= 0);
+    if (step >= 0) assert_int_equal(mark.step, step);
+}
+
+/* An evaluator beside the job gets its checkpoints and ends with it, not with a coordinator that only leaves. */
+TEST(side_car_evaluator)
+{
+    coordinated           t     = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    est_checkpoint_watch *watch = NULL;
+    char                  dir[64], path[EST_CHECKPOINT_PATH_MAX];
+
+    est_test_dir(dir);
+    coordinated_start(&t, OPTIONS(dir));
+    schedule(&t, 3);
+    assert_ok(est_coordinator_save(t.coordinator, 7));
+    coordinated_stop(&t);
+    check_mark(dir, -1);
+    coordinated_start(&t, OPTIONS(dir)); /* no save: the end has the step of the checkpoint that was restored */
+    assert_ok(est_coordinator_end(t.coordinator));
+    check_mark(dir, 7);
+    coordinated_end(&t);
+
+    assert_ok(est_checkpoint_watch_create(dir, EST_CHECKPOINT_WATCH(.start_delay_secs = EST_OFF), &watch));
+    assert_ok(est_checkpoint_watch_next(watch, path));
+    assert_int_equal(est_checkpoint_watch_next(watch, path), EST_OUT_OF_RANGE);
+    est_checkpoint_watch_free(watch);
+
+    t = coordinated_begin(1, 1, (est_worker_functions){ 0 });
+    coordinated_start(&t, OPTIONS(dir)); /* the next job is under way */
+    check_mark(dir, -1);
+    assert_ok(est_coordinator_save(t.coordinator, 8));
+    assert_ok(est_coordinator_end(t.coordinator));
+    check_mark(dir, 8);
     coordinated_end(&t);
     est_test_dir_remove(dir);
 }

@@ -367,7 +367,8 @@ TEST(file_of_wrong_records, IN_FOLDER)
     est_test_breaks(est_dataset_cache(est_dataset_range(0, 2, 1), path), EST_DATA_LOSS,
                     "has 1 elements where it says 2");
     write_records((const est_str[]){ record[0], record[1], record[2], record[3], record[2] }, 5);
-    est_test_breaks(est_dataset_cache(est_dataset_range(0, 2, 1), path), EST_DATA_LOSS, "a record after the last one");
+    est_test_breaks(est_dataset_cache(est_dataset_range(0, 2, 1), path), EST_DATA_LOSS,
+                    "a record follows the last one");
     write_records((const est_str[]){ record[0], record[0], record[3] }, 3);
     est_test_breaks(est_dataset_cache(est_dataset_range(0, 2, 1), path), EST_INVALID_ARGUMENT,
                     "element 0 of the cache");

@@ -72,6 +72,26 @@ TEST(range)
     fails_with(est_dataset_range(INT64_MIN, INT64_MAX, 1), "is not a range");
 }
 
+/* Two chains over one dataset; each takes the reference it is given. */
+TEST(shared)
+{
+    est_dataset  *range = finish(est_dataset_range(0, 4, 1));
+    est_dataset  *first = finish(est_dataset_take(est_dataset_ref(range), 2));
+    est_dataset  *rest  = finish(est_dataset_skip(est_dataset_ref(range), 3));
+    est_iterator *rows  = NULL;
+
+    est_dataset_free(range);
+    assert_int_equal(est_iterator_create(first, &rows), EST_OK);
+    yields(rows, (int64_t[]){ 0, 1 }, 2);
+    est_iterator_free(rows);
+    assert_int_equal(est_iterator_create(rest, &rows), EST_OK);
+    yields(rows, (int64_t[]){ 3 }, 1);
+    est_iterator_free(rows);
+    est_dataset_free(first);
+    est_dataset_free(rest);
+    assert_null(est_dataset_ref(NULL));
+}
+
 TEST(slices)
 {
     est_tensor   *a = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 });

@@ -2,6 +2,7 @@
  *
  * The examples as processes: what they print, how they end, and what they leave when they are stopped, started twice or
  * given a directory that is none. */
+#include <math.h>
 #include <sys/socket.h>
 
 #include "e2e/program.h"
@@ -36,6 +37,148 @@ TEST(custom_loop, IN_DIR)
     program_has(p.out, "replicas in sync: 2\n");
     assert_true(program_number(p.out, "epoch 5  loss ") < 0.5 * program_number(p.out, "epoch 1  loss "));
     assert_true(program_number(strstr(p.out, "epoch 5"), "accuracy ") > 0.9);
+    program_free(&p);
+}
+
+/* The sum of q^i for i < n. */
+static double powers(double q, int n)
+{
+    return (1 - pow(q, n)) / (1 - q);
+}
+
+static void check_close(double got, double want)
+{
+    if (fabs(got - want) > 1e-4 * fabs(want)) fail_msg("got %.9g, expected %.9g", got, want);
+}
+
+/* What keras_fit prints follows from the first error e: a step at the rate r leaves (1 - 4 r) e, since weight and bias
+ * both move by 2 r e. Equal batches give equal results with one replica and two. */
+static void check_keras_fit(const char *out, int steps, double rate)
+{
+    double two, one, square, left = 0.96 * 0.96, fast = (1 - 4 * rate) * (1 - 4 * rate);
+    char   line[64];
+
+    assert_int_equal(sscanf(strstr(out, "dataset: "), "dataset: loss %lf %lf", &one, &two), 2);
+    square = 10 * one / powers(left, 10);
+    check_close(two, one * pow(left, 10));
+    check_close(program_number(out, "evaluated: loss "), square * pow(left, 20));
+    assert_int_equal(sscanf(strstr(out, "arrays: "), "arrays: loss %lf %lf", &one, &two), 2);
+    check_close(one, square * pow(left, 20) * powers(left, 10) / 10);
+    check_close(two, one * pow(left, 10));
+    snprintf(line, sizeof line, "global batch %d, learning rate %g\n", 100 / steps, rate);
+    program_has(out, line);
+    assert_int_equal(sscanf(strstr(out, "by batch size: "), "by batch size: loss %lf %lf", &one, &two), 2);
+    check_close(one, square * powers(fast, steps) / steps);
+    assert_true(two < 1e-7 * one);
+}
+
+TEST(keras_fit, IN_DIR)
+{
+    program p = PROGRAM(0, "keras_fit");
+
+    program_has(p.out, "replicas in sync: 2\n");
+    check_keras_fit(p.out, 10, 0.15);
+    program_free(&p);
+    p = PROGRAM(0, "keras_fit", "--replicas", "1");
+    check_keras_fit(p.out, 20, 0.1);
+    program_free(&p);
+    p = PROGRAM(2, "keras_fit", "--replicas", "0");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* As many parameters as Keras' ResNet50 of ten classes has. In three steps it begins to learn four images by heart;
+ * tests/interop/resnet50.c compares a step with Keras'. */
+TEST(resnet50, IN_DIR)
+{
+    program p = PROGRAM(0, "resnet50", "--images", "4", "--batch", "4", "--epochs", "3");
+
+    program_has(p.out, "23608202 parameters, images of 32x32\n");
+    assert_true(program_number(p.out, "epoch 3  loss ") < 0.9 * program_number(p.out, "epoch 1  loss "));
+    program_free(&p);
+    p = PROGRAM(2, "resnet50", "--size");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+    p = PROGRAM(2, "resnet50", "--batch", "0");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* Every transformation gives the elements that TensorFlow's of that name gives; shuffled ones are all there in every
+ * pass. */
+TEST(dataset, IN_DIR)
+{
+    program p = PROGRAM(0, "dataset");
+
+    program_has(p.out, "from_tensor_slices, five of ten: [0 1 | 0] [2 3 | 1] [4 5 | 2] [6 7 | 0] [8 9 | 1]\n");
+    program_has(p.out, "input_fn, three batches: [0 1 2 3 4 5 6 7 | 0 1 2 0] [8 9 10 11 12 13 14 15 | 1 2 0 1] "
+                       "[16 17 18 19 0 1 2 3 | 2 0 0 1]\n");
+    program_has(p.out, "\nmap: [1] [4] [9] [16] [25]\n");
+    program_has(p.out, "\nmap with a function: [0.5] [1] [1.5] [2] [2.5]\n");
+    program_has(p.out, "\nfilter: [3] [4] [5]\n");
+    program_has(p.out, "\nbatch: [1 2] [3 4] [5]\n");
+    program_has(p.out, "\nbatch, drop_remainder: [1 2] [3 4]\n");
+    program_has(p.out, "\nrepeat: [1] [2] [3] [4] [5] [1] [2] [3] [4] [5]\n");
+    program_has(p.out, "\nskip and take: [2] [3] [4]\n");
+    program_has(p.out, "\nconcatenate: [1] [2] [3] [4] [5] [1]\n");
+    program_has(p.out, "\nshard 1 of 2: [2] [4]\n");
+    for (int i = 1; i <= 5; i++) {
+        char number[8];
+
+        snprintf(number, sizeof number, "[%d]", i);
+        assert_int_equal(program_count(strstr(p.out, "\nshuffle and repeat: "), number), 2);
+    }
+    assert_int_equal(program_count(strstr(p.out, "\ninput_fn, shuffled: "), "[16 17 "), 1); /* not in order */
+    program_free(&p);
+}
+
+/* Generated images, fewer than program_images has: there is more than one process to read them. */
+static const char *few_images(void)
+{
+    program_images_write("train", 4000);
+    program_images_write("t10k", 500);
+    return program_dir;
+}
+
+/* One worker, then two: each then has half of the images, and half of the steps. */
+TEST(multi_worker_cnn, IN_DIR)
+{
+    static const char line[] = "worker 0: loss ";
+    program           p      = PROGRAM(0, "multi_worker_cnn", "--model-dir", program_path("one"), few_images());
+
+    program_has(p.out, "after 63 steps\n");
+    program_has(p.err, "info Using MirroredStrategy with devices ('/device:CPU:0',)\n");
+    program_has(p.err, "info Single-worker MultiWorkerMirroredStrategy with local_devices = ('/device:CPU:0',), "
+                       "communication = CommunicationImplementation.AUTO\n");
+    program_has(p.err, "info Initializing RunConfig with distribution strategies.\n");
+    program_has(p.err, "info Not using Distribute Coordinator.\n");
+    program_has(p.err, "info The `input_fn` accepts an `input_context` which will be given by DistributionStrategy\n");
+    assert_true(program_number(strstr(p.out, line), "accuracy ") > 0.9);
+    program_free(&p);
+
+    p = PROGRAM(0, "../estoc", "launch", "--no-chief", "--workers", "2", "--",
+                EST_BUILD_DIR "/examples/multi_worker_cnn", "--model-dir", program_path("two"), program_dir);
+    program_has(p.out, "after 32 steps\n");
+    program_has(p.err, "num_workers = 2, ");
+    assert_true(program_number(strstr(p.out, line), "accuracy ") > 0.9);
+    program_free(&p);
+    p = PROGRAM(2, "multi_worker_cnn", "--steps", "3");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+/* A chief, a worker and a ps task; without a cluster there is nobody to keep the variables. */
+TEST(fashion_mnist_ps, IN_DIR)
+{
+    program p = PROGRAM(0, "../estoc", "launch", "--ps", "1", "--workers", "1", "--",
+                        EST_BUILD_DIR "/examples/fashion_mnist_ps", "--steps", "200", "--model-dir",
+                        program_path("model"), few_images());
+
+    program_has(p.out, "after 200 steps\n");
+    assert_true(program_number(strstr(p.out, "chief: "), "accuracy ") > 0.8);
+    program_free(&p);
+    p = PROGRAM(1, "fashion_mnist_ps", program_dir);
+    program_has(p.err, "train_distribute is parameter_server, and TF_CONFIG has no ps tasks");
     program_free(&p);
 }
 
@@ -181,7 +324,7 @@ TEST(no_data, IN_DIR)
 
 TEST(custom_metric, IN_DIR)
 {
-    program p = PROGRAM(0, "custom_metric", "--steps", "8000", "--model-dir", program_path("model"));
+    program p = PROGRAM(0, "custom_metric", "--steps", "3000", "--model-dir", program_path("model"));
     int     saves, evaluations;
 
     assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 480, 540); /* the noise of the data is 0.5 */
@@ -271,14 +414,14 @@ TEST(sidecar_evaluator_without_trainer, IN_DIR)
 TEST(dnn_classifier, IN_DIR)
 {
     const char *dir = program_path("model");
-    program     p   = PROGRAM(0, "dnn_classifier", "--model-dir", dir);
+    program     p   = PROGRAM(0, "dnn_classifier", "--steps", "600", "--model-dir", dir);
     double      accuracy;
 
     accuracy = program_number(p.out, "accuracy ");
     if (accuracy < 0.90 || accuracy > 0.96) fail_msg("%s", p.out); /* of the labels 5 % are wrong */
     program_free(&p);
 
-    p = PROGRAM(0, "dnn_classifier", "--model-dir", dir);
+    p = PROGRAM(0, "dnn_classifier", "--steps", "600", "--model-dir", dir);
     program_has(p.err, "Skipping training");
     assert_true(program_number(p.out, "accuracy ") == accuracy);
     program_free(&p);
@@ -419,7 +562,7 @@ TEST(stopped_while_evaluating, IN_DIR)
 
 TEST(stopped_at_once, IN_DIR)
 {
-    const char *argv[] = { "custom_metric", "--steps", "100", "--model-dir", program_path("model"), NULL };
+    const char *argv[] = { "custom_metric", "--steps", "200", "--model-dir", program_path("model"), NULL };
     program     p      = stop_at(argv, "Calling model_fn.", SIGTERM);
 
     program_free(&p);

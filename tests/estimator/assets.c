@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/fingerprint.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "support/export_test.h"
 #include "support/fault_loop.h"
 #include "support/vocabulary_test.h"
@@ -45,12 +45,12 @@ static void expect_nodes(const est_meta_graph_def *meta, const char *collection,
 
 TEST(files_of_one_name_get_names_of_their_own)
 {
-    char            dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32], list[1024];
-    const char     *tag   = "serve";
-    est_arena      *arena = est_arena_create();
-    est_estimator  *e;
-    word_params     params;
-    est_saved_model model;
+    char           dir[64], base[128], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32], list[1024];
+    const char    *tag   = "serve";
+    est_arena     *arena = est_arena_create();
+    est_estimator *e;
+    word_params    params;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
     char               *bytes;
     size_t              size;
@@ -68,9 +68,9 @@ TEST(files_of_one_name_get_names_of_their_own)
 
     snprintf(inner, sizeof inner, "%s/saved_model.pb", path);
     ok(est_file_read(inner, &bytes, &size));
-    ok(est_saved_model_parse((est_str){ bytes, size }, arena, &model));
+    ok(est_saved_model_def_parse((est_str){ bytes, size }, arena, &model));
     est_free(bytes);
-    ok(est_saved_model_find(&model, &tag, 1, &meta));
+    ok(est_saved_model_def_find(&model, &tag, 1, &meta));
     assert_int_equal(meta->n_assets, 2);
     assert_string_equal(meta->assets[0].filename, "words.txt");
     assert_string_equal(meta->assets[0].tensor.name, "vocabulary/filename:0");

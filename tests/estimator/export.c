@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "estimator/estimator.h"
 #include "format/bundle.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "format/variable_def.h"
 #include "support/export_test.h"
 #include "support/fault_loop.h"
@@ -30,7 +30,7 @@ static void ok(est_status status)
 /* An export that was read back. */
 typedef struct saved {
     est_arena          *arena;
-    est_saved_model     model;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
 } saved;
 
@@ -44,9 +44,9 @@ static void saved_open_tag(saved *s, const char *dir, const char *tag)
     s->arena = est_arena_create();
     assert_non_null(s->arena);
     ok(est_file_read(path, &bytes, &size));
-    ok(est_saved_model_parse((est_str){ bytes, size }, s->arena, &s->model));
+    ok(est_saved_model_def_parse((est_str){ bytes, size }, s->arena, &s->model));
     est_free(bytes);
-    ok(est_saved_model_find(&s->model, &tag, 1, &s->meta));
+    ok(est_saved_model_def_find(&s->model, &tag, 1, &s->meta));
 }
 
 static void saved_open(saved *s, const char *dir)

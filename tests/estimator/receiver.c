@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "estimator/sample_rows.h"
+#include "predict/predictor.h"
 #include "support/export_test.h"
+#include "support/fault_loop.h"
 
 static void ok(est_status status)
 {
@@ -184,4 +186,242 @@ TEST(rows_fit_the_receiver)
     est_tensor_free(items[0].splits);
     est_tensor_free(items[1].values);
     est_model_free(model);
+}
+
+/* --- functions ---------------------------------------------------------------------------------------------------- */
+
+/* The features of the shop from placeholders of other shapes: flat numbers, text, rows of unequal length. */
+static est_status shop_serving(est_serving *serving, void *user)
+{
+    est_node x    = est_serving_placeholder(serving, "x", EST_F32, EST_SHAPE(-1));
+    est_node kind = est_serving_placeholder(serving, "kind", EST_I64, EST_SHAPE(-1, 1));
+    est_node ids  = est_serving_placeholder(serving, "ids", EST_I64, EST_SHAPE(-1));
+    est_node rows = est_serving_placeholder(serving, "ids/splits", EST_I64, EST_SHAPE(-1));
+
+    (void)user;
+    if (x.graph != NULL) assert_ptr_equal(est_serving_graph(serving), x.graph);
+    est_serving_feature(
+        serving, "x", est_concat(EST_NODES(est_expand_dims(x, -1), est_expand_dims(x, -1), est_expand_dims(x, -1)), 1));
+    est_serving_feature(serving, "kind", est_reshape(kind, EST_I64S(-1)));
+    est_serving_ragged(serving, "ids", (est_ragged_node){ ids, rows });
+    return est_serving_status(serving);
+}
+
+TEST(a_function_makes_placeholders_and_features)
+{
+    const est_receiver_alternative all   = { .name = "all" };
+    const est_serving_input        input = { .build = shop_serving, .alternatives = { &all, 1 } };
+    est_model                     *model = new_model();
+    est_receiver                   receiver;
+    est_sample_rows                rows = { 0 };
+    est_tensor                    *out[4];
+    bool                           made_up;
+
+    ok(est_receiver_build(&input, model, &receiver));
+    assert_int_equal(receiver.groups[0].n_inputs, 4);
+    assert_string_equal(receiver.groups[0].inputs[1].name, "kind");
+    assert_int_equal(receiver.n_features, 3);
+    assert_int_equal(receiver.groups[1].n_inputs, 4);
+    assert_int_equal(est_node_dim(est_model_feature(model, "x"), 1), 3);
+    assert_int_equal(est_model_ragged(model, "ids").splits.id, receiver.groups[0].inputs[3].node.id);
+    ok(est_model_status(model));
+    ok(est_receiver_name(&receiver, model));
+    assert_string_equal(est_node_name(receiver.groups[0].inputs[0].node), "x");
+    assert_string_equal(est_node_name(receiver.groups[0].inputs[3].node), "ids/splits");
+    ok(est_sample_rows_feed(&rows, &receiver, false, out, &made_up));
+    assert_true(made_up);
+    assert_int_equal(est_tensor_shape(out[1])->dim[1], 1);
+    assert_int_equal(est_tensor_count(out[3]), est_tensor_count(out[0]) + 1);
+    assert_int_equal(((const int64_t *)est_tensor_data(out[3]))[est_tensor_count(out[0])], est_tensor_count(out[2]));
+    free_all(out, 4);
+    est_model_free(model);
+}
+
+static est_status fails_silently(est_serving *serving, void *user)
+{
+    (void)serving;
+    (void)user;
+    return EST_UNKNOWN;
+}
+
+static est_status makes_nothing(est_serving *serving, void *user)
+{
+    (void)user;
+    return est_serving_status(serving);
+}
+
+static est_status gives_no_feature(est_serving *serving, void *user)
+{
+    (void)user;
+    (void)est_serving_placeholder(serving, "x", EST_F32, EST_SHAPE(-1));
+    return EST_OK;
+}
+
+/* What the function did not look at is an error all the same. */
+static est_status says_it_twice(est_serving *serving, void *user)
+{
+    est_node x = est_serving_placeholder(serving, "x", EST_F32, EST_SHAPE(-1));
+
+    est_serving_feature(serving, "x", x);
+    if (user != NULL) {
+        est_serving_feature(serving, "x", x);
+    } else {
+        (void)est_serving_placeholder(serving, "x", EST_F32, EST_SHAPE(-1));
+    }
+    return EST_OK;
+}
+
+static est_status takes_no_node(est_serving *serving, void *user)
+{
+    (void)user;
+    (void)est_serving_placeholder(serving, "x", EST_F32, EST_SHAPE(-1));
+    est_serving_feature(serving, "y", EST_NO_NODE);
+    return est_serving_status(serving);
+}
+
+TEST(bad_functions_are_refused)
+{
+    int yes;
+
+    refuse(&(est_serving_input){ .build = shop_serving, .raw = { shop_raw, 1 } }, "not both");
+    refuse(&(est_serving_input){ .build = shop_serving, .batch = 3 }, "batch of 3");
+    refuse(&(est_serving_input){ .build = makes_nothing }, "no placeholder");
+    refuse(&(est_serving_input){ .build = gives_no_feature }, "no feature");
+    refuse(&(est_serving_input){ .build = says_it_twice }, "two placeholders are called x");
+    refuse(&(est_serving_input){ .build = says_it_twice, .user = &yes }, "two features are called x");
+    refuse(&(est_serving_input){ .build = takes_no_node }, "the feature y is no node");
+}
+
+TEST(failed_allocations_of_a_function_are_reported)
+{
+    const est_serving_input input = { .build = shop_serving };
+
+    FAULT_LOOP(f, FAULT_ALLOCATIONS) {
+        est_model   *model = new_model();
+        est_receiver receiver;
+        est_status   status;
+
+        fault_arm(&f);
+        status = est_receiver_build(&input, model, &receiver);
+        fault_check(&f, status);
+        est_model_free(model);
+    }
+}
+
+TEST(a_function_that_fails_silently_is_named)
+{
+    est_model   *model = new_model();
+    est_receiver receiver;
+
+    assert_int_equal(est_receiver_build(&(est_serving_input){ .build = fails_silently }, model, &receiver),
+                     EST_UNKNOWN);
+    est_test_error_has("function");
+    est_model_free(model);
+}
+
+/* Rows for shop_serving: the outputs of one predictor are those of the other, which may have more. */
+static void compare_predictors(est_predictor *a, est_predictor *b)
+{
+    est_tensor *x, *kind, *ids, *splits, *left[8], *right[8];
+    int         n = est_predictor_outputs(a).n;
+
+    ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 0.5f, -1, 2 }, &x));
+    ok(est_tensor_i64(EST_SHAPE(3, 1), (const int64_t[]){ 0, 1, 0 }, &kind));
+    ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 4, 1 }, &ids));
+    ok(est_tensor_i64(EST_SHAPE(4), (const int64_t[]){ 0, 1, 1, 2 }, &splits));
+    const est_named_tensors rows = EST_NAMED_TENSORS({ "x", x }, { "kind", kind }, { "ids", ids },
+                                                     { "ids/splits", splits });
+
+    ok(est_predictor_run(a, rows, left));
+    ok(est_predictor_run(b, rows, right));
+    for (int i = 0; i < n; i++) {
+        int k = est_predictor_output(b, est_predictor_outputs(a).data[i].name);
+
+        assert_true(k >= 0);
+        assert_true(est_shape_equal(est_tensor_shape(left[i]), est_tensor_shape(right[k])));
+        for (int64_t e = 0; est_tensor_dtype(left[i]) == EST_F32 && e < est_tensor_count(left[i]); e++) {
+            assert_float_equal(((const float *)est_tensor_data(left[i]))[e],
+                               ((const float *)est_tensor_data(right[k]))[e], 1e-6f);
+        }
+    }
+    free_all(left, n);
+    free_all(right, est_predictor_outputs(b).n);
+    free_all((est_tensor *[]){ x, kind, ids, splits }, 4);
+}
+
+/* A graph says which features it parses: those of the specs that it was built of, one kind after the other. */
+static void check_features(const est_predictor *p)
+{
+    est_arena        *arena = est_arena_create();
+    est_feature_specs found;
+
+    ok(est_predictor_features(p, arena, &found));
+    assert_int_equal(found.n, SHOP_FEATURES);
+    for (int i = 0; i < SHOP_FEATURES; i++) {
+        const est_feature_spec *want = &shop_specs[i];
+        int                     k    = 0;
+
+        while (k < found.n && strcmp(found.data[k].name, want->name) != 0) k++;
+        assert_true(k < found.n);
+        assert_int_equal(found.data[k].dtype, want->dtype);
+        assert_int_equal(found.data[k].rows, want->rows);
+        if (want->rows != EST_ROWS_RAGGED) assert_true(est_shape_equal(&found.data[k].shape, &want->shape));
+        assert_int_equal(found.data[k].default_value != NULL, want->default_value != NULL);
+    }
+    est_arena_free(arena);
+}
+
+/* The estimator's model over a function, and over Examples: the numbers of est_predict. */
+TEST(an_estimator_has_a_predictor)
+{
+    const shop_params       params  = { .no_steps = true };
+    const est_serving_input parsing = SHOP_PARSING, function = { .build = shop_serving };
+    char                    dir[64];
+    est_estimator          *e;
+    est_saved_model        *saved;
+    est_predictor          *p, *loaded;
+    est_predictions        *expected;
+    est_tensor             *examples, *out;
+
+    est_test_dir(dir);
+    e = shop_trained(dir, &params);
+    ok(est_estimator_predictor(e, &parsing, NULL, EST_PREDICTOR(.outputs = EST_STRINGS("probabilities")), &p));
+    assert_string_equal(est_predictor_inputs(p).data[0].name, "examples");
+    check_features(p);
+    ok(est_tensor_create(EST_STRING, EST_SHAPE(8), &examples));
+    for (int64_t i = 0; i < 8; i++) {
+        est_str bytes = shop_example(i);
+
+        ok(est_tensor_set_string(examples, i, bytes.data, bytes.size));
+    }
+    ok(est_predictor_run(p, EST_NAMED_TENSORS({ "examples", examples }), &out));
+    ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = shop_input), &expected));
+    for (int i = 0; i < 8; i++) {
+        const float *got = (const float *)est_tensor_data(out) + 3 * i;
+
+        ok(est_predictions_next(expected));
+        for (int k = 0; k < 3; k++) {
+            const float *want = est_tensor_data(est_predictions_get(expected, "probabilities"));
+
+            assert_float_equal(got[k], want[k], 1e-6f);
+        }
+    }
+    est_predictions_free(expected);
+    est_tensor_free(out);
+    est_tensor_free(examples);
+    est_predictor_free(p);
+    ok(est_estimator_predictor(e, &function, NULL, NULL, &p));
+    assert_int_equal(est_predictor_inputs(p).n, 4);
+    assert_true(est_predictor_output(p, "class_id") >= 0);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = function), NULL)); /* which runs the graph on rows */
+    ok(est_saved_model_load(dir, NULL, &saved));
+    assert_int_equal(est_predictor_create(saved, "predikt", NULL, &loaded), EST_NOT_FOUND);
+    est_test_error_has("predict");
+    ok(est_predictor_create(saved, "predict", NULL, &loaded));
+    compare_predictors(loaded, p);
+    est_predictor_free(loaded);
+    est_saved_model_free(saved);
+    est_predictor_free(p);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
 }

@@ -306,6 +306,34 @@ static void expect_no_ps(const est_run_config *given, const char *source)
     expect_status(given, EST_INVALID_ARGUMENT, error);
 }
 
+/* The lines that TensorFlow logs of a config with a strategy, before the config. */
+TEST(strategies_are_logged)
+{
+    static const char worker[] = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", "
+                                 "\"index\": 0}}";
+    est_strategy     *s        = NULL;
+    resolved          r;
+
+    assert_int_equal(est_mirrored_strategy(NULL, &s), EST_OK);
+    log_clear();
+    resolve_ok(EST_RUN_CONFIG(.save_summary_steps = 7), &r);
+    resolved_clear(&r);
+    assert_false(log_has("distribution strategies"));
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = s), &r);
+    resolved_clear(&r);
+    assert_string_equal(log_line(-3), "info Initializing RunConfig with distribution strategies.");
+    assert_string_equal(log_line(-2), "info Not using Distribute Coordinator.");
+    assert_memory_equal(log_line(-1), "info Using config: ", 19);
+    est_strategy_free(s);
+
+    assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = worker), &s), EST_OK);
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = s), &r);
+    resolved_clear(&r);
+    assert_string_equal(log_line(-2),
+                        "info RunConfig initialized for Distribute Coordinator with INDEPENDENT_WORKER mode");
+    est_strategy_free(s);
+}
+
 TEST(strategies)
 {
     est_strategy *s = some_strategy(), *mirrored = NULL;

@@ -10,7 +10,32 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/log_test.h"
 #include "train/lock.h"
+
+/* As TensorFlow logs it: input functions of a strategy get its context; the training has one here, evaluations none. */
+TEST(strategy_is_logged)
+{
+    char           dir[64];
+    est_estimator *e;
+    est_strategy  *s = NULL;
+
+    est_test_dir(dir);
+    log_keep(EST_LOG_INFO);
+    assert_int_equal(est_mirrored_strategy(EST_MIRRORED(.replicas = 2), &s), EST_OK);
+    e = EST_TEST_ESTIMATOR(est_test_model, dir, "{}", .train_distribute = s);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 4),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_OK);
+    log_release();
+    assert_int_equal(log_count(EST_LOG_INFO, "The `input_fn` accepts an `input_context` which will be given by "
+                                             "DistributionStrategy"),
+                     1);
+    assert_int_equal(log_count(EST_LOG_INFO, "Not using Distribute Coordinator."), 2); /* of the config, and here */
+    est_estimator_free(e);
+    est_strategy_free(s);
+    est_test_dir_remove(dir);
+}
 
 TEST(after_every_checkpoint)
 {
@@ -571,7 +596,8 @@ TEST(refused_specs)
             "train spec: max_steps is -1; write a number above 0, or 0 for no limit");
     assert_int_equal(est_fail(EST_INVALID_ARGUMENT, "it was not made"), EST_INVALID_ARGUMENT);
     refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .hooks = EST_HOOKS(&nothing, NULL)),
-            EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: hook 1 is NULL: it was not made");
+            EST_EVAL_SPEC(.input_fn = est_test_input),
+            "train spec: hook 1 is NULL: it was not made (the last error of this thread before this call)");
     refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .saving_listeners = { no_listener, 1 }),
             EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: saving listener 0 is NULL");
     for (size_t i = 0; i < sizeof evals / sizeof evals[0]; i++) {

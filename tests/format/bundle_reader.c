@@ -124,6 +124,127 @@ TEST(change)
     est_pool_free(pool);
 }
 
+/* --- mapping ------------------------------------------------------------------------------------------------------ */
+
+/* Rows of a tensor, mapped if they can be. */
+static void expect_mapped(const est_bundle *bundle, const char *name, int64_t first, int64_t n, bool can_be)
+{
+    est_bundle_slice slice = EST_BUNDLE_SLICE(first, n);
+    est_mapping      mapping;
+
+    assert_int_equal(est_bundle_map(bundle, name, n < ROWS ? &slice : NULL, true, &mapping), EST_OK);
+    assert_int_equal(mapping.pages != NULL, can_be);
+    for (int64_t i = 0; i < n && can_be; i++) assert_true(((const int32_t *)mapping.data)[i] == first + i);
+    est_mapping_clear(&mapping);
+    assert_null(mapping.pages);
+}
+
+TEST(map)
+{
+    est_bundle *bundle;
+
+    assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
+    expect_mapped(bundle, "whole", 0, ROWS, true);
+    expect_mapped(bundle, "whole", 12345, 100000, true); /* one run of it */
+    expect_mapped(bundle, "whole", 5, EST_BUNDLE_MAP_MIN / 4 - 1, false);
+    expect_mapped(bundle, "sliced", 0, ROWS, false); /* in two pieces */
+    expect_mapped(bundle, "sliced", 999, 100000, false);
+    expect_mapped(bundle, "sliced", 1000, ROWS - 1000, true);
+    expect_mapped(bundle, "sliced", 2001, 100000, true);
+    est_bundle_close(bundle);
+}
+
+/* What is written stays in this process. */
+TEST(mapped_pages_are_private)
+{
+    est_bundle *bundle;
+    est_mapping a, b;
+
+    assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
+    assert_int_equal(est_bundle_map(bundle, "whole", NULL, true, &a), EST_OK);
+    assert_int_equal(est_bundle_map(bundle, "whole", NULL, true, &b), EST_OK);
+    ((int32_t *)a.data)[7] = -1;
+    assert_int_equal(((const int32_t *)b.data)[7], 7);
+    est_mapping_clear(&a);
+    assert_int_equal(est_bundle_verify(bundle, "whole"), EST_OK);
+    est_mapping_clear(&b);
+    est_bundle_close(bundle);
+}
+
+TEST(damage_is_found_when_it_is_mapped_unless_told_otherwise)
+{
+    est_bundle *bundle;
+    est_mapping mapping;
+
+    assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
+    change_byte(10000000);
+    assert_int_equal(est_bundle_map(bundle, "whole", NULL, true, &mapping), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "\"whole\" at offset 0: wrong checksum"));
+    assert_null(mapping.pages);
+    assert_int_equal(est_bundle_map(bundle, "whole", NULL, false, &mapping), EST_OK);
+    assert_int_equal(((const int32_t *)mapping.data)[2500000], 2500000 ^ 8);
+    est_mapping_clear(&mapping);
+    change_byte(10000000);
+    est_bundle_close(bundle);
+}
+
+TEST(every_failure_to_map_is_an_error)
+{
+    est_bundle *bundle;
+    bool        fired = true;
+
+    assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
+    for (int64_t n = 1; fired; n++) {
+        est_mapping mapping;
+        est_status  status;
+
+        est_fault_arm(n);
+        status = est_bundle_map(bundle, "whole", NULL, true, &mapping);
+        fired  = est_fault_fired();
+        assert_int_equal(status != EST_OK, fired);
+        assert_int_equal(mapping.pages == NULL, fired);
+        est_mapping_clear(&mapping);
+    }
+    est_fault_arm(0);
+    est_bundle_close(bundle);
+}
+
+/* Behind 3 bytes: packed at an odd offset, or aligned as memory of its own is. */
+TEST(numbers_are_mapped_where_they_are_aligned)
+{
+    static const uint8_t bytes[3] = { 1, 2, 3 };
+    est_bundle_writer   *writer;
+    est_tensor          *small, *large;
+    char                 path[160], file[200];
+
+    snprintf(path, sizeof path, "%s/odd", folder);
+    assert_int_equal(est_tensor_create_from(EST_U8, EST_SHAPE(3), bytes, &small), EST_OK);
+    assert_int_equal(est_tensor_create(EST_F32, EST_SHAPE(100000), &large), EST_OK);
+    for (int i = 0; i < 2; i++) {
+        est_bundle *bundle;
+        est_mapping mapping;
+
+        assert_int_equal(est_bundle_writer_create(path, i * EST_BUNDLE_ALIGNMENT, &writer), EST_OK);
+        assert_int_equal(est_bundle_add(writer, "a", small), EST_OK);
+        assert_int_equal(est_bundle_add(writer, "b", large), EST_OK);
+        assert_int_equal(est_bundle_finish(writer), EST_OK);
+        est_bundle_writer_free(writer);
+        assert_int_equal(est_bundle_open(path, &bundle), EST_OK);
+        assert_int_equal(est_bundle_map(bundle, "b", NULL, true, &mapping), EST_OK);
+        assert_int_equal(mapping.pages != NULL, i == 1);
+        assert_int_equal((uintptr_t)mapping.data % EST_BUNDLE_ALIGNMENT, 0);
+        est_mapping_clear(&mapping);
+        est_bundle_close(bundle);
+    }
+    est_tensor_free(small);
+    est_tensor_free(large);
+    for (int i = 0; i < 3; i++) {
+        snprintf(file, sizeof file, "%s%s", path,
+                 (const char *const[]){ ".index", ".data-00000-of-00001", ".data-00000-of-00002" }[i]);
+        assert_int_equal(est_file_remove(file), EST_OK);
+    }
+}
+
 TEST(check_files)
 {
     est_bundle *bundle;
@@ -141,6 +262,13 @@ TEST(check_files)
     assert_int_equal(est_bundle_check_files(bundle), EST_DATA_LOSS);
     assert_non_null(strstr(est_error_message(), "\"sliced\""));
     assert_int_equal(est_bundle_verify(bundle, "whole"), EST_OK);
+    for (int verify = 0; verify < 2; verify++) {
+        est_bundle_slice slice = EST_BUNDLE_SLICE(1000, ROWS - 1000);
+        est_mapping      mapping;
+
+        assert_int_equal(est_bundle_map(bundle, "sliced", &slice, verify == 1, &mapping), EST_DATA_LOSS);
+        assert_non_null(strstr(est_error_message(), "the file ends before it does"));
+    }
     est_bundle_close(bundle);
 }
 

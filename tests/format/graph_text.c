@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "format/graph_text.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "support/locale_test.h"
 
 static void expect_text(const est_strbuf *text, est_str want)
@@ -58,12 +58,12 @@ TEST(graph_written)
 TEST(meta_graph)
 {
     est_str file = def_read_file(DEF_GOLDEN "saved_model_v1.pb"), want = def_read_file(DEF_GOLDEN "meta_graph.pbtxt");
-    est_arena      *arena = est_arena_create();
-    est_wire_writer w     = { 0 };
-    est_strbuf      text  = { 0 };
-    est_saved_model model;
+    est_arena          *arena = est_arena_create();
+    est_wire_writer     w     = { 0 };
+    est_strbuf          text  = { 0 };
+    est_saved_model_def model;
 
-    def_check(est_saved_model_parse(file, arena, &model));
+    def_check(est_saved_model_def_parse(file, arena, &model));
     def_check(est_meta_graph_def_put(&w, model.meta_graphs[1]));
     def_check(est_meta_graph_def_text(def_written(&w), &text));
     expect_text(&text, want);

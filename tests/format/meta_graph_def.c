@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Meta graphs: one built with every part, round trip and damage; errors that name the part. What TensorFlow wrote is
- * read in tests/format/saved_model.c. */
+ * read in tests/format/saved_model_def.c. */
 #include "support/def_test.h"
 
 #include "format/meta_graph_def.h"

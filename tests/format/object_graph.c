@@ -55,6 +55,42 @@ TEST(tensorflow)
     est_object_graph_clear(&graph);
 }
 
+/* What is written is read again; a child outside of the graph is none. */
+TEST(objects)
+{
+    est_object_graph graph = { 0 }, again;
+    est_wire_writer  w     = { 0 };
+    int32_t          root, a, b;
+
+    assert_int_equal(est_object_graph_child(&graph, 0, "a"), -1);
+    assert_int_equal(est_object_graph_add(&graph, &root), EST_OK);
+    assert_int_equal(est_object_graph_add(&graph, &a), EST_OK);
+    assert_int_equal(est_object_graph_add(&graph, &b), EST_OK);
+    assert_int_equal(est_object_graph_link(&graph, root, "a", a), EST_OK);
+    assert_int_equal(est_object_graph_link(&graph, root, "far", 7), EST_OK);
+    assert_int_equal(est_object_graph_link(&graph, root, "before", -1), EST_OK);
+    assert_int_equal(est_object_graph_link(&graph, a, "kernel", b), EST_OK);
+    assert_int_equal(est_object_graph_link(&graph, b, "up", root), EST_OK);
+    assert_int_equal(est_object_graph_value(&graph, b, "dense/kernel", "a/kernel/.ATTRIBUTES/VARIABLE_VALUE"), EST_OK);
+    est_object_graph_put(&graph, &w);
+    est_object_graph_clear(&graph);
+    assert_int_equal(est_wire_writer_status(&w), EST_OK);
+    assert_int_equal(parse(&again, w.data, w.size), EST_OK);
+    assert_int_equal(again.n_nodes, 3);
+    assert_int_equal(est_object_graph_child(&again, 0, "a"), a);
+    assert_int_equal(est_object_graph_child(&again, a, "kernel"), b);
+    assert_int_equal(est_object_graph_child(&again, b, "up"), 0);
+    assert_int_equal(est_object_graph_child(&again, 0, "far"), -1);
+    assert_int_equal(est_object_graph_child(&again, 0, "before"), -1);
+    assert_int_equal(est_object_graph_child(&again, 0, "kernel"), -1);
+    assert_int_equal(est_object_graph_child(&again, 3, "a"), -1);
+    assert_null(again.nodes[a].checkpoint_key);
+    assert_string_equal(again.nodes[b].checkpoint_key, "a/kernel/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_non_null(est_map_get(&again.by_name, "dense/kernel"));
+    est_object_graph_clear(&again);
+    est_wire_writer_clear(&w);
+}
+
 TEST(made_by_hand)
 {
     est_wire_writer  w = { 0 };

@@ -3,7 +3,7 @@
  * Variables as messages: those in the collections of TensorFlow's model, a part of a partitioned one, damage. */
 #include "support/def_test.h"
 
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "format/variable_def.h"
 
 static est_status rewrite(est_str message, est_wire_writer *w)
@@ -28,10 +28,10 @@ TEST(read_tensorflow)
     est_arena                *arena = est_arena_create();
     est_wire_writer           w     = { 0 };
     const est_collection_def *variables;
-    est_saved_model           model;
+    est_saved_model_def       model;
     est_variable_def          def;
 
-    def_check(est_saved_model_parse(file, arena, &model));
+    def_check(est_saved_model_def_parse(file, arena, &model));
     variables = est_meta_graph_def_collection(model.meta_graphs[0], "variables");
     assert_non_null(variables);
     assert_int_equal(variables->kind, EST_COLLECTION_BYTES);

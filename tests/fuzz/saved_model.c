@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "format/variable_def.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -28,14 +28,15 @@ static void read_variables(const est_meta_graph_def *meta, est_arena *arena)
     est_wire_writer_clear(&w);
 }
 
-static void write_again(const est_saved_model *model)
+static void write_again(const est_saved_model_def *model)
 {
-    est_wire_writer once = { 0 }, twice = { 0 };
-    est_saved_model again;
+    est_wire_writer     once = { 0 }, twice = { 0 };
+    est_saved_model_def again;
 
-    if (est_saved_model_put(&once, model) != EST_OK) abort();
-    if (est_saved_model_parse((est_str){ (const char *)once.data, once.size }, model->arena, &again) != EST_OK) abort();
-    if (est_saved_model_put(&twice, &again) != EST_OK) abort();
+    if (est_saved_model_def_put(&once, model) != EST_OK) abort();
+    if (est_saved_model_def_parse((est_str){ (const char *)once.data, once.size }, model->arena, &again) != EST_OK)
+        abort();
+    if (est_saved_model_def_put(&twice, &again) != EST_OK) abort();
     if (once.size != twice.size) abort();
     if (once.size > 0 && memcmp(once.data, twice.data, once.size) != 0) abort();
     est_wire_writer_clear(&once);
@@ -44,11 +45,11 @@ static void write_again(const est_saved_model *model)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    est_arena      *arena = est_arena_create();
-    est_saved_model model;
+    est_arena          *arena = est_arena_create();
+    est_saved_model_def model;
 
     if (arena == NULL) return 0;
-    if (est_saved_model_parse((est_str){ (const char *)data, size }, arena, &model) == EST_OK) {
+    if (est_saved_model_def_parse((est_str){ (const char *)data, size }, arena, &model) == EST_OK) {
         write_again(&model);
         for (int i = 0; i < model.n_meta_graphs; i++) read_variables(model.meta_graphs[i], arena);
         for (int i = 0; i < model.n_meta_graphs; i++)

@@ -242,6 +242,33 @@ TEST(after_only_looks_back)
     nn_end(&other);
 }
 
+TEST(operations_made_after_others)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2)), one = est_scalar(t.graph, EST_F32, 1);
+    est_node v   = est_weight(t.graph, "v", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_zeros()));
+    est_node add = est_assign_add(v, x), read, w;
+
+    est_graph_after(t.graph, EST_NODES(add));
+    read = est_read_variable(v);
+    w    = est_weight(t.graph, "w", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_after(t.graph, EST_NO_NODES);
+    assert_int_equal(est_def(read)->n_control, 1);
+    assert_int_equal(est_def(read)->control[0], add.id);
+    assert_int_equal(est_def(est_scalar(t.graph, EST_F32, 2))->n_control, 0);
+    assert_int_equal(est_def(est_read_variable(v))->n_control, 0);
+    assert_int_equal(est_def(w)->n_control, 0);
+    assert_false(est_nodes_need(EST_NODES(est_variable_initializer_op(w)), add)); /* initial values are not ordered */
+    assert_true(est_nodes_need(EST_NODES(one, read), x));
+    assert_true(est_nodes_need(EST_NODES(x), x));
+    assert_false(est_nodes_need(EST_NODES(one, v), x));
+    assert_false(est_nodes_need(EST_NODES(read), EST_NO_NODE));
+    assert_ok(est_graph_status(t.graph));
+    est_graph_after(t.graph, EST_NODES(EST_NO_NODE));
+    FAILED(t.graph, EST_INVALID_ARGUMENT, "est_graph_after", "item 0 of 1", "not a node");
+    nn_end(&t);
+}
+
 /* Shapes computed by the graph are followed at build time. */
 TEST(known_numbers_flow_into_shapes)
 {

@@ -133,7 +133,7 @@ TEST(refusals)
     add_op(&f, "bad", "NoSuchOp", NULL, NULL);
     expect_refused(&f, EST_UNIMPLEMENTED, "node 'bad' (NoSuchOp)", "op 'NoSuchOp' is not supported");
     add_op(&f, "bad", "Neg", "missing", NULL);
-    expect_refused(&f, EST_INVALID_ARGUMENT, "node 'bad' (Neg)", "input 'missing' is not in the graph");
+    expect_refused(&f, EST_INVALID_ARGUMENT, "node 'bad' (Neg)", "'missing' is not in the graph");
     add_op(&f, "bad", "Neg", "a:x", NULL);
     expect_refused(&f, EST_INVALID_ARGUMENT, "'bad'", "'a:x'");
     add_op(&f, "bad", "Neg", "a:7", NULL);

@@ -69,6 +69,26 @@ TEST(scopes_nest_and_are_made_unique)
     nn_end(&t);
 }
 
+TEST(a_scope_can_be_entered_again)
+{
+    nn_test t = nn_begin(1);
+
+    est_scope_push(t.graph, "a");
+    est_scope_enter(t.graph, "b/c");
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "x")), "b/c/x");
+    est_scope_enter(t.graph, "");
+    assert_string_equal(est_node_name(est_variable(t.graph, "v", EST_F32, EST_SHAPE(2))), "v");
+    est_scope_pop(t.graph);
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "x")), "b/c/x_1");
+    est_scope_pop(t.graph);
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "x")), "a/x");
+    est_scope_pop(t.graph);
+    assert_ok(est_graph_status(t.graph));
+    est_scope_enter(t.graph, NULL);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    nn_end(&t);
+}
+
 TEST(variables_go_by_their_full_unique_name)
 {
     nn_test t = nn_begin(1);
@@ -131,6 +151,27 @@ TEST(the_last_initializer_counts)
     nn_ready(&t);
     assert_int_equal(nn_read(&t, "v", &got, 1), 1);
     assert_true(got == 2);
+    nn_end(&t);
+}
+
+TEST(an_initializer_runs_again)
+{
+    nn_test      t = nn_begin(1);
+    est_node     v = est_variable(t.graph, "v", EST_F32, EST_SHAPE_SCALAR), add;
+    est_session *session;
+    est_tensor  *value;
+
+    assert_null(est_variable_initializer_op(v).graph);
+    assert_null(est_variable_initializer_op(constant(t.graph)).graph);
+    est_variable_initializer(v, constant(t.graph));
+    add     = est_assign_add(v, constant(t.graph));
+    session = nn_session(t.graph, NULL);
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(add), NULL));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_variable_initializer_op(v)), NULL));
+    assert_ok(est_session_read(session, "v", &value));
+    assert_near(((const float *)est_tensor_data(value))[0], 1.0, 0);
+    est_tensor_free(value);
+    est_session_free(session);
     nn_end(&t);
 }
 

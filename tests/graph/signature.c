@@ -213,6 +213,7 @@ static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *t
     static int64_t         types[EST_RESOURCE + 1][2];
     static const est_shape shapes[1] = { { 2, { 4, 3 } } };
     bool                   padding   = strcmp(def->name, "padding") == 0;
+    bool                   equation  = strcmp(def->name, "equation") == 0;
 
     switch (def->kind) {
     case EST_ATTR_INT:
@@ -223,8 +224,8 @@ static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *t
     case EST_ATTR_BOOL: return est_attr_bool(def->name, true);
     case EST_ATTR_TYPE: return est_attr_type(def->name, type);
     case EST_ATTR_SHAPE: return est_attr_shape(def->name, EST_SHAPE(4, 3));
-    case EST_ATTR_STRING: return est_attr_string(def->name, padding ? "SAME" : "text");
-    case EST_ATTR_INTS: return est_attr_ints(def->name, (est_i64s){ ones, 4 });
+    case EST_ATTR_STRING: return est_attr_string(def->name, padding ? "SAME" : equation ? "ab,bc->ac" : "text");
+    case EST_ATTR_INTS: return est_attr_ints(def->name, (est_i64s){ ones, strcmp(def->name, "key") == 0 ? 2 : 4 });
     case EST_ATTR_TYPES:
         types[type][0] = types[type][1] = type;
         return est_attr_types(def->name, (est_i64s){ types[type], 2 });
@@ -234,7 +235,25 @@ static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *t
     return *(&def->fallback);
 }
 
-/* Builds the op on placeholders of that shape and gives the graph's status. Lists have two elements. */
+static bool is_typed_list(const est_signature *sig, const est_arg *arg)
+{
+    return arg->type_attr >= 0 && sig->attr[arg->type_attr].kind == EST_ATTR_TYPES;
+}
+
+/* Whether attributes must give the lengths of the lists: there are several counted ones and several of types, as
+ * SparseCross has. */
+static bool needs_lengths(const est_signature *sig)
+{
+    int counted = 0, typed = 0;
+
+    for (int i = 0; i < sig->n_in; i++) {
+        counted += sig->in[i].number_attr >= 0;
+        typed += is_typed_list(sig, &sig->in[i]);
+    }
+    return counted > 1 && typed > 1;
+}
+
+/* Builds the op on placeholders of that shape and gives the graph's status. Counted lists have two elements. */
 static est_status build_blind(const est_op *op, est_shape shape, est_tensor *tensor)
 {
     est_graph    *g = NULL;
@@ -242,13 +261,17 @@ static est_status build_blind(const est_op *op, est_shape shape, est_tensor *ten
     est_node      in[2 * EST_ARG_MAX];
     est_attr      attrs[EST_ATTR_MAX];
     int           n = 0, n_attr = 0;
+    bool          lengths;
     est_status    status;
 
     assert_ok(est_graph_create(1, &g));
     assert_ok(est_signature_parse(op, &sig));
+    lengths = needs_lengths(&sig);
     for (int i = 0; i < sig.n_in; i++) {
+        bool two = sig.in[i].number_attr >= 0 || (lengths && is_typed_list(&sig, &sig.in[i]));
+
         in[n++] = some_input(g, op, &sig, &sig.in[i], shape);
-        if (sig.in[i].number_attr >= 0) in[n++] = some_input(g, op, &sig, &sig.in[i], shape);
+        if (two) in[n++] = some_input(g, op, &sig, &sig.in[i], shape);
     }
     for (int a = 0; a < sig.n_attr; a++) {
         bool counts = false, deduced = false;
@@ -256,7 +279,7 @@ static est_status build_blind(const est_op *op, est_shape shape, est_tensor *ten
             counts  = counts || sig.in[i].number_attr == a;
             deduced = deduced || sig.in[i].type_attr == a;
         }
-        if (!sig.attr[a].optional && !counts && !deduced) {
+        if (!sig.attr[a].optional && (lengths || (!counts && !deduced))) {
             attrs[n_attr++] = some_attr(&sig.attr[a], allowed_type(&sig, a), tensor);
         }
     }

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "format/graph_text.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "format/tensor_proto.h"
 #include "format/variable_def.h"
 #include "support/interop.h"
@@ -55,10 +55,10 @@ static void exchange(const char *kind, est_str message, est_wire_writer *w, est_
         interop_check(est_meta_graph_def_put(w, &meta));
         interop_check(est_meta_graph_def_text(message, text));
     } else if (strcmp(kind, "model") == 0) {
-        est_saved_model model;
+        est_saved_model_def model;
 
-        interop_check(est_saved_model_parse(message, arena, &model));
-        interop_check(est_saved_model_put(w, &model));
+        interop_check(est_saved_model_def_parse(message, arena, &model));
+        interop_check(est_saved_model_def_put(w, &model));
         interop_check(est_saved_model_text(message, text));
     } else if (strcmp(kind, "variable") == 0) {
         est_variable_def variable;
@@ -157,7 +157,7 @@ static void build(est_graph_def *graph)
     est_graph_def_add_input(est_graph_def_add_node(graph, "done", "NoOp"), "^w");
 }
 
-static void build_model(est_saved_model *model)
+static void build_model(est_saved_model_def *model)
 {
     est_tensor_info     x = { .kind = EST_TENSOR_INFO_NAME, .name = "x:0", .dtype = EST_F32, .has_shape = true };
     est_tensor_info     y = { .kind = EST_TENSOR_INFO_NAME, .name = "y:0", .dtype = EST_F32, .has_shape = true };
@@ -165,7 +165,7 @@ static void build_model(est_saved_model *model)
 
     x.shape = EST_SHAPE(-1, 2);
     y.shape = EST_SHAPE(-1, 3);
-    interop_check(est_saved_model_add(model, &meta));
+    interop_check(est_saved_model_def_add(model, &meta));
     build(&meta->graph);
     interop_check(est_meta_graph_def_add_tag(meta, "serve"));
     interop_check(est_meta_graph_def_add_signature(meta, "serving_default", "tensorflow/serving/predict"));
@@ -176,11 +176,11 @@ static void build_model(est_saved_model *model)
 
 TEST(ours)
 {
-    est_arena      *arena;
-    est_graph_def   graph;
-    est_saved_model model;
-    est_wire_writer w    = { 0 };
-    est_strbuf      text = { 0 };
+    est_arena          *arena;
+    est_graph_def       graph;
+    est_saved_model_def model;
+    est_wire_writer     w    = { 0 };
+    est_strbuf          text = { 0 };
 
     arena = est_arena_create();
     assert_non_null(arena);
@@ -193,9 +193,9 @@ TEST(ours)
     est_strbuf_reset(&text);
 
     est_wire_writer_reset(&w);
-    est_saved_model_init(&model, arena);
+    est_saved_model_def_init(&model, arena);
     build_model(&model);
-    interop_check(est_saved_model_put(&w, &model));
+    interop_check(est_saved_model_def_put(&w, &model));
     interop_check(est_saved_model_text((est_str){ (const char *)w.data, w.size }, &text));
     interop_check(est_dir_create(interop_path("model")));
     interop_check(est_dir_create(interop_path("model_text")));

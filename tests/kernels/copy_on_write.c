@@ -31,7 +31,7 @@ static est_store *new_store(void)
 {
     est_store *store;
 
-    ok(est_store_create(&est_device_cpu, &store));
+    ok(est_store_create(&store));
     return store;
 }
 

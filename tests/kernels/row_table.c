@@ -42,7 +42,7 @@ static est_status open_table(fixture *t, int64_t max_rows, int64_t admit_after, 
     weights = est_row_variable(t->graph, "w", EST_SHAPE(max_rows, WIDTH), &policy);
     slot    = est_row_slot(weights, "w/Adagrad", 0.25);
     EST_TRY(est_graph_status(t->graph));
-    EST_TRY(est_store_create(&est_device_cpu, &t->store));
+    EST_TRY(est_store_create(&t->store));
     EST_TRY(est_store_variable(t->store, est_graph_node(t->graph, weights.id), &t->weights));
     EST_TRY(est_store_variable(t->store, est_graph_node(t->graph, slot.id), &t->slot));
     t->table = est_row_table_of(t->weights);

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "estimator/estimator.h"
 #include "format/meta_graph_def.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "graph/graph.h"
 #include "models/canned.h"
 #include "support/estimator_test.h"
@@ -322,7 +322,7 @@ static void check_signatures(const char *title, const char *path, est_json *gold
 {
     const char         *tag   = "serve", *key;
     est_arena          *arena = est_arena_create();
-    est_saved_model     saved;
+    est_saved_model_def saved;
     est_meta_graph_def *meta = NULL;
     char                file[EST_CHECKPOINT_PATH_MAX + 32], *bytes = NULL;
     size_t              size = 0;
@@ -330,8 +330,8 @@ static void check_signatures(const char *title, const char *path, est_json *gold
 
     (void)snprintf(file, sizeof file, "%s/saved_model.pb", path);
     assert_ok(est_file_read(file, &bytes, &size));
-    assert_ok(est_saved_model_parse((est_str){ bytes, size }, arena, &saved));
-    assert_ok(est_saved_model_find(&saved, &tag, 1, &meta));
+    assert_ok(est_saved_model_def_parse((est_str){ bytes, size }, arena, &saved));
+    assert_ok(est_saved_model_def_find(&saved, &tag, 1, &meta));
     json_object_foreach(golden, key, value)
     {
         const est_signature_def *signature = est_meta_graph_def_signature(meta, key);
@@ -679,7 +679,7 @@ TEST(rate_by_columns)
     }
     assert_refused(
         est_dnn_classifier(EST_CANNED(.columns = { deep, 2 }, .hidden_units = EST_I64S(2), .optimizer = none), &e),
-        "no optimizer is called 'None'");
+        "unknown optimizer 'None'");
     est_test_dir_remove(base);
 }
 
@@ -848,8 +848,8 @@ TEST(arguments)
     REFUSED(est_linear_estimator, "est_linear_estimator: head is NULL", .columns = columns);
     REFUSED(est_linear_classifier, "est_linear_classifier: a multi-class head needs more than 2 classes, got 1",
             .columns = columns, .n_classes = 1);
-    REFUSED(est_linear_classifier, "no optimizer is called 'Adamax'", .columns = columns,
-            .optimizer = { .name = "Adamax" });
+    REFUSED(est_linear_classifier, "unknown optimizer 'Adamix'; did you mean 'adamax'?", .columns = columns,
+            .optimizer = { .name = "Adamix" });
     assert_refused(est_linear_classifier(&plain, &e), "EST_CANNED");
     assert_null(e);
     est_head_free(head);

@@ -12,12 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "estimator/estimator.h"
 #include "estimator/model.h"
+#include "estimator/receiver.h"
 #include "estoc/estoc.h"
+#include "network/network.h"
+#include "predict/predictor.h"
 #include "support/estimator_test.h"
 #include "support/test.h"
 #include "train/loop.h"
@@ -208,6 +212,28 @@ static est_string_lookup *some_est_string_lookup(void)
     MADE(est_string_lookup, est_string_lookup_create(NULL, &made));
 }
 
+static est_layer *some_est_layer(void)
+{
+    static est_layer *made = NULL;
+
+    if (made == NULL) made = est_layer_flatten(NULL);
+    return made;
+}
+
+static est_network *some_est_network(void)
+{
+    MADE(est_network, est_network_sequential(EST_LAYERS(est_layer_flatten(NULL)),
+                                             EST_NETWORK(.inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(2) })), &made));
+}
+
+static est_history *some_est_history(void)
+{
+    static est_history *made = NULL;
+
+    if (made == NULL) need(est_history_create(&made), "est_history");
+    return made;
+}
+
 static est_checkpoint_watch *some_est_checkpoint_watch(void)
 {
     MADE(est_checkpoint_watch,
@@ -316,6 +342,17 @@ static est_workers *some_est_workers(void)
     MADE(est_workers, est_workers_create(strategy, NULL, &made));
 }
 
+static est_distributed_dataset *some_est_distributed_dataset(void)
+{
+    MADE(est_distributed_dataset,
+         est_strategy_distribute_dataset(some_est_strategy(), some_est_dataset(), EST_AUTO_SHARD_AUTO, &made));
+}
+
+static est_distributed_iterator *some_est_distributed_iterator(void)
+{
+    MADE(est_distributed_iterator, est_distributed_iterator_create(some_est_distributed_dataset(), NULL, &made));
+}
+
 static est_cluster *some_est_cluster(void)
 {
     MADE(est_cluster,
@@ -393,6 +430,29 @@ static est_predictions *some_est_predictions(void)
     MADE(est_predictions, est_predict(some_est_estimator(), EST_PREDICT_OPTIONS(.input_fn = est_test_input), &made));
 }
 
+static est_serving *some_est_serving(void)
+{
+    static est_feed_group group;
+    static est_receiver   receiver = { .groups = &group, .n_groups = 1 };
+    static est_serving    serving;
+
+    serving = (est_serving){ .model = some_est_model(), .receiver = &receiver };
+    return &serving;
+}
+
+static est_predictor *some_est_predictor(void)
+{
+    est_node x = est_placeholder(some_est_graph(), "input", EST_F32, EST_SHAPE(-1, 2));
+
+    MADE(est_predictor, est_predictor_over(some_est_session(), EST_NAMED_NODES({ "x", x }),
+                                           EST_NAMED_NODES({ "y", est_relu(x) }), NULL, &made));
+}
+
+static est_prediction *some_est_prediction(void)
+{
+    MADE(est_prediction, est_prediction_create(some_est_predictor(), &made));
+}
+
 static est_checkpoint *some_est_checkpoint(void)
 {
     MADE(est_checkpoint, est_checkpoint_open(EST_SOURCE_DIR "/tests/golden/format/tensorflow.ckpt", &made));
@@ -411,9 +471,31 @@ static est_event_entry *some_est_event_entry(void)
     return &entry;
 }
 
+static est_summary_writer *some_est_summary_writer(void)
+{
+    MADE(est_summary_writer, est_summary_writer_create("summaries", "", &made));
+}
+
 static est_saver *some_est_saver(void)
 {
     MADE(est_saver, est_saver_create("saved", NULL, &made));
+}
+
+/* One without signatures: version 1, and a graph with the tag serve. */
+static est_saved_model *some_est_saved_model(void)
+{
+    static const char message[] = "\x08\x01\x12\x09\x0a\x07\x22\x05serve";
+    static bool       written;
+
+    if (!written) {
+        FILE *file;
+
+        (void)mkdir("loaded", 0755);
+        file    = fopen("loaded/saved_model.pb", "wb");
+        written = file != NULL && fwrite(message, 1, sizeof message - 1, file) == sizeof message - 1;
+        if (file != NULL) fclose(file);
+    }
+    MADE(est_saved_model, est_saved_model_load("loaded", NULL, &made));
 }
 
 static est_exporter *some_est_exporter(void)
@@ -449,6 +531,11 @@ static FILE *some_FILE(void)
 static bool status_neutral(est_status status)
 {
     return status != EST_OK && est_error_message()[0] != '\0';
+}
+
+static bool components_neutral(est_components components)
+{
+    return components.n == 0;
 }
 
 static bool pointer_neutral(const void *pointer)
@@ -494,6 +581,7 @@ static bool node_neutral(est_node node)
 #define VALUES(X)                                                                                                      \
     X(est_nodes)                                                                                                       \
     X(est_metric)                                                                                                      \
+    X(est_metric_spec)                                                                                                 \
     X(est_optimizer)                                                                                                   \
     X(est_schedule)                                                                                                    \
     X(est_ragged_node)                                                                                                 \
@@ -509,6 +597,7 @@ static bool node_neutral(est_node node)
     X(est_partitioner)                                                                                                 \
     X(est_coordinator_stats)                                                                                           \
     X(est_value_state)                                                                                                 \
+    X(est_f32s)                                                                                                        \
     X(est_str)
 VALUES(VALUE_NEUTRAL)
 
@@ -518,7 +607,7 @@ VALUES(VALUE_NEUTRAL)
     _Generic((x), VALUES(VALUE_CASE)                                                                                   \
              est_status: status_neutral, double: double_neutral, int: i64_neutral, int64_t: i64_neutral,               \
              uint64_t: i64_neutral, bool: i64_neutral, est_dtype: i64_neutral, est_dataset *: dataset_neutral,         \
-             const est_column *: column_neutral, est_node: node_neutral, default: pointer_neutral)(x)
+             const est_column *: column_neutral, est_components: components_neutral, est_node: node_neutral, default: pointer_neutral)(x)
 /* clang-format on */
 
 /* --- the calls ---------------------------------------------------------------------------------------------------- */

@@ -103,3 +103,45 @@ TEST(learning_node)
     assert_variables(&l, 1 - 0.75, 1 - 1);
     nn_end(&l.t);
 }
+
+/* Two training operations of one optimizer: the second continues with the slots and the counter of the first. */
+TEST(shared_slots)
+{
+    line     l;
+    est_node ops[2], rate;
+    int      n = 0;
+
+    make_line(&l, NULL);
+    rate = est_scalar(l.t.graph, EST_F32, 0.1);
+    for (int i = 0; i < 2; i++) {
+        ops[i] = est_apply_gradients(est_with_learning_node(est_adam(0, EST_ADAM(.keras = true)), rate), l.list,
+                                     l.gradients, EST_MINIMIZE(.share_slots = true, .slot_scope = "mine"));
+        if (i == 0) n = est_global_variables(l.t.graph).n;
+    }
+    assert_int_equal(est_global_variables(l.t.graph).n, n);
+    nn_ready(&l.t);
+    nn_run(&l.t, ops[0]);
+    nn_run(&l.t, ops[1]);
+    assert_variables(&l, 0.8, 0.8); /* equal gradients: Adam moves by the learning rate */
+    nn_end(&l.t);
+}
+
+/* Clipping that an optimizer brings: gradients 3 and 4 have the norm 5. */
+TEST(clipping_of_an_optimizer)
+{
+    static const double expected[3][2] = { { 0.8, 0.8 }, { 0.9, 0.9 }, { 0.94, 0.92 } };
+
+    for (int i = 0; i < 3; i++) {
+        line     l;
+        est_node loss, op;
+
+        make_line(&l, NULL);
+        loss = est_add(est_scale(est_read_variable(l.variables[0]), 3),
+                       est_scale(est_read_variable(l.variables[1]), 4));
+        op = est_minimize(est_with_clipping(est_sgd(0.1), i == 0 ? 2 : 0, i == 1 ? 1 : 0, i == 2 ? 1 : 0), loss, NULL);
+        nn_ready(&l.t);
+        nn_run(&l.t, op);
+        assert_variables(&l, expected[i][0], expected[i][1]);
+        nn_end(&l.t);
+    }
+}

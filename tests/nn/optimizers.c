@@ -176,6 +176,45 @@ static void adadelta_step(cell *x, double g, bool touched, int t)
     x->w -= RATE * u;
 }
 
+/* epsilon under the root. */
+static void newer_rms_step(cell *x, double g, bool touched, int t)
+{
+    (void)t;
+    (void)touched;
+    x->a = 0.75 * x->a + 0.25 * g * g;
+    if (g != 0) x->w -= RATE * g / sqrt(x->a + 1e-2);
+}
+
+static void newer_centered_rms_step(cell *x, double g, bool touched, int t)
+{
+    (void)t;
+    (void)touched;
+    x->a = 0.75 * x->a + 0.25 * g * g;
+    x->b = 0.75 * x->b + 0.25 * g;
+    if (g != 0) x->w -= RATE * g / sqrt(x->a - x->b * x->b + 1e-2);
+}
+
+static void adamax_step(cell *x, double g, bool touched, int t)
+{
+    (void)touched;
+    x->a += (g - x->a) * 0.5;
+    x->b = fmax(0.99 * x->b, fabs(g));
+    x->w -= RATE / (1 - pow(0.5, t)) * x->a / (x->b + 1e-3);
+}
+
+/* c is the product of the momentums. */
+static void nadam_step(cell *x, double g, bool touched, int t)
+{
+    double now = 0.5 * (1 - 0.5 * pow(0.96, t)), next = 0.5 * (1 - 0.5 * pow(0.96, t + 1)), n;
+
+    (void)touched;
+    x->a += (g - x->a) * 0.5;
+    x->b += (g * g - x->b) * (1 - 0.99);
+    x->c *= now;
+    n = next * x->a / (1 - x->c * next) + (1 - now) * g / (1 - x->c);
+    x->w -= RATE * n / (sqrt(x->b / (1 - pow(0.99, t))) + 1e-3);
+}
+
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static const double target[ROWS] = { 1, -2, 0.5, 3 };
@@ -300,6 +339,17 @@ TEST(trajectories)
         { "keras centered rmsprop",
           est_rms_prop(RATE, EST_RMS_PROP(.decay = 0.75, .keras = true, .centered = true, .epsilon = 1e-2)),
           keras_centered_rms_step, .slot = { "training/RMSprop/w/rms", "training/RMSprop/w/mg" } },
+        { "newer rmsprop",
+          est_rms_prop(RATE, EST_RMS_PROP(.decay = 0.75, .keras = true, .epsilon = 1e-2, .epsilon_inside = true)),
+          newer_rms_step, .slot = { "training/RMSprop/w/rms" } },
+        { "newer centered rmsprop",
+          est_rms_prop(RATE, EST_RMS_PROP(.decay = 0.75, .keras = true, .centered = true, .epsilon = 1e-2,
+                                          .epsilon_inside = true)),
+          newer_centered_rms_step, .slot = { "training/RMSprop/w/rms", "training/RMSprop/w/mg" } },
+        { "adamax", est_adamax(RATE, EST_ADAMAX(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3)), adamax_step,
+          .slot = { "training/Adamax/w/m", "training/Adamax/w/v" } },
+        { "nadam", est_nadam(RATE, EST_NADAM(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3)), nadam_step, .c0 = 1,
+          .slot = { "training/Nadam/w/m", "training/Nadam/w/v" } },
         { "ftrl", est_ftrl(RATE, NULL), ftrl_step, .a0 = 0.1, .slot = { "Ftrl", "Ftrl_1" } },
         { "ftrl with l1",
           est_ftrl(RATE,
@@ -511,7 +561,7 @@ TEST(refusals)
 
     assert_ok(est_optimizer_by_name("RMSProp", 0, false, &optimizer));
     assert_near(optimizer.learning_rate, 0.001, 0);
-    assert_int_equal(est_optimizer_by_name("Adamax", 0, false, &optimizer), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_optimizer_by_name("Adamaxx", 0, false, &optimizer), EST_INVALID_ARGUMENT);
 }
 
 /* The number that an option becomes. */
@@ -527,6 +577,12 @@ TAKES(adagrad_epsilon_of, est_adagrad(1, EST_ADAGRAD(.epsilon = v)).hyper[1])
 TAKES(beta1_of, est_adam(1, EST_ADAM(.beta1 = v)).hyper[0])
 TAKES(beta2_of, est_adam(1, EST_ADAM(.beta2 = v)).hyper[1])
 TAKES(adam_epsilon_of, est_adam(1, EST_ADAM(.epsilon = v)).hyper[2])
+TAKES(adamax_beta1_of, est_adamax(1, EST_ADAMAX(.beta1 = v)).hyper[0])
+TAKES(adamax_beta2_of, est_adamax(1, EST_ADAMAX(.beta2 = v)).hyper[1])
+TAKES(adamax_epsilon_of, est_adamax(1, EST_ADAMAX(.epsilon = v)).hyper[2])
+TAKES(nadam_beta1_of, est_nadam(1, EST_NADAM(.beta1 = v)).hyper[0])
+TAKES(nadam_beta2_of, est_nadam(1, EST_NADAM(.beta2 = v)).hyper[1])
+TAKES(nadam_epsilon_of, est_nadam(1, EST_NADAM(.epsilon = v)).hyper[2])
 TAKES(decay_of, est_rms_prop(1, EST_RMS_PROP(.decay = v)).hyper[0])
 TAKES(rms_momentum_of, est_rms_prop(1, EST_RMS_PROP(.momentum = v)).hyper[1])
 TAKES(rms_epsilon_of, est_rms_prop(1, EST_RMS_PROP(.epsilon = v)).hyper[2])
@@ -559,6 +615,12 @@ TEST(off)
         { ftrl_accumulator_of, 0.1 },
         { rho_of, 0.95 },
         { adadelta_epsilon_of, 1e-8 },
+        { adamax_beta1_of, 0.9 },
+        { adamax_beta2_of, 0.999 },
+        { adamax_epsilon_of, 1e-7 },
+        { nadam_beta1_of, 0.9 },
+        { nadam_beta2_of, 0.999 },
+        { nadam_epsilon_of, 1e-7 },
     };
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {

@@ -92,6 +92,23 @@ static est_node ftrl(const table *t, est_gradient g)
     return APPLY(ftrl_v2, sparse_apply_ftrl_v2, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.2), K(0.1), K(0.05), K(0.01),
                  K(-0.5));
 }
+static est_node adamax(const table *t, est_gradient g)
+{
+    return APPLY(adamax, sparse_adamax, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.9), K(0.1), K(0.9), K(0.99), K(0.01));
+}
+static est_node nadam(const table *t, est_gradient g)
+{
+    return APPLY(nadam, sparse_nadam, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.9), K(0.2), K(0.99), K(0.1), K(0.9),
+                 K(0.99), K(0.01));
+}
+static est_node lowered_adamax(const table *t, est_gradient g)
+{
+    return lower(adamax(t, g), g);
+}
+static est_node lowered_nadam(const table *t, est_gradient g)
+{
+    return lower(nadam(t, g), g);
+}
 static est_node adadelta(const table *t, est_gradient g)
 {
     return APPLY(adadelta, sparse_apply_adadelta, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.5), K(0.9), K(0.01));
@@ -204,6 +221,10 @@ int main(void)
         { "centered rms prop", centered, false },
         { "ftrl", ftrl, false },
         { "adadelta", adadelta, false },
+        { "adamax", adamax, true },
+        { "nadam", nadam, true },
+        { "lowered adamax", lowered_adamax, true },
+        { "lowered nadam", lowered_nadam, true },
     };
 
     for (size_t i = 0; i < sizeof updates / sizeof updates[0]; i++) run_update(&updates[i]);

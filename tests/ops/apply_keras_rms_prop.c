@@ -4,18 +4,22 @@
 /* s: lr, rho, epsilon; v: var, ms */
 static void rms_prop(double v[4], double g, const double *s, const est_node_def *node)
 {
-    (void)node;
+    bool inside = est_node_bool(node, "epsilon_inside");
+
     v[1] = s[1] * v[1] + (1 - s[1]) * g * g;
-    v[0] -= s[0] * g / (sqrt(v[1]) + s[2]);
+    v[0] -= s[0] * g / (inside ? sqrt(v[1] + s[2]) : sqrt(v[1]) + s[2]);
 }
 
 /* v: var, mg, ms */
 static void centered(double v[4], double g, const double *s, const est_node_def *node)
 {
-    (void)node;
-    v[1] = s[1] * v[1] + (1 - s[1]) * g;
-    v[2] = s[1] * v[2] + (1 - s[1]) * g * g;
-    if (g != 0) v[0] -= s[0] * g / (sqrt(v[2] - v[1] * v[1]) + s[2]);
+    bool   inside = est_node_bool(node, "epsilon_inside");
+    double variance;
+
+    v[1]     = s[1] * v[1] + (1 - s[1]) * g;
+    v[2]     = s[1] * v[2] + (1 - s[1]) * g * g;
+    variance = v[2] - v[1] * v[1];
+    if (g != 0) v[0] -= s[0] * g / (inside ? sqrt(variance + s[2]) : sqrt(variance) + s[2]);
 }
 
 static bool has_gradient(const est_ref *r, int indices, int64_t row)
@@ -63,6 +67,7 @@ static void centered_sparse(est_ref *r)
 #define SPARSE          .op = "EstSparseKerasRMSProp", .tol = 5e-6, .ref = sparse
 #define CENTERED        .op = "EstCenteredKerasRMSProp", .tol = 2e-5, .ref = centered_dense
 #define CENTERED_SPARSE .op = "EstSparseCenteredKerasRMSProp", .tol = 2e-5, .ref = centered_sparse
+#define INSIDE          EST_ATTRS(est_attr_bool("epsilon_inside", true))
 #define SCALARS         NUMBER(0.01), NUMBER(0.9), NUMBER(1e-3)
 /* ms must be at least mg squared. */
 #define SMALL(...)                                                                                                     \
@@ -86,6 +91,12 @@ int main(int argc, char **argv)
         { CENTERED, .in = { VAR(70001), SMALL(70001), POSITIVE(70001), SCALARS, IN(70001) } },
         { CENTERED_SPARSE,
           .in = { VAR(11, 16), SMALL(11, 16), POSITIVE(11, 16), SCALARS, IN(4, 16), INDICES(EST_I64, 4, few) } },
+        { DENSE, .in = { VAR(7), POSITIVE(7), SCALARS, IN(7) }, .attrs = INSIDE },
+        { SPARSE, .in = { VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(4, 5), INDICES(EST_I64, 4, few) }, .attrs = INSIDE },
+        { CENTERED, .in = { VAR(3, 5), SMALL(3, 5), POSITIVE(3, 5), SCALARS, IN(3, 5) }, .attrs = INSIDE },
+        { CENTERED_SPARSE,
+          .in    = { VAR(11, 16), SMALL(11, 16), POSITIVE(11, 16), SCALARS, IN(4, 16), INDICES(EST_I64, 4, few) },
+          .attrs = INSIDE },
     };
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
 }

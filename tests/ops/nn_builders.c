@@ -34,6 +34,7 @@ static void test_softmax_axis(void)
     est_node   x     = est_const_f32(graph, EST_SHAPE(2, 3, 2), numbers);
 
     check_same(est_softmax(x, 1), est_div(est_exp(x), est_reduce_sum(est_exp(x), EST_I64S(1), true)), 1e-6);
+    check_same(est_softmax_last(x), est_softmax(x, -1), 0);
     check_same(est_log_softmax(x, -2), est_log(est_softmax(x, 1)), 1e-6);
     est_graph_free(graph);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RaggedCross against hashes worked out by TensorFlow; tests/interop/feature_ops.c compares 100,000 of them. */
+ * RaggedCross and SparseCross against hashes worked out by TensorFlow; tests/interop/feature_ops.c compares 100,000 of
+ * them. */
 #include "base/fingerprint.h"
 #include "ragged.h"
 #include "support/graph_test.h"
@@ -95,6 +96,35 @@ static void test_too_many(void)
     est_graph_free(graph);
 }
 
+/* --- SparseCross -------------------------------------------------------------------------------------------------- */
+
+/* Two sparse inputs of integers and a matrix. */
+static void sparse_ref(est_ref *r)
+{
+    int64_t rows = (int64_t)r->in[4][0], columns = r->in_shape[6].dim[1], at = 0, widest = 0;
+
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t column = 0;
+
+        for (int64_t a = 0; a < r->in_shape[0].dim[0]; a++) {
+            for (int64_t b = 0; b < r->in_shape[1].dim[0]; b++) {
+                if ((int64_t)r->in[0][2 * a] != row || (int64_t)r->in[1][2 * b] != row) continue;
+                for (int64_t k = 0; k < columns; k++) {
+                    uint64_t taken[3] = { (uint64_t)(int64_t)r->in[2][a], (uint64_t)(int64_t)r->in[3][b],
+                                          (uint64_t)(int64_t)r->in[6][row * columns + k] };
+
+                    r->out[0][2 * at]     = (double)row;
+                    r->out[0][2 * at + 1] = (double)column++;
+                    r->out[1][at++]       = (double)est_fingerprint_cross(taken, 3, 5, 1000000);
+                }
+            }
+        }
+        widest = column > widest ? column : widest;
+    }
+    r->out[2][0] = (double)rows;
+    r->out[2][1] = (double)widest;
+}
+
 /* --- cases -------------------------------------------------------------------------------------------------------- */
 
 #define TYPES(n) ((est_i64s){ types, n })
@@ -129,7 +159,46 @@ int main(int argc, char **argv)
            { CROSS, .in = { IDS(3), SPLITS(0, 3) }, .n_in = 2, .attrs = ATTRS(1, -1, 5), WRONG = "num_buckets is -1" },
     };
 
+#define SPARSE(n, ...)                                                                                                 \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(n, 2), .dtype = EST_I64, .values = (const double[])                                         \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define SIZES(a, b)                                                                                                    \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(2), .dtype = EST_I64, .values = (const double[])                                            \
+        {                                                                                                              \
+            a, b                                                                                                       \
+        }                                                                                                              \
+    }
+#define MATRIX                                                                                                         \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(3, 2), .dtype = EST_I64, .lo = -1e6, .hi = 1e6                                              \
+    }
+    est_attrs sparse = EST_ATTRS(est_attr_int("N", 2), est_attr_bool("hashed_output", true),
+                                 est_attr_int("num_buckets", 1000000), est_attr_int("hash_key", 5),
+                                 est_attr_types("sparse_types", TYPES(2)), est_attr_types("dense_types", TYPES(1)),
+                                 est_attr_type("out_type", EST_I64), est_attr_type("internal_type", EST_I64));
+#define SPARSE_CROSS .op = "SparseCross", .ref = sparse_ref, .n_in = 7, .attrs = sparse
+    const est_op_case sparse_cases[] = {
+        { SPARSE_CROSS, .in = { SPARSE(4, 0, 0, 0, 1, 1, 0, 2, 0), SPARSE(3, 0, 0, 2, 0, 2, 1), IDS(4), IDS(3),
+                                SIZES(3, 2), SIZES(3, 2), MATRIX } },
+        { SPARSE_CROSS,
+          .in = { SPARSE(1, 1, 0), SPARSE(1, 2, 0), IDS(1), IDS(1), SIZES(3, 1), SIZES(3, 1), MATRIX } }, /* nothing */
+        { SPARSE_CROSS,
+          .in   = { SPARSE(2, 1, 0, 0, 0), SPARSE(1, 2, 0), IDS(2), IDS(1), SIZES(3, 1), SIZES(3, 1), MATRIX },
+          WRONG = "out of order" },
+        { SPARSE_CROSS, .in = { SPARSE(1, 1, 0), SPARSE(1, 2, 0), IDS(1), IDS(1), SIZES(2, 1), SIZES(3, 1), MATRIX },
+          WRONG = "as many rows" },
+        { SPARSE_CROSS, .in = { SPARSE(1, 3, 0), SPARSE(1, 2, 0), IDS(1), IDS(1), SIZES(3, 1), SIZES(3, 1), MATRIX },
+          WRONG = "in row 3" },
+    };
+
     test_table();
     test_too_many();
-    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 ||
+           est_op_check(sparse_cases, (int)(sizeof sparse_cases / sizeof sparse_cases[0]), argc, argv) != 0 ||
+           graph_test_failures != 0;
 }

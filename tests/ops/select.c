@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 — SelectV2. */
+/* SPDX-License-Identifier: Apache-2.0 — SelectV2, and Select of TensorFlow 1. */
 #include "support/broadcast_ref.h"
 #include "support/graph_test.h"
 #include "support/op_check.h"
@@ -28,6 +28,10 @@ static void select_ref(est_ref *r)
 
 static const est_op_case cases[] = {
     { "SelectV2", { WHEN(5, 7), IN(5, 7), IN(5, 7) }, .ref = select_ref },
+    { "Select", { WHEN(5, 7), IN(5, 7), IN(5, 7) }, .ref = select_ref },
+    { "Select", { WHEN(5), IN(5), IN(5) }, .dtype = EST_I64, .ref = select_ref },
+    { "Select", { WHEN(5), IN(5, 2), IN(5, 2) }, .fails = EST_UNIMPLEMENTED, .says = "the same shape" },
+    { "Select", { WHEN(5), IN(5), IN(1) }, .fails = EST_INVALID_ARGUMENT },
     { "SelectV2", { WHEN(5, 7), IN(5, 7), SCALAR_IN }, .ref = select_ref },
     { "SelectV2", { WHEN(5, 7), SCALAR_IN, IN(5, 7) }, .ref = select_ref },
     { "SelectV2", { WHEN(5, 7), SCALAR_IN, SCALAR_IN }, .ref = select_ref },

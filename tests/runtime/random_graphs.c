@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "estoc/ops.h"
+#include "support/far_device.h"
 #include "support/nn_test.h"
 #include "support/plan_check.h"
 
@@ -593,6 +594,7 @@ TEST(plans_compute_what_the_program_says)
     plan_facts s = { 0 };
 
     try_seeds(1, 120, EST_SESSION(.threads = 1), &s);
+    if (est_far_device_is_used()) return; /* what they make use of is in the plans of the device */
     assert_true(s.inplace > 50 && s.heap > 10 && s.copies > 10 && s.dynamic > 50 && s.fused > 10);
 }
 
@@ -601,6 +603,7 @@ TEST(with_threads_too)
     plan_facts s = { 0 };
 
     try_seeds(1, 120, EST_SESSION(.threads = 3), &s);
+    if (est_far_device_is_used()) return;
     assert_true(s.lanes > 100);
 }
 

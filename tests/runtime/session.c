@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "graph/graph.h"
+#include "support/far_device.h"
 #include "support/locale_test.h"
 #include "support/test.h"
 
@@ -144,6 +145,7 @@ TEST(steps_allocate_and_look_up_nothing)
     uint64_t     allocated, looked_up;
     int          layouts;
 
+    EST_CPU_ONLY();
     ok(est_session_create(m.g, EST_SESSION(.threads = 1), &s));
     ok(est_session_init(s));
     ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
@@ -261,6 +263,7 @@ TEST(first_values_are_made_where_they_stay)
     est_tensor *here = NULL, *copied = NULL;
     est_node    v, value, assign;
 
+    EST_CPU_ONLY();
     ok(est_graph_create(1, &g));
     v      = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
     value  = draw_table(g);
@@ -281,6 +284,7 @@ TEST(values_wait_while_others_write_the_variable)
     est_tensor *out = NULL, *alone = NULL;
     est_node    v, value, first;
 
+    EST_CPU_ONLY();
     ok(est_graph_create(1, &g));
     v     = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
     value = draw_table(g);
@@ -715,6 +719,7 @@ TEST(timeline_and_report_show_every_kernel)
     size_t       size = 0;
     FILE        *f;
 
+    EST_CPU_ONLY();
     fill_tiny(8, 1, feeds);
     ok(est_session_create(m.g, NULL, &s));
     ok(est_session_init(s));

@@ -182,6 +182,9 @@ TEST(every_optimizer)
         est_ftrl(0.1, EST_FTRL(.l2_shrinkage = 0.1)),
         est_ftrl(0.1, EST_FTRL(.learning_rate_power = -0.4)),
         est_adadelta(0.5, NULL),
+        est_rms_prop(0.01, EST_RMS_PROP(.keras = true, .epsilon_inside = true)),
+        est_adamax(0.01, NULL),
+        est_nadam(0.01, NULL),
     };
 
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {

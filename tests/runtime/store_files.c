@@ -15,7 +15,7 @@ static est_store *make_store(void)
 {
     est_store *store;
 
-    assert_ok(est_store_create(&est_device_cpu, &store));
+    assert_ok(est_store_create(&store));
     return store;
 }
 
@@ -95,7 +95,7 @@ TEST(snapshot_stands_still)
     size_t                buffer;
 
     assert_ok(est_store_snapshot(store, &entry, 1, &snapshot));
-    est_var_write(est_store_find(store, "v"), (const float[2 * ROWS]){ 5 });
+    assert_ok(est_var_write(est_store_find(store, "v"), (const float[2 * ROWS]){ 5 }));
     assert_ok(est_snapshot_write(snapshot, at("still")));
     est_snapshot_free(snapshot);
     assert_ok(est_bundle_open(at("still"), &bundle));

@@ -164,6 +164,9 @@ static int all_optimizers(named_optimizer *out)
         { "ftrl", est_ftrl(0.1, EST_FTRL(.l1 = 0.001, .l2 = 0.01)) },
         { "keras ftrl", est_ftrl(0.1, EST_FTRL(.keras = true, .l2_shrinkage = 0.01)) },
         { "adadelta", est_adadelta(1, NULL) },
+        { "newer rms_prop", est_rms_prop(0.01, EST_RMS_PROP(.keras = true, .epsilon_inside = true)) },
+        { "adamax", est_adamax(0.01, NULL) },
+        { "nadam", est_nadam(0.01, NULL) },
         { "scheduled sgd", est_with_schedule(est_sgd(0.1), est_exponential_decay(0.1, 5, 0.5, false)) },
     };
 

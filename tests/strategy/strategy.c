@@ -105,7 +105,48 @@ TEST(one_replica_is_told)
     assert_ok(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0")), &s));
     est_strategy_free(s);
     log_release();
-    assert_string_equal(log_text(), "");
+    assert_false(log_has("set replicas"));
+}
+
+/* The lines that TensorFlow logs of new strategies. */
+TEST(words_of_tensorflow)
+{
+    static const char cluster[] = "{\"cluster\": {\"worker\": [\"a:1\", \"b:2\"]}, \"task\": {\"type\": \"worker\", "
+                                  "\"index\": 1}}";
+    est_strategy     *s         = NULL;
+
+    log_keep(EST_LOG_INFO);
+    assert_ok(est_mirrored_strategy(NULL, &s));
+    est_strategy_free(s);
+    assert_string_equal(log_line(0),
+                        "info Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:CPU:0',)");
+    log_clear();
+    assert_ok(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:3", "/device:CPU:1")), &s));
+    est_strategy_free(s);
+    assert_string_equal(log_text(),
+                        "info Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:CPU:3', "
+                        "'/job:localhost/replica:0/task:0/device:CPU:1')\n");
+    log_clear();
+    assert_ok(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = "{}"), &s));
+    est_strategy_free(s);
+    assert_string_equal(log_line(0), "info Using MirroredStrategy with devices ('/device:CPU:0',)");
+    assert_string_equal(log_line(1), "info Single-worker MultiWorkerMirroredStrategy with local_devices = "
+                                     "('/device:CPU:0',), communication = CommunicationImplementation.AUTO");
+    assert_string_equal(log_line(2), "info multi_worker_mirrored: single-worker mode");
+    log_clear();
+    assert_ok(est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.communication = EST_COMMUNICATION_RING, .replicas = 2, .cluster_json = cluster),
+        &s));
+    est_strategy_free(s);
+    log_release();
+    assert_string_equal(log_line(0), "info Using MirroredStrategy with devices "
+                                     "('/job:worker/replica:0/task:1/device:CPU:0', "
+                                     "'/job:worker/replica:0/task:1/device:CPU:1')");
+    assert_string_equal(log_line(1), "info MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:2']}, "
+                                     "task_type = 'worker', task_id = 1, num_workers = 2, local_devices = "
+                                     "('/job:worker/replica:0/task:1/device:CPU:0', "
+                                     "'/job:worker/replica:0/task:1/device:CPU:1'), communication = "
+                                     "CommunicationImplementation.RING");
 }
 
 TEST(workers)

@@ -248,7 +248,7 @@ static est_status meet_in_vain(est_workers *workers)
 
     if (status == EST_OK) {
         (void)est_weight(graph, "w", EST_SHAPE_SCALAR, NULL);
-        status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
+        status = est_session_create(graph, EST_SESSION(.threads = 1, .devices = EST_STRINGS("/cpu:0")), &session);
     }
     if (status == EST_OK) status = est_session_init(session);
     if (status == EST_OK) status = est_workers_join(workers, session, &step);

@@ -113,7 +113,7 @@ void calls_stop(calls_job *j)
     for (int i = 0; i < j->s.n_workers; i++) {
         est_link_close(j->link[i], EST_GOODBYE);
         est_link_free(j->link[i]);
-        if (j->s.worker[i] != NULL) est_server_stop(j->s.worker[i], false);
+        if (j->s.worker[i] != NULL) est_server_stop(j->s.worker[i]);
         if (j->served[i].id != 0) calls_end(j, i);
     }
     est_session_free(j->session);

@@ -214,8 +214,7 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
 
     EST_TRY(est_store_get(est_host_store(of(remote)->hosts[var->task]), var->name, var->value.dtype, var->value.shape,
                           &there));
-    est_var_write(there, est_tensor_data(value));
-    return EST_OK;
+    return est_var_write(there, est_tensor_data(value));
 }
 
 /* The entries of one task; how many. */

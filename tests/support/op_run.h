@@ -67,6 +67,13 @@ void case_check_exported(est_case_run *run, const est_case_out *expected);
  * shapes, `expected` what the session made. */
 void case_check_kernels(est_case_run *run, const est_node_def *node, const est_node *in, const est_case_out *expected);
 
+/* The same kernels, on a device, of a case that has to fail. */
+void case_check_kernels_fail(est_case_run *run, const est_node_def *node, const est_node *in);
+
+/* The first GPU of the plug-in that ESTOC_CUDA_PLUGIN names, whose kernels are then checked, and nothing else; NULL
+ * without that variable. */
+const est_device *case_device(void);
+
 /* The op's gradient against central differences. */
 void case_check_gradient(est_case_run *run);
 

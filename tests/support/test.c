@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/far_device.h"
+
 #define TESTS_MAX 200
 #define AT_ONCE   4 /* processes of est_test_run_apart */
 
@@ -40,6 +42,7 @@ void est_test_row(const char *name, CMUnitTestFunction test, const void *row)
  * suite runs in the background of a script, which ignores SIGINT for it. */
 static void keep_state(void)
 {
+    est_far_device_use();
     signal(SIGINT, SIG_DFL);
     if (mkdir(EST_BUILD_DIR "/state", 0700) != 0 && errno != EEXIST) abort();
     if (setenv("XDG_STATE_HOME", EST_BUILD_DIR "/state", 1) != 0) abort();

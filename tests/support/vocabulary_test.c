@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "estoc/ops.h"
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 #include "graph/import.h"
 #include "ops/ops.h"
 
@@ -128,16 +128,16 @@ est_estimator *word_trained(const char *dir, word_params *params)
 
 static void read_meta(const char *dir, est_arena *arena, est_meta_graph_def **out)
 {
-    const char     *tag = "serve";
-    est_saved_model model;
-    char            path[EST_CHECKPOINT_PATH_MAX + 32], *bytes;
-    size_t          size;
+    const char         *tag = "serve";
+    est_saved_model_def model;
+    char                path[EST_CHECKPOINT_PATH_MAX + 32], *bytes;
+    size_t              size;
 
     snprintf(path, sizeof path, "%s/saved_model.pb", dir);
     ok(est_file_read(path, &bytes, &size));
-    ok(est_saved_model_parse((est_str){ bytes, size }, arena, &model));
+    ok(est_saved_model_def_parse((est_str){ bytes, size }, arena, &model));
     est_free(bytes);
-    ok(est_saved_model_find(&model, &tag, 1, out));
+    ok(est_saved_model_def_find(&model, &tag, 1, out));
 }
 
 static void drop_saving(est_graph_def *def)

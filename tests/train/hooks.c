@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "base/signals.h"
+#include "support/far_device.h"
 #include "support/fault_loop.h"
 #include "train/events_test.h"
 #include "train/loop_test.h"
@@ -338,6 +339,7 @@ TEST(profiler, .setup_func = set_up)
     trainer t;
     char    want[1024];
 
+    EST_CPU_ONLY();
     make_trainer(&t, 2, 8);
     t.spec.model_dir = at("profile");
     assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3))));

@@ -399,6 +399,32 @@ static void see_input_at_end(recorder *own, est_loop *loop)
     assert_true(est_loop_input_ended(loop));
 }
 
+/* Names the node in the first run in which it wants it; it keeps its number then. */
+static void want_even_late(recorder *own, est_loop *loop)
+{
+    int before = own->fetch;
+
+    if (own->befores % 2 != 0) return;
+    own->fetch = est_loop_fetch(loop, own->node);
+    assert_true(own->befores == 0 || own->fetch == before);
+    est_loop_want(loop, own->fetch);
+}
+
+TEST(values_named_before_a_run, .setup_func = keep_log)
+{
+    trainer  t;
+    recorder a = make_recorder("a"), b = make_recorder("b");
+
+    make_trainer(&t, 2, 5);
+    a.node      = t.x;
+    b.node      = t.loss;
+    a.in_before = b.in_before = want_even_late;
+    a.in_after                = see_input;
+    assert_ok(run_hooks(&t, EST_HOOKS(&a.hook, &b.hook)));
+    assert_int_not_equal(a.fetch, b.fetch);
+    trainer_free(&t);
+}
+
 TEST(values, .setup_func = keep_log)
 {
     trainer   t;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of text as Examples. They are parsed by the same specs as files of Examples, so defaults and missing values
+ * Rows as Examples. Those of text are parsed by the same specs as files of Examples, so defaults and missing values
  * mean the same; only that a row is whole is checked here, where its line is known. */
-#include "job_rows.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,8 +13,9 @@
 #include "command.h"
 #include "format/csv.h"
 #include "format/number.h"
+#include "predict/rows.h"
+#include "tensor/tensor.h"
 
-#define INPUT            "/dev/stdin"
 #define SHOWN_MAX        40  /* characters of a bad value in a message */
 #define HEADER_SHOWN_MAX 300 /* and of a header */
 
@@ -40,6 +41,12 @@ static est_status refuse(const est_feature_spec *spec, const char *text, size_t 
                     spec->dtype == EST_I64 ? "whole number" : "number");
 }
 
+/* The weight that a field has the values of; NULL: it is a feature. */
+static const job_weight *weight_of(const tool_rows *r, const char *name)
+{
+    return r->options.runner != NULL ? job_weight_of(r->options.runner, name) : NULL;
+}
+
 static est_status no_weight(const job_weight *weight)
 {
     return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has no weight; write one in \"%s\", or remove both",
@@ -48,9 +55,9 @@ static est_status no_weight(const job_weight *weight)
 
 /* --- CSV ---------------------------------------------------------------------------------------------------------- */
 
-static est_status split(job_rows *r, est_str line, size_t *n)
+static est_status split(tool_rows *r, est_str line, size_t *n)
 {
-    const est_csv_options *csv = &r->job->data.csv.options;
+    const est_csv_options *csv = &r->csv;
 
     if (r->scratch != NULL) est_arena_free(r->scratch);
     r->scratch = NULL;
@@ -67,7 +74,7 @@ static est_status split(job_rows *r, est_str line, size_t *n)
     }
 }
 
-est_status job_rows_split(job_rows *rows, est_str line, const est_str **fields, size_t *n)
+est_status tool_rows_split(tool_rows *rows, est_str line, const est_str **fields, size_t *n)
 {
     EST_TRY(split(rows, line, n));
     *fields = rows->fields;
@@ -79,7 +86,7 @@ static bool is_text(est_str a, const char *b)
     return b != NULL && a.size == strlen(b) && memcmp(a.data, b, a.size) == 0;
 }
 
-static est_status copy_names(job_rows *r, const est_str *names, size_t n)
+static est_status copy_names(tool_rows *r, const est_str *names, size_t n)
 {
     r->names = est_zalloc((n + 1) * sizeof *r->names);
     if (r->names == NULL) return est_no_memory();
@@ -94,7 +101,7 @@ static est_status copy_names(job_rows *r, const est_str *names, size_t n)
 }
 
 /* Finds the features among the fields; fields without a feature are ignored. */
-static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
+static est_status bind_fields(tool_rows *r, const est_str *names, size_t n)
 {
     for (int i = 0; i < r->n; i++) {
         const est_feature_spec *spec = &r->specs[i];
@@ -119,7 +126,7 @@ static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
     return copy_names(r, names, n);
 }
 
-static est_status read_header(job_rows *r)
+static est_status read_header(tool_rows *r)
 {
     est_str    line;
     size_t     n;
@@ -136,9 +143,9 @@ static est_status read_header(job_rows *r)
 }
 
 /* Rows as those of the files, which the job has named the fields of: there is no header. */
-static est_status name_fields(job_rows *r)
+static est_status name_fields(tool_rows *r)
 {
-    est_strings names = r->job->data.csv.fields;
+    est_strings names = r->csv.field_names;
 
     r->fields = est_alloc((size_t)(names.n + 1) * sizeof *r->fields);
     if (r->fields == NULL) return est_no_memory();
@@ -147,13 +154,13 @@ static est_status name_fields(job_rows *r)
     return bind_fields(r, r->fields, (size_t)names.n);
 }
 
-static bool is_empty(const job_rows *r, est_str field)
+static bool is_empty(const tool_rows *r, est_str field)
 {
-    return field.size == 0 || is_text(field, r->job->data.csv.options.na_value);
+    return field.size == 0 || is_text(field, r->csv.na_value);
 }
 
 /* Whether the row lacks a category that the weight belongs to. */
-static bool is_unweighed(const job_rows *r, const job_weight *weight)
+static bool is_unweighed(const tool_rows *r, const job_weight *weight)
 {
     for (int i = 0; i < r->n; i++) {
         est_str field = r->fields[r->field_of[i]];
@@ -171,9 +178,9 @@ static bool is_unweighed(const job_rows *r, const job_weight *weight)
     return false;
 }
 
-static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str field)
+static est_status set_field(tool_rows *r, const est_feature_spec *spec, est_str field)
 {
-    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    const job_weight *weight = weight_of(r, spec->name);
     float             number;
     int64_t           whole;
 
@@ -196,9 +203,9 @@ static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str f
 }
 
 /* Whether a row is the names of the fields. */
-static bool is_header(const job_rows *r)
+static bool is_header(const tool_rows *r)
 {
-    est_strings names = r->job->data.csv.fields;
+    est_strings names = r->csv.field_names;
 
     for (int i = 0; i < names.n; i++) {
         if (!is_text(r->fields[i], names.data[i])) return false;
@@ -206,14 +213,14 @@ static bool is_header(const job_rows *r)
     return names.n > 0;
 }
 
-static est_status read_csv(job_rows *r, est_str line)
+static est_status read_csv(tool_rows *r, est_str line)
 {
     size_t n;
 
     EST_TRY(split(r, line, &n));
     if (n != r->n_names) {
         return est_fail(EST_INVALID_ARGUMENT, "%zu fields; %s has %zu", n,
-                        r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", r->n_names);
+                        r->csv.field_names.data != NULL ? "data.csv.fields" : "the header", r->n_names);
     }
     if (r->n_rows == 0 && is_header(r)) {
         return est_fail(EST_FAILED_PRECONDITION, "found a header, but data.csv.fields is given; remove the header, or "
@@ -229,10 +236,10 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* null stands for no value; so do "" and -1 with CSV and libsvm files, but not with Examples, where they are values
  * like others. */
-static bool stands_for_none(const job_rows *r, const est_json *value)
+static bool stands_for_none(const tool_rows *r, const est_json *value)
 {
     if (value == NULL || json_is_null(value)) return true;
-    if (r->job->data.format == JOB_FORMAT_TFRECORD) return false;
+    if (r->no_blanks) return false;
     return (json_is_string(value) && json_string_length(value) == 0) ||
            (json_is_integer(value) && json_integer_value(value) == -1);
 }
@@ -248,7 +255,7 @@ static bool is_special(const est_json *value, float *out)
 }
 
 /* Appends a value as one of the feature's type. */
-static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
+static est_status add_value(tool_rows *r, const est_feature_spec *spec, const est_json *value)
 {
     float number;
 
@@ -286,7 +293,7 @@ static const est_json *value_at(const est_json *values, size_t i)
     return json_is_array(values) ? json_array_get(values, i) : values;
 }
 
-static bool has_value(const job_rows *r, const est_json *values)
+static bool has_value(const tool_rows *r, const est_json *values)
 {
     for (size_t i = 0; i < count_values(values); i++) {
         if (!stands_for_none(r, value_at(values, i))) return true;
@@ -295,7 +302,7 @@ static bool has_value(const job_rows *r, const est_json *values)
 }
 
 /* Weights of present values. The graph checks the number of combinations of a cross. */
-static est_status add_weights(job_rows *r, const est_feature_spec *spec, const job_weight *weight, const est_json *row)
+static est_status add_weights(tool_rows *r, const est_feature_spec *spec, const job_weight *weight, const est_json *row)
 {
     const est_json *of      = json_object_get(row, weight->fields.data[0]);
     const est_json *numbers = json_object_get(row, weight->name);
@@ -318,9 +325,9 @@ static est_status add_weights(job_rows *r, const est_feature_spec *spec, const j
     return EST_OK;
 }
 
-static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *row)
+static est_status set_values(tool_rows *r, const est_feature_spec *spec, const est_json *row)
 {
-    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    const job_weight *weight = weight_of(r, spec->name);
     const est_json   *value  = json_object_get(row, spec->name);
     size_t            size   = spec->dtype == EST_STRING ? sizeof(est_str)
                                : spec->dtype == EST_I64  ? sizeof(int64_t)
@@ -362,7 +369,7 @@ static est_status refuse_json(est_str line)
     return est_fail(EST_INVALID_ARGUMENT, "not JSON: %s", why + sizeof place - 1);
 }
 
-static est_status read_json(job_rows *r, est_str line)
+static est_status read_json(tool_rows *r, est_str line)
 {
     est_json  *object;
     est_status status = est_json_parse(line.data, line.size, "the row", &object);
@@ -380,12 +387,13 @@ static est_status read_json(job_rows *r, est_str line)
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-static est_status read_row(job_rows *r, est_str line, est_tensor **out)
+static est_status read_row(tool_rows *r, est_str line, est_tensor **out)
 {
     est_str bytes;
 
+    if (r->options.format == TOOL_ROWS_TFRECORD) return est_tensor_string(line.data, line.size, out);
     est_example_reset(r->example);
-    EST_TRY(r->json ? read_json(r, line) : read_csv(r, line));
+    EST_TRY(r->options.format == TOOL_ROWS_JSON ? read_json(r, line) : read_csv(r, line));
     EST_TRY(est_example_serialize(r->example, &bytes));
     return est_tensor_string(bytes.data, bytes.size, out);
 }
@@ -399,7 +407,7 @@ static bool is_blank(est_str line)
 }
 
 /* A feature that no row of the first batch has is allowed, but more likely misspelt. */
-static void warn_of_missing(job_rows *r)
+static void warn_of_missing(tool_rows *r)
 {
     for (int i = 0; i < r->n; i++) {
         if (r->seen[i]) continue;
@@ -411,11 +419,11 @@ static void warn_of_missing(job_rows *r)
 
 /* --- rows that wait ----------------------------------------------------------------------------------------------- */
 
-static est_status add_waiting(job_rows *r, job_row row)
+static est_status add_waiting(tool_rows *r, tool_row row)
 {
     if (r->n_first + r->n_waiting == r->n_room) {
-        size_t   room = r->n_waiting < r->n_room / 2 ? r->n_room : 2 * r->n_room + 16;
-        job_row *more = est_alloc(room * sizeof *more);
+        size_t    room = r->n_waiting < r->n_room / 2 ? r->n_room : 2 * r->n_room + 16;
+        tool_row *more = est_alloc(room * sizeof *more);
 
         if (more == NULL) return est_no_memory();
         if (r->n_waiting > 0) memcpy(more, r->waiting + r->n_first, r->n_waiting * sizeof *more);
@@ -428,21 +436,21 @@ static est_status add_waiting(job_rows *r, job_row row)
     return EST_OK;
 }
 
-static void free_row(job_row *row)
+static void free_row(tool_row *row)
 {
     est_tensor_free(row->record);
     est_free(row->error);
     est_free(row->text);
 }
 
-const job_row *job_rows_first(const job_rows *rows)
+const tool_row *tool_rows_first(const tool_rows *rows)
 {
     return rows->n_waiting > 0 ? &rows->waiting[rows->n_first] : NULL;
 }
 
-void job_rows_pop(job_rows *rows)
+void tool_rows_pop(tool_rows *rows)
 {
-    job_row *row = &rows->waiting[rows->n_first++];
+    tool_row *row = &rows->waiting[rows->n_first++];
 
     free_row(row);
     rows->n_waiting--;
@@ -450,8 +458,13 @@ void job_rows_pop(job_rows *rows)
     if (rows->n_alone > 0) rows->n_alone--;
 }
 
+static const char *unit(const tool_rows *r)
+{
+    return r->lines != NULL ? "line" : "record";
+}
+
 /* The thread's error is about this row. */
-static est_status set_bad(job_rows *r, job_row *row)
+static est_status set_bad(tool_rows *r, tool_row *row)
 {
     char *error = est_strdup(est_error_message());
 
@@ -460,13 +473,13 @@ static est_status set_bad(job_rows *r, job_row *row)
     row->record = NULL;
     row->error  = error;
     r->n_bad++;
-    tool_note(&tool_predict, "standard input, line %" PRIu64 ": %s", row->line, error);
+    tool_note(&tool_predict, "%s, %s %" PRIu64 ": %s", r->source, unit(r), row->line, error);
     return EST_OK;
 }
 
-static est_status keep_text(const job_rows *r, job_row *row, est_str line)
+static est_status keep_text(const tool_rows *r, tool_row *row, est_str line)
 {
-    if (!r->keeps_text) return EST_OK;
+    if (!r->options.keeps_text) return EST_OK;
     row->text = est_alloc(line.size + 1);
     if (row->text == NULL) return est_no_memory();
     memcpy(row->text, line.data, line.size); /* not blank, so there is something */
@@ -474,31 +487,42 @@ static est_status keep_text(const job_rows *r, job_row *row, est_str line)
     return EST_OK;
 }
 
-/* Reads the next row that is not blank. */
-static est_status read_waiting(job_rows *r)
+/* The bytes of the next row that is not blank, and its number. */
+static est_status next_line(tool_rows *r, est_str *line, uint64_t *number)
 {
-    job_row    row = { 0 };
+    if (r->lines == NULL) {
+        EST_TRY(est_tfrecord_next(r->records, line));
+        *number = (uint64_t)r->n_rows + 1;
+        return EST_OK;
+    }
+    do {
+        EST_TRY(est_lines_next(r->lines, line));
+        *number = est_lines_number(r->lines, *line);
+    } while (is_blank(*line));
+    return EST_OK;
+}
+
+static est_status read_waiting(tool_rows *r)
+{
+    tool_row   row = { 0 };
     est_str    line;
     est_status status;
 
-    do {
-        EST_TRY(est_lines_next(r->lines, &line));
-        row.line = est_lines_number(r->lines, line);
-    } while (is_blank(line));
+    EST_TRY(next_line(r, &line, &row.line));
     status = keep_text(r, &row, line);
     if (status == EST_OK) status = read_row(r, line, &row.record);
     if (status == EST_INVALID_ARGUMENT) status = set_bad(r, &row);
-    if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, row.line);
+    if (status != EST_OK) status = est_fail_context(status, "%s, %s %" PRIu64, r->source, unit(r), row.line);
     if (status == EST_OK) status = add_waiting(r, row);
     if (status != EST_OK) {
         free_row(&row);
         return status;
     }
-    if (++r->n_rows == r->batch) warn_of_missing(r);
+    if (++r->n_rows == r->options.batch) warn_of_missing(r);
     return EST_OK;
 }
 
-static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
+static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
 {
     if (n == r->n_texts) {
         size_t   room = 2 * n + 16;
@@ -513,16 +537,16 @@ static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
 }
 
 /* Yields the next rows, *n of them; none at the end. One that failed in a batch is alone. */
-static est_status gather(job_rows *r, size_t *n)
+static est_status gather(tool_rows *r, size_t *n)
 {
     *n = 0;
-    while (*n < (size_t)r->batch && (*n == 0 || r->n_alone == 0)) {
-        const job_row *row;
+    while (*n < (size_t)r->options.batch && (*n == 0 || r->n_alone == 0)) {
+        const tool_row *row;
 
-        if (*n == 0) EST_TRY(r->settle(r->settle_user));
+        if (*n == 0) EST_TRY(r->options.settle(r->options.settle_user));
         if (r->n_given == r->n_waiting) {
             if (r->ended) return EST_OUT_OF_RANGE;
-            if (*n > 0 && !est_lines_is_ready(r->lines)) return EST_OK;
+            if (*n > 0 && r->lines != NULL && !est_lines_is_ready(r->lines)) return EST_OK;
             EST_TRY(read_waiting(r));
         }
         row = &r->waiting[r->n_first + r->n_given];
@@ -535,10 +559,62 @@ static est_status gather(job_rows *r, size_t *n)
     return EST_OK;
 }
 
+/* --- batches ------------------------------------------------------------------------------------------------------ */
+
+/* Copies numbers of Examples, which are float32 or int64, as those of the input. */
+static est_status convert(est_tensor **value, est_dtype dtype)
+{
+    const est_tensor *from = *value;
+    est_tensor       *to;
+    void             *data;
+
+    if (est_tensor_dtype(from) == dtype) return EST_OK;
+    EST_TRY(est_tensor_create(dtype, *est_tensor_shape(from), &to));
+    data = est_tensor_mutable_data(to);
+    for (int64_t i = 0; i < est_tensor_count(from); i++) {
+        double number = est_number_at(est_tensor_dtype(from), est_tensor_data(from), i);
+
+        switch (dtype) {
+        case EST_F64: ((double *)data)[i] = number; break;
+        case EST_I32: ((int32_t *)data)[i] = (int32_t)number; break;
+        case EST_BOOL: ((uint8_t *)data)[i] = number != 0; break;
+        default: ((uint8_t *)data)[i] = (uint8_t)number; break;
+        }
+    }
+    est_tensor_free(*value);
+    *value = to;
+    return EST_OK;
+}
+
+static const est_component *input_of(const tool_rows *r, const est_feature_spec *spec)
+{
+    const est_component *inputs = r->options.inputs.data;
+
+    while (strcmp(inputs->name, spec->name) != 0) inputs++;
+    return inputs;
+}
+
+/* The rows at hand as the inputs of the model. */
+static est_status make_element(tool_rows *r, size_t n, est_field *element)
+{
+    est_status status = EST_OK;
+
+    if (r->options.parses) return est_tensor_create_from(EST_STRING, EST_SHAPE((int64_t)n), r->texts, &element->values);
+    EST_TRY(est_example_parse(r->parser, r->texts, n, r->parsed));
+    for (int i = 0; i < r->n; i++) {
+        if (status == EST_OK) status = convert(&r->parsed[i].values, input_of(r, &r->specs[i])->dtype);
+        element[i] = (est_field){ r->parsed[i].values, r->parsed[i].splits };
+        est_tensor_free(r->parsed[i].lengths);
+        r->parsed[i] = (est_feature_batch){ 0 };
+    }
+    if (status != EST_OK) est_element_clear(element, r->n);
+    return status;
+}
+
 /* A failure of the input is kept, and ends the rows: those before it are answered first. */
 static est_status next_batch(void *state, est_field *element)
 {
-    job_rows  *r = state;
+    tool_rows *r = state;
     size_t     n;
     est_status status;
 
@@ -547,12 +623,10 @@ static est_status next_batch(void *state, est_field *element)
     if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
     if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
     if (n == 0) return EST_OUT_OF_RANGE;
-    EST_TRY(est_example_parse(r->parser, r->texts, n, r->parsed));
-    for (int i = 0; i < r->n; i++) element[i] = (est_field){ r->parsed[i].values, r->parsed[i].splits };
-    return EST_OK;
+    return make_element(r, n, element);
 }
 
-est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
+est_status tool_rows_ended(tool_rows *rows, est_status status, bool *again)
 {
     size_t n_given = rows->n_given;
 
@@ -563,7 +637,7 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
     *again = true;
     for (size_t i = 0; i < n_given; i++) {
-        job_row *row = &rows->waiting[rows->n_first + i];
+        tool_row *row = &rows->waiting[rows->n_first + i];
 
         if (row->record == NULL) continue;
         if (rows->n_alone > 0 || i + 1 == n_given) return set_bad(rows, row);
@@ -573,52 +647,57 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     return status;
 }
 
-est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bool keeps_text, int64_t batch,
-                         est_status (*settle)(void *user), void *settle_user)
+static est_status open_input(tool_rows *rows)
 {
-    const est_csv_options *csv     = &runner->job->data.csv.options;
-    est_lines_read_options options = { .quoted    = !json && !csv->no_quotes,
-                                       .delimiter = csv->delimiter,
-                                       .trim      = csv->trim };
+    const char            *path    = rows->options.path != NULL ? rows->options.path : "/dev/stdin";
+    bool                   csv     = rows->options.format == TOOL_ROWS_CSV;
+    est_lines_read_options options = { .quoted    = csv && !rows->csv.no_quotes,
+                                       .delimiter = rows->csv.delimiter,
+                                       .trim      = rows->csv.trim };
+    bool                   named   = rows->csv.field_names.n > 0;
     est_status             status;
 
-    *rows          = (job_rows){ .runner      = runner,
-                                 .job         = runner->job,
-                                 .json        = json,
-                                 .keeps_text  = keeps_text,
-                                 .batch       = batch,
-                                 .settle      = settle,
-                                 .settle_user = settle_user };
-    rows->baseline = job_is_baseline(&runner->job->model);
-    rows->specs    = est_parse_spec_features(runner->features).data;
-    rows->n        = est_parse_spec_features(runner->features).n;
-    rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
-    rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
-    rows->parsed   = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
+    if (rows->options.format == TOOL_ROWS_TFRECORD) return est_tfrecord_open(path, NULL, &rows->records);
+    EST_TRY(est_lines_open(path, &options, &rows->lines));
+    if (!csv) return EST_OK;
+    status = named ? name_fields(rows) : read_header(rows);
+    if (status == EST_OK) return EST_OK;
+    return named ? est_fail_context(status, "data.csv.fields") : est_fail_context(status, "%s, line 1", rows->source);
+}
+
+est_status tool_rows_open(tool_rows *rows, const tool_rows_options *options)
+{
+    const job_runner *runner = options->runner;
+    est_status        status;
+
+    *rows = (tool_rows){ .options = *options,
+                         .source  = options->path != NULL ? options->path : "standard input",
+                         .specs   = options->specs.data,
+                         .n       = options->specs.n };
+    if (options->csv != NULL) rows->csv = *options->csv;
+    rows->baseline  = runner != NULL && job_is_baseline(&runner->job->model);
+    rows->no_blanks = runner == NULL || runner->job->data.format == JOB_FORMAT_TFRECORD;
+    rows->field_of  = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
+    rows->seen      = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
+    rows->parsed    = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
     if (rows->field_of == NULL || rows->seen == NULL || rows->parsed == NULL) {
         status = est_no_memory();
     } else {
         status = est_example_create(&rows->example);
     }
-    if (status == EST_OK)
-        status = est_example_parser_create((est_feature_specs){ rows->specs, rows->n }, &rows->parser);
-    for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
-    if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
-    if (status == EST_OK && !json) {
-        bool named = csv->field_names.n > 0;
-
-        status = named ? name_fields(rows) : read_header(rows);
-        if (status != EST_OK) {
-            status = est_fail_context(status, "%s", named ? "data.csv.fields" : "standard input, line 1");
-        }
+    if (status == EST_OK && !options->parses) status = est_example_parser_create(options->specs, &rows->parser);
+    for (int i = 0; i < rows->n && status == EST_OK; i++) {
+        rows->seen[i] = options->format != TOOL_ROWS_JSON || rows->baseline;
     }
-    if (status != EST_OK) job_rows_close(rows);
+    if (status == EST_OK) status = open_input(rows);
+    if (status != EST_OK) tool_rows_close(rows);
     return status;
 }
 
-void job_rows_close(job_rows *rows)
+void tool_rows_close(tool_rows *rows)
 {
     est_lines_close(rows->lines);
+    est_tfrecord_close(rows->records);
     est_example_free(rows->example);
     est_example_parser_free(rows->parser);
     est_free(rows->parsed);
@@ -628,33 +707,79 @@ void job_rows_close(job_rows *rows)
     est_free(rows->names);
     est_free(rows->field_of);
     est_free(rows->seen);
-    while (rows->n_waiting > 0) job_rows_pop(rows);
+    while (rows->n_waiting > 0) tool_rows_pop(rows);
     est_free(rows->waiting);
     if (rows->scratch != NULL) est_arena_free(rows->scratch);
     est_strbuf_clear(&rows->values);
-    *rows = (job_rows){ 0 };
+    *rows = (tool_rows){ 0 };
 }
 
-/* [batch, shape...], or any number of values a row. */
-static est_component component_of(const est_feature_spec *spec)
+est_status tool_rows_dataset(tool_rows *rows, est_dataset **out)
 {
-    est_component c = { .name = spec->name, .dtype = spec->dtype, .ragged = spec->rows == EST_ROWS_RAGGED };
+    const tool_rows_options *o          = &rows->options;
+    int                      n          = o->parses ? 1 : rows->n;
+    est_component           *components = est_zalloc((size_t)(n + 1) * sizeof *components);
+    est_dataset             *d;
 
-    c.shape = EST_SHAPE(-1);
-    for (int i = 0; i < spec->shape.rank && !c.ragged; i++) c.shape.dim[c.shape.rank++] = spec->shape.dim[i];
-    return c;
-}
-
-est_status job_rows_input(const est_input_context *context, void *user, est_dataset **out)
-{
-    job_rows      *r          = user;
-    est_component *components = est_zalloc((size_t)(r->n + 1) * sizeof *components);
-    est_dataset   *d;
-
-    (void)context;
     if (components == NULL) return est_no_memory();
-    for (int i = 0; i < r->n; i++) components[i] = component_of(&r->specs[i]);
-    d = est_dataset_generator((est_components){ components, r->n }, EST_GENERATOR(.next = next_batch, .user = r));
+    for (int i = 0; i < n; i++) components[i] = o->parses ? o->inputs.data[0] : *input_of(rows, &rows->specs[i]);
+    d = est_dataset_generator((est_components){ components, n }, EST_GENERATOR(.next = next_batch, .user = rows));
     est_free(components);
     return est_dataset_finish(d, out);
+}
+
+/* --- inputs as features ------------------------------------------------------------------------------------------- */
+
+/* Rows hold floats, whole numbers and texts; what the input has is made of those. */
+static est_dtype dtype_in_rows(est_dtype dtype)
+{
+    return dtype == EST_F32 || dtype == EST_F64 ? EST_F32 : dtype == EST_STRING ? EST_STRING : EST_I64;
+}
+
+static est_status spec_of(const est_component *input, est_feature_spec *out)
+{
+    const est_shape *shape  = &input->shape;
+    bool             padded = shape->rank > 1 && shape->dim[1] < 0 && !input->ragged;
+    char             text[EST_SHAPE_TEXT_MAX];
+
+    *out = (est_feature_spec){ .name = input->name, .dtype = dtype_in_rows(input->dtype) };
+    if (shape->rank == 0 || (shape->rank > 0 && shape->dim[0] >= 0) || (input->ragged && shape->rank > 1)) {
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "the input \"%s\" has shape %s: rows fill only inputs whose first dimension is the batch, of any "
+            "size; call the model from a program (estoc/predictor.h)",
+            input->name, est_shape_text(shape, text));
+    }
+    out->rows = input->ragged ? EST_ROWS_RAGGED : padded ? EST_ROWS_PADDED : EST_ROWS_FIXED;
+    for (int d = padded ? 2 : 1; d < shape->rank && !input->ragged; d++) {
+        if (shape->dim[d] < 0) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "the input \"%s\" has shape %s: rows cannot tell more than one dimension of any size",
+                            input->name, est_shape_text(shape, text));
+        }
+        out->shape.dim[out->shape.rank++] = shape->dim[d];
+    }
+    return EST_OK;
+}
+
+/* Whether the input is the splits of another, which come with it. */
+static bool is_splits(est_components inputs, const est_component *input)
+{
+    for (int i = 0; i < inputs.n; i++) {
+        if (inputs.data[i].ragged && est_is_splits_of(input->name, inputs.data[i].name)) return true;
+    }
+    return false;
+}
+
+est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out)
+{
+    est_feature_spec *specs = est_arena_alloc(arena, (size_t)(inputs.n + 1) * sizeof *specs);
+    int               n     = 0;
+
+    if (specs == NULL) return est_no_memory();
+    for (int i = 0; i < inputs.n; i++) {
+        if (!is_splits(inputs, &inputs.data[i])) EST_TRY(spec_of(&inputs.data[i], &specs[n++]));
+    }
+    *out = (est_feature_specs){ specs, n };
+    return EST_OK;
 }

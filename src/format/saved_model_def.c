@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SavedModel: 1 saved_model_schema_version | 2 meta_graphs */
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "format/wire_defaults.h"
 
-void est_saved_model_init(est_saved_model *model, est_arena *arena)
+void est_saved_model_def_init(est_saved_model_def *model, est_arena *arena)
 {
-    *model = (est_saved_model){ .arena = arena, .schema_version = EST_SAVED_MODEL_SCHEMA_VERSION };
+    *model = (est_saved_model_def){ .arena = arena, .schema_version = EST_SAVED_MODEL_SCHEMA_VERSION };
 }
 
-est_status est_saved_model_add(est_saved_model *model, est_meta_graph_def **out)
+est_status est_saved_model_def_add(est_saved_model_def *model, est_meta_graph_def **out)
 {
     est_meta_graph_def *meta = est_arena_alloc(model->arena, sizeof *meta);
 
@@ -49,7 +49,8 @@ static void append_tags(est_strbuf *text, const char *const *tags, int n)
     est_strbuf_append(text, "}");
 }
 
-est_status est_saved_model_find(const est_saved_model *model, const char *const *tags, int n, est_meta_graph_def **out)
+est_status est_saved_model_def_find(const est_saved_model_def *model, const char *const *tags, int n,
+                                    est_meta_graph_def **out)
 {
     est_strbuf text = { 0 };
     est_status status;
@@ -74,7 +75,7 @@ est_status est_saved_model_find(const est_saved_model *model, const char *const 
     return status;
 }
 
-est_status est_saved_model_put(est_wire_writer *w, const est_saved_model *model)
+est_status est_saved_model_def_put(est_wire_writer *w, const est_saved_model_def *model)
 {
     est_wire_put_i64_nonzero(w, 1, model->schema_version);
     for (int i = 0; i < model->n_meta_graphs; i++) {
@@ -86,9 +87,9 @@ est_status est_saved_model_put(est_wire_writer *w, const est_saved_model *model)
     return est_wire_writer_status(w);
 }
 
-est_status est_saved_model_parse(est_str message, est_arena *arena, est_saved_model *out)
+est_status est_saved_model_def_parse(est_str message, est_arena *arena, est_saved_model_def *out)
 {
-    est_saved_model     model = { .arena = arena };
+    est_saved_model_def model = { .arena = arena };
     est_meta_graph_def *meta;
     est_wire_reader     r, inner;
     est_wire_field      field;
@@ -100,7 +101,7 @@ est_status est_saved_model_parse(est_str message, est_arena *arena, est_saved_mo
         if (field.number != 2) continue;
         est_wire_message(&r, &field, "MetaGraphDef", &inner);
         EST_TRY(est_wire_finish(&r));
-        EST_TRY(est_saved_model_add(&model, &meta));
+        EST_TRY(est_saved_model_def_add(&model, &meta));
         status = est_meta_graph_def_parse(&inner, arena, meta);
         if (status != EST_OK) return est_fail_context(status, "meta graph %d", model.n_meta_graphs - 1);
     }

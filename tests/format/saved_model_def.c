@@ -4,17 +4,17 @@
  * again byte by byte; tags; damage. */
 #include "support/def_test.h"
 
-#include "format/saved_model.h"
+#include "format/saved_model_def.h"
 
 static est_status rewrite(est_str message, est_wire_writer *w)
 {
-    est_arena      *arena = est_arena_create();
-    est_saved_model model;
-    est_status      status;
+    est_arena          *arena = est_arena_create();
+    est_saved_model_def model;
+    est_status          status;
 
     if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an arena");
-    status = est_saved_model_parse(message, arena, &model);
-    if (status == EST_OK) status = est_saved_model_put(w, &model);
+    status = est_saved_model_def_parse(message, arena, &model);
+    if (status == EST_OK) status = est_saved_model_def_put(w, &model);
     est_arena_free(arena);
     return status;
 }
@@ -46,16 +46,16 @@ TEST(version_1)
     est_wire_writer           w     = { 0 };
     const est_collection_def *collection;
     est_meta_graph_def       *meta;
-    est_saved_model           model;
+    est_saved_model_def       model;
 
-    def_check(est_saved_model_parse(file, arena, &model));
+    def_check(est_saved_model_def_parse(file, arena, &model));
     assert_int_equal(model.schema_version, 1);
     assert_int_equal(model.n_meta_graphs, 2);
-    def_check(est_saved_model_find(&model, (const char *[]){ "serve" }, 1, &meta));
+    def_check(est_saved_model_def_find(&model, (const char *[]){ "serve" }, 1, &meta));
     assert_ptr_equal(meta, model.meta_graphs[0]);
-    def_check(est_saved_model_find(&model, (const char *[]){ "gpu", "serve" }, 2, &meta));
+    def_check(est_saved_model_def_find(&model, (const char *[]){ "gpu", "serve" }, 2, &meta));
     assert_ptr_equal(meta, model.meta_graphs[1]);
-    assert_int_equal(est_saved_model_find(&model, (const char *[]){ "train" }, 1, &meta), EST_NOT_FOUND);
+    assert_int_equal(est_saved_model_def_find(&model, (const char *[]){ "train" }, 1, &meta), EST_NOT_FOUND);
     def_expect_message("{train}; it has {serve}, {serve, gpu}");
     meta = model.meta_graphs[0];
     assert_string_equal(meta->tensorflow_version, "2.15.1");
@@ -74,7 +74,7 @@ TEST(version_1)
     assert_int_equal(collection->kind, EST_COLLECTION_NODES);
     expect_v1_signature(meta);
     assert_int_equal(meta->object_graph.size, 0);
-    def_check(est_saved_model_put(&w, &model));
+    def_check(est_saved_model_def_put(&w, &model));
     def_expect_bytes(def_written(&w), file);
     est_wire_writer_clear(&w);
     est_arena_free(arena);
@@ -86,7 +86,7 @@ TEST(version_2)
     est_str             file  = def_read_file(DEF_GOLDEN "saved_model_v2.pb");
     est_arena          *arena = est_arena_create();
     est_wire_writer     w     = { 0 };
-    est_saved_model     model;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
     est_function_cursor cursor;
     est_function_view   function;
@@ -94,8 +94,8 @@ TEST(version_2)
     bool                found;
     int                 n = 0;
 
-    def_check(est_saved_model_parse(file, arena, &model));
-    def_check(est_saved_model_find(&model, (const char *[]){ "serve" }, 1, &meta));
+    def_check(est_saved_model_def_parse(file, arena, &model));
+    def_check(est_saved_model_def_find(&model, (const char *[]){ "serve" }, 1, &meta));
     assert_true(meta->object_graph.size > 0);
     assert_non_null(est_tensor_infos_find(&est_meta_graph_def_signature(meta, "serving_default")->inputs, "x"));
     est_function_cursor_init(&cursor, meta->graph.library);
@@ -108,7 +108,7 @@ TEST(version_2)
         n++;
     }
     assert_true(n >= 3); /* the call, its signature, saving, restoring */
-    def_check(est_saved_model_put(&w, &model));
+    def_check(est_saved_model_def_put(&w, &model));
     def_expect_bytes(def_written(&w), file);
     est_wire_writer_clear(&w);
     est_arena_free(arena);
@@ -119,17 +119,17 @@ static est_status build_once(void)
 {
     est_arena          *arena = est_arena_create();
     est_wire_writer     w = { 0 }, again = { 0 };
-    est_saved_model     model;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
     est_status          status;
 
     if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an arena");
-    est_saved_model_init(&model, arena);
-    status = est_saved_model_add(&model, &meta);
+    est_saved_model_def_init(&model, arena);
+    status = est_saved_model_def_add(&model, &meta);
     if (status == EST_OK) status = est_meta_graph_def_add_tag(meta, "serve");
-    if (status == EST_OK) status = est_saved_model_put(&w, &model);
+    if (status == EST_OK) status = est_saved_model_def_put(&w, &model);
     if (status == EST_OK) status = rewrite(def_written(&w), &again);
-    if (status == EST_OK) status = est_saved_model_find(&model, NULL, 0, &meta);
+    if (status == EST_OK) status = est_saved_model_def_find(&model, NULL, 0, &meta);
     est_wire_writer_clear(&w);
     est_wire_writer_clear(&again);
     est_arena_free(arena);
@@ -139,12 +139,12 @@ static est_status build_once(void)
 TEST(empty)
 {
     est_arena          *arena = est_arena_create();
-    est_saved_model     model;
+    est_saved_model_def model;
     est_meta_graph_def *meta;
 
-    def_check(est_saved_model_parse((est_str){ "", 0 }, arena, &model));
+    def_check(est_saved_model_def_parse((est_str){ "", 0 }, arena, &model));
     assert_int_equal(model.schema_version, 0);
-    assert_int_equal(est_saved_model_find(&model, (const char *[]){ "serve" }, 1, &meta), EST_NOT_FOUND);
+    assert_int_equal(est_saved_model_def_find(&model, (const char *[]){ "serve" }, 1, &meta), EST_NOT_FOUND);
     def_expect_message("{serve}; it has none");
     est_arena_free(arena);
 }

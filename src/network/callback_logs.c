@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Callbacks that write logs down or hand them on: CSV, TensorBoard, functions; and the end at a NaN. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/strbuf.h"
+#include "network/callbacks.h"
+#include "train/hooks.h"
+#include "train/summary_writer.h"
+
+/* --- CSV ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct csv_log {
+    est_hook     hook;
+    char        *path;
+    bool         append;
+    est_strbuf   text;  /* of the file */
+    const char **names; /* [n]: of the columns; those of the loop */
+    int          n;
+} csv_log;
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The file so far, if it is added to. */
+static est_status csv_begin(est_hook *hook, est_loop *loop)
+{
+    csv_log *own   = EST_CONTAINER_OF(hook, csv_log, hook);
+    char    *bytes = NULL;
+    size_t   size;
+
+    (void)loop;
+    est_strbuf_clear(&own->text);
+    est_free(own->names);
+    own->names = NULL;
+    own->n     = 0;
+    if (!own->append || !est_file_exists(own->path)) return EST_OK;
+    EST_TRY(est_file_read(own->path, &bytes, &size));
+    est_strbuf_append_bytes(&own->text, bytes, size);
+    est_free(bytes);
+    return est_strbuf_status(&own->text);
+}
+
+/* The columns are the logs of the first epoch, by name. */
+static est_status csv_header(csv_log *own, est_loop *loop)
+{
+    bool there = est_strbuf_text(&own->text)[0] != '\0';
+
+    own->n     = est_loop_logs(loop);
+    own->names = est_alloc((size_t)(own->n + 1) * sizeof *own->names);
+    if (own->names == NULL) return est_no_memory();
+    for (int i = 0; i < own->n; i++) own->names[i] = est_loop_log_name(loop, i);
+    qsort(own->names, (size_t)own->n, sizeof *own->names, by_text);
+    if (there) return EST_OK;
+    est_strbuf_append(&own->text, "epoch");
+    for (int i = 0; i < own->n; i++) est_strbuf_printf(&own->text, ",%s", own->names[i]);
+    est_strbuf_append(&own->text, "\n");
+    return EST_OK;
+}
+
+/* The shortest text that is read back as the same number. */
+static void put_number(est_strbuf *out, double value)
+{
+    char text[40];
+
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    est_strbuf_append(out, text);
+}
+
+static est_status csv_epoch_end(est_hook *hook, est_loop *loop)
+{
+    csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
+
+    if (own->names == NULL) EST_TRY(csv_header(own, loop));
+    est_strbuf_printf(&own->text, "%" PRId64, est_loop_epoch(loop));
+    for (int i = 0; i < own->n; i++) {
+        est_strbuf_append(&own->text, ",");
+        put_number(&own->text, est_loop_log(loop, own->names[i]));
+    }
+    est_strbuf_append(&own->text, "\n");
+    EST_TRY(est_strbuf_status(&own->text));
+    return est_file_replace(own->path, est_strbuf_text(&own->text), strlen(est_strbuf_text(&own->text)));
+}
+
+static void csv_free(est_hook *hook)
+{
+    csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
+
+    est_free(own->path);
+    est_free(own->names);
+    est_strbuf_clear(&own->text);
+    est_free(own);
+}
+
+/* A copy of a path; NULL: none was given, or no memory. */
+static char *copy_path(const char *callback, const char *path)
+{
+    char *copy;
+
+    if (path == NULL || path[0] == '\0') {
+        (void)est_fail(EST_INVALID_ARGUMENT, "%s: the path is missing", callback);
+        return NULL;
+    }
+    copy = est_strdup(path);
+    if (copy == NULL) (void)est_no_memory();
+    return copy;
+}
+
+est_hook *est_csv_callback(const char *path, bool append)
+{
+    csv_log *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    own->hook   = (est_hook)EST_HOOK(.begin = csv_begin, .epoch_end = csv_epoch_end, .free = csv_free);
+    own->append = append;
+    own->path   = copy_path("est_csv_callback", path);
+    if (own->path != NULL) return &own->hook;
+    csv_free(&own->hook);
+    return NULL;
+}
+
+/* --- TensorBoard -------------------------------------------------------------------------------------------------- */
+
+typedef struct tensorboard {
+    est_hook            hook;
+    char               *dir;
+    est_summary_writer *train, *validation; /* NULL: nothing was written yet */
+} tensorboard;
+
+static est_status open_writer(const tensorboard *own, const char *part, est_summary_writer **writer)
+{
+    est_strbuf dir = { 0 };
+    est_status status;
+
+    if (*writer != NULL) return EST_OK;
+    est_strbuf_printf(&dir, "%s/%s", own->dir, part);
+    status = est_strbuf_status(&dir);
+    if (status == EST_OK) status = est_summary_writer_create(est_strbuf_text(&dir), "", writer);
+    est_strbuf_clear(&dir);
+    return status;
+}
+
+static bool is_validation(const char *name)
+{
+    return strncmp(name, "val_", 4) == 0;
+}
+
+/* The logs of one kind as one event. */
+static est_status write_logs(const tensorboard *own, est_loop *loop, bool validation, est_summary_writer **writer)
+{
+    char tag[256];
+    int  n = 0;
+
+    for (int i = 0; i < est_loop_logs(loop); i++) n += is_validation(est_loop_log_name(loop, i)) == validation;
+    if (n == 0) return EST_OK;
+    EST_TRY(open_writer(own, validation ? "validation" : "train", writer));
+    est_summary_begin(*writer, est_loop_epoch(loop));
+    for (int i = 0; i < est_loop_logs(loop); i++) {
+        const char *name = est_loop_log_name(loop, i);
+
+        if (is_validation(name) != validation) continue;
+        (void)snprintf(tag, sizeof tag, "epoch_%s", validation ? name + 4 : name);
+        est_summary_add_scalar(*writer, tag, est_loop_log(loop, name));
+    }
+    est_summary_end(*writer);
+    est_summary_flush(*writer);
+    return EST_OK;
+}
+
+static est_status tensorboard_epoch_end(est_hook *hook, est_loop *loop)
+{
+    tensorboard *own = EST_CONTAINER_OF(hook, tensorboard, hook);
+
+    EST_TRY(write_logs(own, loop, false, &own->train));
+    return write_logs(own, loop, true, &own->validation);
+}
+
+static void tensorboard_free(est_hook *hook)
+{
+    tensorboard *own = EST_CONTAINER_OF(hook, tensorboard, hook);
+
+    est_summary_writer_free(own->train);
+    est_summary_writer_free(own->validation);
+    est_free(own->dir);
+    est_free(own);
+}
+
+est_hook *est_tensorboard_callback(const char *dir)
+{
+    tensorboard *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    own->hook = (est_hook)EST_HOOK(.epoch_end = tensorboard_epoch_end, .free = tensorboard_free);
+    own->dir  = copy_path("est_tensorboard_callback", dir);
+    if (own->dir != NULL) return &own->hook;
+    tensorboard_free(&own->hook);
+    return NULL;
+}
+
+/* --- NaN ---------------------------------------------------------------------------------------------------------- */
+
+static est_status nan_after_run(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (isfinite(est_loop_loss(loop))) return EST_OK;
+    est_log_warn("step %" PRId64 ": the loss is %g; training ends", est_loop_global_step(loop), est_loop_loss(loop));
+    est_loop_request_stop(loop, "the loss is not finite");
+    return EST_OK;
+}
+
+est_hook *est_terminate_on_nan_callback(void)
+{
+    est_hook *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    *own = (est_hook)EST_HOOK(.after_run = nan_after_run, .free = est_hook_free_struct);
+    return own;
+}
+
+/* --- functions ---------------------------------------------------------------------------------------------------- */
+
+typedef struct lambda {
+    est_hook                    hook;
+    est_lambda_callback_options o;
+} lambda;
+
+#define LAMBDA(member)                                                                                                 \
+    static est_status lambda_##member(est_hook *hook, est_loop *loop)                                                  \
+    {                                                                                                                  \
+        const lambda *own = EST_CONTAINER_OF(hook, lambda, hook);                                                      \
+                                                                                                                       \
+        return own->o.member(loop, own->o.user);                                                                       \
+    }
+
+LAMBDA(epoch_begin)
+LAMBDA(epoch_end)
+LAMBDA(batch_begin)
+LAMBDA(batch_end)
+LAMBDA(train_begin)
+LAMBDA(train_end)
+
+est_hook *est_lambda_callback(const est_lambda_callback_options *options)
+{
+    lambda    *own = est_hook_alloc(sizeof *own);
+    est_status status;
+
+    if (own == NULL) return NULL;
+    status    = est_options_take(EST_STRUCT_SIZE(est_lambda_callback_options), options, &own->o);
+    own->hook = (est_hook)EST_HOOK(.after_create_session = own->o.train_begin != NULL ? lambda_train_begin : NULL,
+                                   .epoch_begin          = own->o.epoch_begin != NULL ? lambda_epoch_begin : NULL,
+                                   .before_run           = own->o.batch_begin != NULL ? lambda_batch_begin : NULL,
+                                   .after_run            = own->o.batch_end != NULL ? lambda_batch_end : NULL,
+                                   .epoch_end            = own->o.epoch_end != NULL ? lambda_epoch_end : NULL,
+                                   .end                  = own->o.train_end != NULL ? lambda_train_end : NULL,
+                                   .free                 = est_hook_free_struct);
+    if (status == EST_OK) return &own->hook;
+    est_free(own);
+    return NULL;
+}

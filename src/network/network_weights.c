@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of weights: checkpoints of the variables of a network, with an object graph as Keras' have it.
+ *
+ * Objects: the root is the model, and so is its child "model", so that both model.load_weights and
+ * tf.train.Checkpoint(model=model) find their objects. A layer with variables is "layer_with_weights-<i>", counted in
+ * order of the first calls, and has its own name, too; its children are the variables by the last part of their name
+ * ("kernel"). A variable of no layer is found from the root by the parts of its name. Layers of a sequential network
+ * are also "layer-<i>", counted with those that have no variables: Keras finds them by that while it has no variables
+ * itself. Keras' functional models count their inputs, too, so that other networks have no such names. */
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "estoc/checkpoint.h"
+#include "estoc/saver.h"
+#include "format/checkpoint.h"
+#include "graph/reuse.h"
+#include "network/network.h"
+#include "ops/ops.h"
+#include "runtime/store_files.h"
+#include "tensor/tensor.h"
+#include "train/saver.h"
+
+#define LAYER "layer_with_weights-"
+
+typedef struct weight {
+    est_node    node;
+    const char *name;       /* of the variable */
+    const char *layer;      /* "layer_with_weights-<i>"; NULL: it belongs to none */
+    const char *layer_name; /* NULL likewise */
+    const char *place;      /* "layer-<i>"; NULL: the network is not sequential */
+    const char *path;       /* within the layer: "kernel" */
+} weight;
+
+typedef struct weights {
+    est_arena *arena;
+    weight    *data;
+    int        n;
+} weights;
+
+/* --- which there are ---------------------------------------------------------------------------------------------- */
+
+/* What follows the name of the layer in that of a variable, or all of it. */
+static const char *path_within(const char *name, const char *layer)
+{
+    size_t size = strlen(layer);
+
+    for (const char *at = name; at != NULL; at = strchr(at, '/')) {
+        at += *at == '/';
+        if (strncmp(at, layer, size) == 0 && at[size] == '/') return at + size + 1;
+    }
+    return name;
+}
+
+/* The path as Keras' objects have it, where these are not called as the variables are; NULL: no memory. */
+static const char *object_path(est_arena *arena, const char *type, const char *path)
+{
+    static const char *const names[][2] = { { "query/", "_query_dense/" },
+                                            { "key/", "_key_dense/" },
+                                            { "value/", "_value_dense/" },
+                                            { "attention_output/", "_output_dense/" } };
+
+    if (strcmp(type, "MultiHeadAttention") != 0) return path;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t size = strlen(names[i][0]);
+
+        if (strncmp(path, names[i][0], size) == 0) return est_arena_printf(arena, "%s%s", names[i][1], path + size);
+    }
+    return path;
+}
+
+/* `place`: of the layer in a sequential network; -1: in another. */
+static est_status add_weight(weights *w, est_node node, const est_reuse_layer *layer, int number, int place)
+{
+    weight *one = &w->data[w->n];
+
+    if (est_has_rows(node)) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "'%s' is a dynamic embedding, whose keys no file of weights has; use est_saver_save, or a "
+                        "checkpoint callback with everything",
+                        est_node_name(node));
+    }
+    if (est_variable_dtype(node) == EST_DTYPE_NONE) return EST_OK; /* a table */
+    *one = (weight){ .node = node, .name = est_node_name(node), .path = est_node_name(node) };
+    w->n++;
+    if (layer == NULL) return EST_OK;
+    one->layer      = est_arena_printf(w->arena, LAYER "%d", number);
+    one->layer_name = layer->name;
+    one->path       = object_path(w->arena, layer->type, path_within(one->name, layer->name));
+    if (place >= 0) one->place = est_arena_printf(w->arena, "layer-%d", place);
+    return one->layer != NULL && one->path != NULL && (place < 0 || one->place != NULL) ? EST_OK : est_no_memory();
+}
+
+static const est_reuse_layer *layer_of(const est_reuse_layer *layers, int n, int variable)
+{
+    for (int i = 0; i < n; i++) {
+        if (variable >= layers[i].first && variable < layers[i].first + layers[i].n) return &layers[i];
+    }
+    return NULL;
+}
+
+/* The variables of a network that is built. `out` is to be cleared also after a failure. */
+static est_status list_weights(const est_network *network, weights *out)
+{
+    est_nodes              made = est_reuse_nodes(network->graph, network);
+    int                    n, number = -1;
+    const est_reuse_layer *layers = est_reuse_layers(network->graph, network, &n), *before = NULL;
+
+    out->arena = est_arena_create();
+    if (out->arena == NULL) return est_no_memory();
+    out->data = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
+    if (out->data == NULL) return est_no_memory();
+    for (int i = 0; i < made.n; i++) {
+        const est_reuse_layer *layer = layer_of(layers, n, i);
+
+        if (layer != NULL && layer != before && est_variable_dtype(made.data[i]) != EST_DTYPE_NONE) {
+            number++;
+            before = layer;
+        }
+        EST_TRY(add_weight(out, made.data[i], layer, number,
+                           layer != NULL && est_network_layers(network).n > 0 ? (int)(layer - layers) : -1));
+    }
+    return EST_OK;
+}
+
+/* --- objects ------------------------------------------------------------------------------------------------------ */
+
+static est_status child_or_new(est_object_graph *graph, int32_t parent, const char *name, int32_t *out)
+{
+    *out = est_object_graph_child(graph, parent, name);
+    if (*out >= 0) return EST_OK;
+    EST_TRY(est_object_graph_add(graph, out));
+    return est_object_graph_link(graph, parent, name, *out);
+}
+
+/* The object at the end of a path of names, made if need be. */
+static est_status follow(est_object_graph *graph, int32_t node, char *path, int32_t *out)
+{
+    while (path != NULL) {
+        char *slash = strchr(path, '/');
+
+        if (slash != NULL) *slash = '\0';
+        EST_TRY(child_or_new(graph, node, path, &node));
+        path = slash != NULL ? slash + 1 : NULL;
+    }
+    *out = node;
+    return EST_OK;
+}
+
+/* The same object under the same name in another one, unless that has one of this name. */
+static est_status alias(est_object_graph *graph, int32_t parent, const char *name, int32_t node)
+{
+    return est_object_graph_child(graph, parent, name) >= 0 ? EST_OK : est_object_graph_link(graph, parent, name, node);
+}
+
+/* The other names of a layer, in the root and in the model. */
+static est_status add_names(est_object_graph *graph, int32_t model, const weight *one, int32_t layer)
+{
+    for (int i = 0; i < 2; i++) {
+        int32_t parent = i == 0 ? 0 : model;
+
+        EST_TRY(alias(graph, parent, one->layer, layer));
+        if (one->place != NULL) EST_TRY(alias(graph, parent, one->place, layer));
+        EST_TRY(alias(graph, parent, one->layer_name, layer));
+    }
+    return EST_OK;
+}
+
+static est_status add_object(est_object_graph *graph, int32_t model, const weights *w, const weight *one,
+                             const char **key)
+{
+    const char *from = one->layer != NULL ? one->layer : "";
+    char       *path = est_arena_printf(w->arena, "%s%s%s", from, one->layer != NULL ? "/" : "", one->path);
+    char       *first;
+    int32_t     node, top;
+
+    *key = path != NULL ? est_arena_printf(w->arena, "%s/.ATTRIBUTES/VARIABLE_VALUE", path) : NULL;
+    if (*key == NULL) return est_no_memory();
+    first = path;
+    EST_TRY(follow(graph, 0, path, &node)); /* cuts the path: `first` is its first part */
+    EST_TRY(est_object_graph_value(graph, node, one->name, *key));
+    top = est_object_graph_child(graph, 0, first);
+    return one->layer != NULL ? add_names(graph, model, one, top) : alias(graph, model, first, top);
+}
+
+static est_status make_objects(est_object_graph *graph, const weights *w, const char **keys)
+{
+    int32_t root, model;
+
+    EST_TRY(est_object_graph_add(graph, &root));
+    EST_TRY(child_or_new(graph, root, "model", &model));
+    for (int i = 0; i < w->n; i++) EST_TRY(add_object(graph, model, w, &w->data[i], &keys[i]));
+    return EST_OK;
+}
+
+/* --- saving ------------------------------------------------------------------------------------------------------- */
+
+static est_status message(const weights *w, const char **keys, est_tensor **out)
+{
+    est_object_graph graph  = { 0 };
+    est_wire_writer  writer = { 0 };
+    est_status       status = make_objects(&graph, w, keys);
+
+    if (status == EST_OK) est_object_graph_put(&graph, &writer);
+    if (status == EST_OK) status = est_wire_writer_status(&writer);
+    if (status == EST_OK) status = est_tensor_string(writer.data, writer.size, out);
+    est_wire_writer_clear(&writer);
+    est_object_graph_clear(&graph);
+    return status;
+}
+
+static est_status refuse_nan(const char *name, const est_tensor *value)
+{
+    est_view view = { .dtype = est_tensor_dtype(value),
+                      .shape = *est_tensor_shape(value),
+                      .count = est_tensor_count(value),
+                      .data  = est_tensor_view_data(value) };
+
+    return est_view_has_nan(&view) ? est_network_fail_nan(name) : EST_OK;
+}
+
+static est_status save(est_session *session, const weights *w, const char *path)
+{
+    est_named_tensor *tensors = est_arena_alloc(w->arena, (size_t)(w->n + 1) * sizeof *tensors);
+    const char      **keys    = est_arena_alloc(w->arena, (size_t)(w->n + 1) * sizeof *keys);
+    est_tensor      **values  = est_zalloc((size_t)(w->n + 1) * sizeof(est_tensor *));
+    est_status        status  = EST_OK;
+
+    if (tensors == NULL || keys == NULL || values == NULL) status = est_no_memory();
+    for (int i = 0; i < w->n && status == EST_OK; i++) {
+        status = est_session_read(session, w->data[i].name, &values[i]);
+        if (status == EST_OK) status = refuse_nan(w->data[i].name, values[i]);
+    }
+    if (status == EST_OK) status = message(w, keys, &values[w->n]);
+    if (status == EST_OK) {
+        keys[w->n] = EST_OBJECT_GRAPH_KEY;
+        for (int i = 0; i <= w->n; i++) tensors[i] = (est_named_tensor){ keys[i], values[i] };
+        status = est_checkpoint_write(path, (est_named_tensors){ tensors, w->n + 1 },
+                                      EST_CHECKPOINT_WRITE(.latest = true));
+    }
+    for (int i = 0; i <= w->n && values != NULL; i++) est_tensor_free(values[i]);
+    est_free(values);
+    return status;
+}
+
+est_status est_network_save_weights(est_network *network, const char *path)
+{
+    weights    w = { 0 };
+    est_status status;
+
+    EST_REQUIRE(network);
+    EST_REQUIRE(path);
+    EST_TRY(est_network_build_now(network));
+    EST_TRY(est_network_connect(network));
+    status = list_weights(network, &w);
+    if (status == EST_OK) status = save(network->session, &w, path);
+    est_arena_free(w.arena);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "%s: weights", network->name);
+}
+
+/* --- loading ------------------------------------------------------------------------------------------------------ */
+
+/* The key of the tensor for a weight in the objects of a checkpoint, below a model; NULL: it has none. */
+static const char *key_below(const est_object_graph *graph, int32_t model, const weight *one)
+{
+    int32_t     node = model;
+    const char *path = one->path;
+
+    if (one->layer != NULL) {
+        node = est_object_graph_child(graph, model, one->layer);
+        if (node < 0) node = est_object_graph_child(graph, model, one->layer_name);
+    }
+    while (node >= 0 && path != NULL) {
+        const char *slash = strchr(path, '/');
+        char        part[256];
+
+        (void)snprintf(part, sizeof part, "%.*s", slash != NULL ? (int)(slash - path) : (int)strlen(path), path);
+        node = est_object_graph_child(graph, node, part);
+        path = slash != NULL ? slash + 1 : NULL;
+    }
+    return node >= 0 ? graph->nodes[node].checkpoint_key : NULL;
+}
+
+static bool has_any(const est_object_graph *graph, int32_t model, const weights *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        if (key_below(graph, model, &w->data[i]) != NULL) return true;
+    }
+    return false;
+}
+
+/* The object that has the layers: the root, or one of its children; -1: none has. */
+static int32_t find_model(const est_object_graph *graph, const weights *w)
+{
+    if (graph->n_nodes == 0) return -1;
+    if (has_any(graph, 0, w)) return 0;
+    for (const est_object_child *child = graph->nodes[0].children; child != NULL; child = child->next) {
+        int32_t node = est_object_graph_child(graph, 0, child->name);
+
+        if (node >= 0 && has_any(graph, node, w)) return node;
+    }
+    return -1;
+}
+
+/* What is restored, and from which tensors. */
+typedef struct loading {
+    const weights *w;
+    const char   **stored; /* [w->n]; NULL: the variable keeps its value */
+    int            n_skipped;
+} loading;
+
+static int find_weight(const loading *l, const char *variable)
+{
+    for (int i = 0; i < l->w->n; i++) {
+        if (strcmp(l->w->data[i].name, variable) == 0) return i;
+    }
+    return -1;
+}
+
+static bool is_restored(void *user, const char *variable)
+{
+    const loading *l = user;
+    int            i = find_weight(l, variable);
+
+    return i >= 0 && l->stored[i] != NULL;
+}
+
+static const char *stored_name(void *user, const char *variable)
+{
+    const loading *l = user;
+    int            i = find_weight(l, variable);
+
+    return i >= 0 ? l->stored[i] : NULL;
+}
+
+static est_status choose(loading *l, const est_checkpoint *checkpoint, const est_load_weights_options *o)
+{
+    const est_object_graph *objects = est_checkpoint_objects(checkpoint);
+    int32_t                 model   = o->by_name ? -1 : find_model(objects, l->w);
+
+    for (int i = 0; i < l->w->n; i++) {
+        const weight                  *one = &l->w->data[i];
+        const est_checkpoint_variable *there;
+
+        l->stored[i] = one->name;
+        if (model >= 0) {
+            l->stored[i] = key_below(objects, model, one);
+            /* not the name of the variable, which may be that of another layer there */
+            if (l->stored[i] == NULL) {
+                l->stored[i] = est_arena_printf(l->w->arena, "%s/%s", one->layer != NULL ? one->layer : "model",
+                                                one->path);
+            }
+            if (l->stored[i] == NULL) return est_no_memory();
+        }
+        if (!o->skip_mismatch) continue;
+        there = est_checkpoint_find(checkpoint, l->stored[i]);
+        if (there == NULL || (there->dtype == est_variable_dtype(one->node) &&
+                              est_shape_equal(&there->shape, est_node_shape(one->node))))
+            continue;
+        l->stored[i] = NULL;
+        l->n_skipped++;
+    }
+    return EST_OK;
+}
+
+/* Nothing was changed. */
+static est_status fail_unrelated(const loading *l, const est_checkpoint *checkpoint, int n_missing)
+{
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "none of the %d variables is in %s: it lacks %d of them, and %d have another dtype or shape there; "
+                    "name the checkpoint of this network",
+                    l->w->n, est_checkpoint_path(checkpoint), n_missing, l->n_skipped);
+}
+
+static est_status load(est_network *network, const weights *w, const char *path, const est_load_weights_options *o)
+{
+    loading         l          = { .w = w, .stored = est_arena_alloc(w->arena, (size_t)(w->n + 1) * sizeof *l.stored) };
+    est_checkpoint *checkpoint = NULL;
+    est_restored    restored   = { 0 };
+    est_status      status;
+
+    if (l.stored == NULL) return est_no_memory();
+    EST_TRY(est_checkpoint_open(path, &checkpoint));
+    status = choose(&l, checkpoint, o);
+    if (status == EST_OK) {
+        status = est_saver_restore(NULL, network->session,
+                                   EST_RESTORE(.path = est_checkpoint_path(checkpoint), .partial = o->partial,
+                                               .rename = stored_name, .filter = is_restored, .user = &l),
+                                   &restored);
+        if (status != EST_OK) status = est_restore_advise(status, ". Set .partial to leave them as they are");
+    }
+    if (status == EST_OK && restored.n_restored == 0 && w->n > 0) {
+        status = fail_unrelated(&l, checkpoint, restored.n_missing);
+    } else if (status == EST_OK && l.n_skipped + restored.n_missing > 0) {
+        est_log_warn("%s: %s lacks %d variables, and %d have another dtype or shape there: these keep their values",
+                     network->name, est_checkpoint_path(checkpoint), restored.n_missing, l.n_skipped);
+    }
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+est_status est_network_load_weights(est_network *network, const char *path, const est_load_weights_options *options)
+{
+    est_load_weights_options o;
+    weights                  w = { 0 };
+    est_status               status;
+
+    EST_REQUIRE(network);
+    EST_REQUIRE(path);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_load_weights_options), options, &o));
+    EST_TRY(est_network_build_now(network));
+    EST_TRY(est_network_connect(network));
+    status = list_weights(network, &w);
+    if (status == EST_OK) status = load(network, &w, path, &o);
+    est_arena_free(w.arena);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "%s: weights", network->name);
+}

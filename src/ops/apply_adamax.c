@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adamax: m += (1 - beta1) (g - m),  v = max(beta2 v, |g|),  w -= lr / (1 - beta1^t) m / (v + epsilon)
+ *
+ * The power of beta1 is an input. EstSparseAdaMax moves every element, as Keras does for sparse gradients: m and v of
+ * rows without a gradient decay. */
+#include "kernels/apply.h"
+#include "ops/ops.h"
+
+#define ADAMAX(T, suffix, abs_fn)                                                                                      \
+    static inline void adamax_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3,                    \
+                                       const T *restrict g, int64_t n, const T *restrict k)                            \
+    {                                                                                                                  \
+        T rate1 = k[0], beta2 = k[1], epsilon = k[2], alpha = k[3];                                                    \
+                                                                                                                       \
+        (void)s3;                                                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T first = m[i] + rate1 * (g[i] - m[i]), size = abs_fn(g[i]);                                               \
+            T most = beta2 * v[i] > size ? beta2 * v[i] : size;                                                        \
+            m[i]   = first;                                                                                            \
+            v[i]   = most;                                                                                             \
+            w[i] -= alpha * first / (most + epsilon);                                                                  \
+        }                                                                                                              \
+    }
+ADAMAX(float, f32, __builtin_fabsf)
+ADAMAX(double, f64, __builtin_fabs)
+EST_APPLY_LOOPS(adamax, 0.3);
+
+/* Scalars: beta1_power, lr, beta1, beta2, epsilon. */
+static est_status adamax_open(est_call *c, est_apply *a)
+{
+    EST_TRY(est_apply_open(c, a));
+    a->k[0] = 1 - a->in[2];
+    a->k[1] = a->in[3];
+    a->k[2] = a->in[4];
+    a->k[3] = a->in[1] / (1 - a->in[0]);
+    return EST_OK;
+}
+
+EST_APPLY_RUNS(adamax)
+
+/* A gradient as large as the table. */
+static void sparse_adamax_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node rows = est_scalar(graph, EST_I32, (double)est_node_dim(in[0], 0));
+
+    (void)node;
+    out[0] = est_build_update(
+        &est_op_apply_adamax,
+        EST_NODES(in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], est_unsorted_segment_sum(in[8], in[9], rows)),
+        EST_NO_ATTRS);
+}
+
+const est_op est_op_apply_adamax = {
+    .name      = "ResourceApplyAdaMax",
+    .signature = "var: resource, m: resource, v: resource, beta1_power: T, lr: T, beta1: T, beta2: T, epsilon: T, "
+                 "grad: T -> (); T: {float32, float64}; use_locking: bool = false",
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adamax_run }),
+    .stateful  = true,
+    .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 8),
+};
+
+const est_op est_op_sparse_adamax = {
+    .name      = "EstSparseAdaMax",
+    .signature = "var: resource, m: resource, v: resource, beta1_power: T, lr: T, beta1: T, beta2: T, epsilon: T, "
+                 "grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = sparse_adamax_run, .scratch = est_apply_all_scratch }),
+    .lower     = sparse_adamax_lower,
+    .stateful  = true,
+    .writes    = 7u,
+    .update    = EST_UPDATE(.gradient = 8, .indices = 9),
+};

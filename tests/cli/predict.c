@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc predict` of a SavedModel with inputs of its own: every kind of them from CSV and JSON lines. */
+#include "cli/job_data.h"
+#include "estoc/estoc.h"
+
+/* total = bias + both of x + whole + exact; the word and the counts as they come. bias is 0.5. */
+static est_status sums(est_model *model, est_mode mode, const void *params)
+{
+    est_graph *g    = est_model_graph(model);
+    est_node   bias = est_variable(g, "bias", EST_F32, EST_SHAPE_SCALAR);
+    est_node   x    = est_reduce_sum(est_model_feature(model, "x"), EST_I64S(1), false);
+
+    (void)params;
+    est_variable_initializer(bias, est_scalar(g, EST_F32, 0.5));
+    x = est_add(x, est_cast(est_model_feature(model, "whole"), EST_F32));
+    x = est_add(x, est_cast(est_model_feature(model, "exact"), EST_F32));
+    x = est_add(x, est_read_variable(bias));
+    est_model_predict(model, "total", x);
+    est_model_predict(model, "word", est_model_feature(model, "word"));
+    est_model_predict_ragged(model, "counts", est_model_ragged(model, "counts"));
+    if (mode == EST_TRAIN) {
+        est_model_loss(model, est_mean(x));
+        est_model_train_op(model, est_assign_add(est_model_global_step(model), est_scalar(g, EST_I64, 1)));
+    }
+    return est_model_status(model);
+}
+
+static const est_component inputs[] = { { .name = "x", .dtype = EST_F32, .shape = { 1, { 2 } } },
+                                        { .name = "whole", .dtype = EST_I32 },
+                                        { .name = "exact", .dtype = EST_F64 },
+                                        { .name = "word", .dtype = EST_STRING },
+                                        { .name = "counts", .dtype = EST_I64, .ragged = true } };
+
+/* One row of all inputs. */
+static est_status one_row(void *state, est_field *element)
+{
+    static const float x[2] = { 1, 2 };
+
+    if (++*(int *)state > 1) return EST_OUT_OF_RANGE;
+    tool_check(est_tensor_f32(EST_SHAPE(1, 2), x, &element[0].values));
+    tool_check(est_tensor_create_from(EST_I32, EST_SHAPE(1), (const int32_t[]){ 1 }, &element[1].values));
+    tool_check(est_tensor_create_from(EST_F64, EST_SHAPE(1), (const double[]){ 1 }, &element[2].values));
+    tool_check(est_tensor_create_from(EST_STRING, EST_SHAPE(1), (const est_str[]){ { "w", 1 } }, &element[3].values));
+    tool_check(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 1, 2 }, &element[4].values));
+    tool_check(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 0, 2 }, &element[4].splits));
+    return EST_OK;
+}
+
+static est_status input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_component batched[5];
+
+    (void)context;
+    for (int i = 0; i < 5; i++) {
+        batched[i]       = inputs[i];
+        batched[i].shape = i == 0 ? EST_SHAPE(-1, 2) : EST_SHAPE(-1);
+    }
+    *(int *)user = 0;
+    return est_dataset_finish(
+        est_dataset_generator((est_components){ batched, 5 }, EST_GENERATOR(.next = one_row, .user = user)), out);
+}
+
+static int export_model(void **state)
+{
+    est_estimator *e;
+    int            rows;
+
+    if (make_files(state) != 0) return 1;
+    est_log_set_level(EST_LOG_ERROR);
+    tool_check(est_estimator_create(sums, EST_ESTIMATOR(.model_dir = "sums"), &e));
+    tool_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input, .input_user = &rows, .steps = 1)));
+    tool_check(est_export_saved_model(e, "served", EST_EXPORT(.input.raw = { inputs, 5 }), NULL));
+    est_estimator_free(e);
+    return 0;
+}
+
+TEST(rows_of_json_fill_inputs_of_every_kind)
+{
+    static const char rows[] =
+        "{\"x\": [1, 2.5], \"whole\": 3, \"exact\": 0.25, \"word\": \"a\", \"counts\": [4, -1, 6]}\n"
+        "{\"x\": [1, 2], \"whole\": 3.5, \"exact\": 0, \"word\": \"b\"}\n"
+        "{\"x\": [1], \"whole\": 3, \"exact\": 0, \"word\": \"b\"}\n"
+        "{\"x\": [0, 0], \"whole\": -3, \"exact\": 1, \"word\": \"\", \"id\": 7}\n";
+    tool_run run = ask(1, rows, TOOL_ARGV("predict", "served", "-q", "--format", "jsonl", "--keep", "id"));
+
+    tool_expect_text(run.out,
+                     "{\"counts\": [4, -1, 6], \"total\": 7.25, \"word\": \"a\"}\n"
+                     "{\"error\": \"\\\"whole\\\" takes a whole number, or a list of them\"}\n"
+                     "{\"error\": \"\\\"x\\\" has 1 values; expected 2\"}\n"
+                     "{\"id\": 7, \"counts\": [], \"total\": -1.5, \"word\": \"\"}\n",
+                     "standard output");
+    tool_expect_part(run.err, "2 of 4 rows have no prediction", "standard error");
+    tool_run_free(&run);
+}
+
+TEST(csv_cannot_hold_lists)
+{
+    tool_run run = ask(1, "x,whole,exact,word,counts\n1,2,3,a,4\n", TOOL_ARGV("predict", "served", "-q"));
+
+    tool_expect_part(run.err, "\"x\" has 2 values a row, which CSV cannot hold; use --format jsonl", "standard error");
+    tool_run_free(&run);
+}
+
+TEST(inspect_shows_what_a_signature_takes)
+{
+    tool_run run = TOOL(0, "inspect", "served");
+
+    tool_expect_part(run.out, "signature_def['serving_default'], method tensorflow/serving/predict\n", "the signature");
+    tool_expect_part(run.out, "  inputs['x']\n    dtype: DT_FLOAT\n    shape: (-1, 2)\n    name: x:0\n", "an input");
+    tool_expect_part(run.out, "  outputs['total']\n    dtype: DT_FLOAT\n    shape: (-1,)\n", "an output");
+    tool_run_free(&run);
+}
+
+int main(void)
+{
+    return est_test_run(export_model, leave_dir);
+}

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Callbacks: what each does with logs that the test makes up, files, weights, and a fit that is killed and resumed. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "network/network_test.h"
+
+/* --- a fit with logs made up -------------------------------------------------------------------------------------- */
+
+/* Adds "m" to the logs, one value after the other, and writes down the learning rate. */
+typedef struct actor {
+    est_hook      hook;
+    const double *values;
+    est_network  *network;
+    double        kernels[16], rates[16];
+    int           epochs;
+} actor;
+
+static est_status act(est_hook *hook, est_loop *loop)
+{
+    actor *own = EST_CONTAINER_OF(hook, actor, hook);
+
+    own->kernels[own->epochs] = variable_at(own->network, "dense/kernel", 0);
+    own->rates[own->epochs]   = est_network_learning_rate(own->network);
+    est_loop_set_log(loop, "m", own->values[own->epochs++]);
+    return EST_OK;
+}
+
+typedef struct stage {
+    est_tensor  *x, *y;
+    est_network *network;
+    actor        actor;
+} stage;
+
+static void stage_open(stage *s, const double *values)
+{
+    memset(s, 0, sizeof *s);
+    s->x       = noise(16, 2, 1);
+    s->y       = noise(16, 1, 2);
+    s->network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse", .optimizer = "sgd", .learning_rate = 1));
+    s->actor   = (actor){ .hook = EST_HOOK(.epoch_end = act), .values = values, .network = s->network };
+}
+
+static est_history *stage_fit(stage *s, int64_t epochs, est_hook *callback)
+{
+    est_history *history;
+
+    assert_non_null(callback);
+    s->actor.epochs = 0;
+    assert_ok(est_network_fit(s->network,
+                              EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", s->x }, { "y", s->y }), .epochs = epochs,
+                                      .batch_size = 4, .callbacks = EST_HOOKS(&s->actor.hook, callback),
+                                      .verbose = EST_VERBOSE_NONE),
+                              &history));
+    est_hook_free(callback);
+    return history;
+}
+
+static void stage_close(stage *s)
+{
+    est_network_free(s->network);
+    est_tensor_free(s->x);
+    est_tensor_free(s->y);
+}
+
+/* --- early stopping ----------------------------------------------------------------------------------------------- */
+
+static int epochs_until_stop(const double *values, const char *monitor,
+                             const est_early_stopping_callback_options *options)
+{
+    stage        s;
+    est_history *history;
+    int          n;
+
+    stage_open(&s, values);
+    history = stage_fit(&s, 8, est_early_stopping_callback(monitor, options));
+    n       = est_history_epochs(history);
+    est_history_free(history);
+    stage_close(&s);
+    return n;
+}
+
+/* As Keras decides: patience counts epochs without a better value. */
+TEST(early_stopping)
+{
+    static const double falls[] = { 8, 7, 6, 5, 4, 3, 2, 1 }, flat[] = { 5, 3, 4, 3, 3, 2, 1, 0 };
+
+    log_keep(EST_LOG_WARN);
+    assert_int_equal(epochs_until_stop(falls, "m", NULL), 8);
+    assert_int_equal(epochs_until_stop(flat, "m", NULL), 3);
+    assert_int_equal(epochs_until_stop(flat, "m", EST_EARLY_STOPPING_CALLBACK(.patience = 2)), 4);
+    assert_int_equal(epochs_until_stop(flat, "m", EST_EARLY_STOPPING_CALLBACK(.patience = 4)), 8);
+    assert_int_equal(epochs_until_stop(falls, "m", EST_EARLY_STOPPING_CALLBACK(.min_delta = 1)), 2);
+    assert_int_equal(epochs_until_stop(falls, "m", EST_EARLY_STOPPING_CALLBACK(.mode = EST_MONITOR_MAX)), 2);
+    assert_int_equal(
+        epochs_until_stop(falls, "m", EST_EARLY_STOPPING_CALLBACK(.mode = EST_MONITOR_MAX, .start_from_epoch = 3)), 5);
+    assert_int_equal(
+        epochs_until_stop(falls, "m", EST_EARLY_STOPPING_CALLBACK(.has_baseline = true, .baseline = 4, .patience = 3)),
+        8);
+    assert_int_equal(log_count(EST_LOG_WARN, "*"), 0);
+    assert_int_equal(epochs_until_stop(falls, "val_loss", NULL), 8);
+    assert_int_equal(log_count(EST_LOG_WARN, "there is no val_loss in the logs of epoch"), 8);
+}
+
+TEST(best_weights)
+{
+    static const double values[] = { 5, 3, 4, 4, 4, 4 };
+    stage               s;
+
+    stage_open(&s, values);
+    est_history_free(stage_fit(
+        &s, 6,
+        est_early_stopping_callback("m", EST_EARLY_STOPPING_CALLBACK(.patience = 2, .restore_best_weights = true))));
+    assert_int_equal(s.actor.epochs, 4);
+    assert_true(s.actor.kernels[1] != s.actor.kernels[3]);
+    assert_true(variable_at(s.network, "dense/kernel", 0) == s.actor.kernels[1]);
+    stage_close(&s);
+}
+
+/* --- the learning rate -------------------------------------------------------------------------------------------- */
+
+TEST(plateau)
+{
+    static const double values[] = { 5, 5, 5, 5, 5, 5, 4, 4 };
+    stage               s;
+    est_history        *history;
+
+    stage_open(&s, values);
+    history = stage_fit(
+        &s, 8,
+        est_reduce_on_plateau_callback("m", EST_REDUCE_ON_PLATEAU(.factor = 0.5, .patience = 2, .min_rate = 0.2)));
+    /* reduced after epochs 2 and 4; epoch 6 is better; 0.25 stays above 0.2 until two more would have come */
+    for (int i = 0; i < 8; i++) {
+        double want = i < 3 ? 1 : i < 5 ? 0.5 : 0.25;
+
+        assert_near(s.actor.rates[i], want, 0);
+        assert_near(est_history_value(history, "lr", i), want, 0);
+    }
+    assert_string_equal(est_history_name(history, est_history_count(history) - 1), "lr");
+    est_history_free(history);
+    stage_close(&s);
+}
+
+static double halve(int64_t epoch, double rate, void *user)
+{
+    assert_ptr_equal(user, "user");
+    return epoch == 0 ? rate : rate / 2;
+}
+
+TEST(schedule)
+{
+    static const double values[3] = { 0 };
+    stage               s;
+    est_history        *history;
+
+    stage_open(&s, values);
+    history = stage_fit(&s, 3, est_learning_rate_callback(halve, "user"));
+    for (int i = 0; i < 3; i++) assert_near(est_history_value(history, "lr", i), 1.0 / (1 << i), 0);
+    assert_near(est_network_learning_rate(s.network), 0.25, 0);
+    assert_ok(est_network_set_learning_rate(s.network, 0.125));
+    assert_near(est_network_learning_rate(s.network), 0.125, 0);
+    est_history_free(history);
+    stage_close(&s);
+}
+
+/* An optimizer that is no Keras one has its rate in a variable, too. */
+TEST(rate_of_a_value)
+{
+    est_tensor  *x = noise(4, 2, 1), *y = noise(4, 1, 2);
+    est_network *network = make_line(NULL, EST_COMPILE(.loss = "mse", .optimizer_value = est_sgd(0.5)));
+
+    assert_true(isnan(est_network_learning_rate(network)));
+    expect_error(est_network_set_learning_rate(network, 1), EST_FAILED_PRECONDITION, "it was not trained yet");
+    assert_ok(est_network_train_on_batch(network, EST_NAMED_TENSORS({ "x", x }, { "y", y }), NULL));
+    assert_near(est_network_learning_rate(network), 0.5, 0);
+    assert_ok(est_network_set_learning_rate(network, 0));
+    {
+        double before = variable_at(network, "dense/kernel", 0);
+
+        assert_ok(est_network_train_on_batch(network, EST_NAMED_TENSORS({ "x", x }, { "y", y }), NULL));
+        assert_true(variable_at(network, "dense/kernel", 0) == before);
+    }
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+static double half(int64_t epoch, double rate, void *user)
+{
+    (void)epoch, (void)user;
+    return rate / 2;
+}
+
+/* The variable of an optimizer that was replaced is not the rate of one that follows a schedule. */
+TEST(rate_of_a_schedule)
+{
+    est_tensor       *x = noise(4, 2, 1), *y = noise(4, 1, 2);
+    est_named_tensors both     = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network  = make_line(NULL, EST_COMPILE(.loss = "mse", .optimizer = "sgd"));
+    est_hook         *callback = est_learning_rate_callback(half, NULL);
+    est_schedule      decay    = est_exponential_decay(0.1, 10, 0.5, false);
+
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = both, .callbacks = EST_HOOKS(callback), .verbose = EST_VERBOSE_NONE), NULL));
+    assert_near(est_network_learning_rate(network), 0.005, 1e-9);
+    assert_ok(est_network_compile(network,
+                                  EST_COMPILE(.loss = "mse", .optimizer_value = est_with_schedule(est_sgd(0), decay))));
+    assert_ok(est_network_train_on_batch(network, both, NULL));
+    assert_true(isnan(est_network_learning_rate(network)));
+    expect_error(est_network_set_learning_rate(network, 1), EST_FAILED_PRECONDITION, "it follows a schedule");
+    expect_error(est_network_fit(network,
+                                 EST_FIT(.arrays = both, .callbacks = EST_HOOKS(callback), .verbose = EST_VERBOSE_NONE),
+                                 NULL),
+                 EST_FAILED_PRECONDITION, "the learning rate follows a schedule");
+    est_hook_free(callback);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+TEST(csv)
+{
+    static const double values[] = { 0.5, 0.25 };
+    char                path[128];
+    stage               s;
+    est_history        *history;
+
+    snprintf(path, sizeof path, "%s/log.csv", est_test_root);
+    stage_open(&s, values);
+    history = stage_fit(&s, 2, est_csv_callback(path, false));
+    {
+        char  *text, *at;
+        size_t size;
+
+        assert_ok(est_file_read(path, &text, &size));
+        assert_memory_equal(text, "epoch,loss,m\n0,", 15);
+        assert_true(strtod(text + 15, &at) == est_history_value(history, "loss", 0));
+        assert_memory_equal(at, ",0.5\n1,", 7);
+        est_free(text);
+    }
+    est_history_free(history);
+    assert_ok(est_file_replace(path, "epoch,loss,m\n", 13));
+    history = stage_fit(&s, 1, est_csv_callback(path, true));
+    {
+        char  *text;
+        size_t size;
+
+        assert_ok(est_file_read(path, &text, &size));
+        assert_memory_equal(text, "epoch,loss,m\n0,", 15);
+        est_free(text);
+    }
+    est_history_free(history);
+    stage_close(&s);
+}
+
+TEST(checkpoints)
+{
+    static const double values[] = { 3, 1, 2 }, none[] = { NAN };
+    char                path[160], first[160], second[160];
+    stage               s;
+    est_checkpoint     *checkpoint;
+    est_tensor         *kernel;
+
+    snprintf(path, sizeof path, "%s/c/w.{epoch:02d}-{m:.2f}", est_test_root);
+    snprintf(first, sizeof first, "%s/c/w.02-1.00", est_test_root);
+    snprintf(second, sizeof second, "%s/c/w.03-2.00.index", est_test_root);
+    stage_open(&s, values);
+    est_history_free(
+        stage_fit(&s, 3,
+                  est_model_checkpoint_callback(
+                      path, EST_MODEL_CHECKPOINT(.monitor = "m", .save_best_only = true, .save_weights_only = true))));
+    assert_ok(est_checkpoint_open(first, &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), 2);
+    assert_ok(est_checkpoint_read(checkpoint, "dense/kernel", &kernel));
+    assert_true((double)*(const float *)est_tensor_data(kernel) == s.actor.kernels[1]);
+    est_tensor_free(kernel);
+    est_checkpoint_close(checkpoint);
+    assert_false(est_file_exists(second));
+    est_history_free(stage_fit(&s, 3, est_model_checkpoint_callback(path, NULL)));
+    assert_true(est_file_exists(second));
+    s.actor.values = none; /* a name for it, and no error: the fit goes on */
+    est_history_free(stage_fit(&s, 1, est_model_checkpoint_callback(path, NULL)));
+    snprintf(first, sizeof first, "%s/c/w.01-nan.index", est_test_root);
+    assert_true(est_file_exists(first));
+    {
+        est_hook *wrong = est_model_checkpoint_callback("w{epoch:x}", NULL);
+
+        expect_error(est_network_fit(s.network,
+                                     EST_FIT(.arrays    = EST_NAMED_TENSORS({ "x", s.x }, { "y", s.y }),
+                                             .callbacks = EST_HOOKS(wrong), .verbose = EST_VERBOSE_NONE),
+                                     NULL),
+                     EST_INVALID_ARGUMENT, "{epoch:x} in the path of a checkpoint");
+        est_hook_free(wrong);
+    }
+    stage_close(&s);
+}
+
+TEST(tensorboard)
+{
+    static const double values[] = { 3, 1 };
+    char                path[160];
+    stage               s;
+
+    snprintf(path, sizeof path, "%s/board", est_test_root);
+    stage_open(&s, values);
+    est_history_free(stage_fit(&s, 2, est_tensorboard_callback(path)));
+    snprintf(path, sizeof path, "%s/board/train", est_test_root);
+    assert_true(est_dir_exists(path));
+    snprintf(path, sizeof path, "%s/board/validation", est_test_root);
+    assert_false(est_dir_exists(path));
+    stage_close(&s);
+}
+
+/* --- others ------------------------------------------------------------------------------------------------------- */
+
+TEST(terminate_on_nan)
+{
+    est_tensor  *x = floats(EST_SHAPE(4, 1), (const float[]){ 1, 1, NAN, 1 }), *y = noise(4, 1, 1);
+    est_network *network = make_line(NULL, EST_COMPILE(.loss = "mse"));
+    est_hook    *stop    = est_terminate_on_nan_callback();
+    est_history *history;
+    est_tensor  *step;
+
+    log_keep(EST_LOG_WARN);
+    assert_ok(est_network_fit(network,
+                              EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .epochs = 5, .batch_size = 1,
+                                      .no_shuffle = true, .callbacks = EST_HOOKS(stop), .verbose = EST_VERBOSE_NONE),
+                              &history));
+    log_expect("step 3: the loss is*nan; training ends");
+    assert_int_equal(est_history_epochs(history), 1);
+    assert_ok(est_session_read(est_network_session(network), "global_step", &step));
+    assert_int_equal(*(const int64_t *)est_tensor_data(step), 3);
+    est_tensor_free(step);
+    est_hook_free(stop);
+    est_history_free(history);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+static char called[256];
+
+#define NOTE(name)                                                                                                     \
+    static est_status note_##name(est_loop *loop, void *user)                                                          \
+    {                                                                                                                  \
+        assert_non_null(loop);                                                                                         \
+        assert_ptr_equal(user, called);                                                                                \
+        strncat(called, #name " ", sizeof called - strlen(called) - 1);                                                \
+        return EST_OK;                                                                                                 \
+    }
+NOTE(train_begin)
+NOTE(train_end)
+NOTE(epoch_begin)
+NOTE(epoch_end)
+NOTE(batch_begin)
+
+/* The mean up to this batch: both batches have their losses in the history. */
+static double after_batch[2];
+static int    n_batches;
+
+static est_status note_batch_end(est_loop *loop, void *user)
+{
+    (void)user;
+    after_batch[n_batches++ % 2] = est_loop_log(loop, "loss");
+    return EST_OK;
+}
+
+TEST(lambda)
+{
+    static const double values[] = { 3 };
+    stage               s;
+    est_history        *history;
+
+    stage_open(&s, values);
+    est_tensor_free(s.x);
+    est_tensor_free(s.y);
+    s.x     = noise(8, 2, 1);
+    s.y     = noise(8, 1, 2);
+    history = stage_fit(
+        &s, 1,
+        est_lambda_callback(EST_LAMBDA_CALLBACK(.train_begin = note_train_begin, .train_end = note_train_end,
+                                                .epoch_begin = note_epoch_begin, .epoch_end = note_epoch_end,
+                                                .batch_begin = note_batch_begin, .batch_end = note_batch_end,
+                                                .user = called)));
+    assert_string_equal(called, "train_begin epoch_begin batch_begin batch_begin epoch_end train_end ");
+    assert_true(after_batch[1] == est_history_value(history, "loss", 0));
+    assert_true(after_batch[0] != after_batch[1]);
+    est_history_free(history);
+    stage_close(&s);
+}
+
+TEST(refused)
+{
+    assert_null(est_early_stopping_callback("m", EST_EARLY_STOPPING_CALLBACK(.patience = -1)));
+    assert_null(est_early_stopping_callback("m", EST_EARLY_STOPPING_CALLBACK(.min_delta = -1)));
+    assert_null(est_reduce_on_plateau_callback("m", EST_REDUCE_ON_PLATEAU(.factor = 2)));
+    assert_null(est_learning_rate_callback(NULL, NULL));
+    assert_null(est_model_checkpoint_callback(NULL, NULL));
+    assert_null(est_csv_callback("", false));
+    assert_null(est_tensorboard_callback(NULL));
+    assert_null(est_backup_callback(NULL, false));
+}
+
+static est_status make_all(void)
+{
+    est_hook  *hooks[] = { est_early_stopping_callback("m", NULL),
+                           est_reduce_on_plateau_callback("m", NULL),
+                           est_learning_rate_callback(halve, NULL),
+                           est_model_checkpoint_callback("p", NULL),
+                           est_csv_callback("p", false),
+                           est_tensorboard_callback("p"),
+                           est_terminate_on_nan_callback(),
+                           est_lambda_callback(NULL),
+                           est_backup_callback("p", false) };
+    est_status status  = EST_OK;
+
+    for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; i++) {
+        if (hooks[i] == NULL) status = EST_RESOURCE_EXHAUSTED;
+        est_hook_free(hooks[i]);
+    }
+    return status;
+}
+
+TEST(memory)
+{
+    fault_allocations(make_all);
+}
+
+/* A fit with all of them; what was allocated is freed wherever it fails. */
+static est_status fit_with_all(est_network *network, est_named_tensors arrays, const char *dir)
+{
+    char       csv[128], ckpt[128], backup[128];
+    est_hook  *hooks[6];
+    est_status status = EST_OK;
+    const int  n      = 6;
+
+    snprintf(csv, sizeof csv, "%s/m.csv", dir);
+    snprintf(ckpt, sizeof ckpt, "%s/m-{epoch}", dir);
+    snprintf(backup, sizeof backup, "%s/m-backup", dir);
+    hooks[0] = est_early_stopping_callback("loss", EST_EARLY_STOPPING_CALLBACK(.restore_best_weights = true));
+    hooks[1] = est_reduce_on_plateau_callback("loss", NULL);
+    hooks[2] = est_csv_callback(csv, false);
+    hooks[3] = est_model_checkpoint_callback(ckpt, NULL);
+    hooks[4] = est_backup_callback(backup, false);
+    hooks[5] = est_learning_rate_callback(halve, "user");
+    for (int i = 0; i < n; i++) {
+        if (hooks[i] == NULL) status = EST_RESOURCE_EXHAUSTED;
+    }
+    if (status == EST_OK) {
+        status = est_network_fit(
+            network, EST_FIT(.arrays = arrays, .epochs = 2, .callbacks = { hooks, n }, .verbose = EST_VERBOSE_LINES),
+            NULL);
+    }
+    for (int i = 0; i < n; i++) est_hook_free(hooks[i]);
+    return status;
+}
+
+TEST(memory_of_fit)
+{
+    est_tensor       *x = noise(4, 2, 1), *y = noise(4, 1, 2);
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+
+    log_keep(EST_LOG_ERROR);
+    FAULT_LOOP(f, FAULT_PLACES, .depth = 6, .more_than = 100) {
+        est_network *network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse", .optimizer = "sgd"));
+        char         dir[64];
+
+        est_test_dir(dir);
+        fault_arm(&f);
+        fault_check_lenient(&f, fit_with_all(network, arrays, dir));
+        est_network_free(network);
+        est_test_dir_remove(dir);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+/* --- backup ------------------------------------------------------------------------------------------------------- */
+
+typedef struct killer {
+    est_hook hook;
+    int64_t  epoch;
+} killer;
+
+static est_status kill_me(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_epoch(loop) == EST_CONTAINER_OF(hook, killer, hook)->epoch) (void)raise(SIGKILL);
+    return EST_OK;
+}
+
+static est_node with_dropout(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_dense(est_network_input_node(inputs, "x"), 8, EST_DENSE(.activation = est_relu));
+
+    (void)graph, (void)user;
+    return est_dense(est_dropout_layer(x, 0.5, training), 1, NULL);
+}
+
+/* Six epochs with dropout, a shuffled input and a validation; `kill_at`: in this epoch, -1: never. */
+static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_steps, est_history **history)
+{
+    est_tensor     *x = noise(30, 4, 1), *y = noise(30, 1, 2);
+    est_hook       *backup = est_backup_callback(dir, false);
+    killer          k      = { .hook = EST_HOOK(.after_run = kill_me), .epoch = kill_at };
+    est_dataset    *d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
+    est_network    *network;
+    est_fit_options o = *EST_FIT(.epochs = 6, .verbose = EST_VERBOSE_NONE);
+
+    d = est_dataset_shuffle(d, 30, 9);
+    if (by_steps) d = est_dataset_repeat(d, EST_FOREVER);
+    assert_ok(est_dataset_finish(est_dataset_batch(d, 4, NULL), &d));
+    assert_ok(est_network_create(with_dropout, EST_NETWORK(.seed = 5), &network));
+    assert_ok(
+        est_network_compile(network, EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae"))));
+    o.input             = d;
+    o.validation_arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    o.callbacks         = EST_HOOKS(&k.hook, backup);
+    o.steps_per_epoch   = by_steps ? 5 : 0;
+    assert_ok(est_network_fit(network, &o, history));
+    est_hook_free(backup);
+    est_dataset_free(d);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return network;
+}
+
+static void expect_resumed(bool by_steps)
+{
+    char         dir[128], never[128];
+    est_network *whole, *parts;
+    est_history *a, *b;
+
+    snprintf(dir, sizeof dir, "%s/backup%d", est_test_root, by_steps);
+    snprintf(never, sizeof never, "%s/never%d", est_test_root, by_steps);
+    for (int64_t at = 2; at <= 4; at += 2) { /* killed twice */
+        pid_t pid = fork();
+        int   status;
+
+        if (pid == 0) {
+            (void)fit_with_backup(dir, at, by_steps, &a);
+            _exit(1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        assert_true(est_dir_exists(dir));
+    }
+    parts = fit_with_backup(dir, -1, by_steps, &a);
+    whole = fit_with_backup(never, -1, by_steps, &b);
+    assert_false(est_dir_exists(dir));
+    assert_int_equal(est_history_epochs(a), 6);
+    assert_int_equal(est_history_count(a), 4);
+    for (int k = 0; k < 4; k++) {
+        assert_string_equal(est_history_name(a, k), est_history_name(b, k));
+        for (int i = 0; i < 6; i++) {
+            const char *name = est_history_name(a, k);
+
+            assert_int_equal(est_history_epoch(a, i), i);
+            if (est_history_value(a, name, i) != est_history_value(b, name, i)) {
+                fail_msg("%s of epoch %d: %.9g and %.9g", name, i, est_history_value(a, name, i),
+                         est_history_value(b, name, i));
+            }
+        }
+    }
+    expect_same_variable(whole, parts, "dense/kernel");
+    expect_same_variable(whole, parts, "dense_1/kernel");
+    est_history_free(a);
+    est_history_free(b);
+    est_network_free(whole);
+    est_network_free(parts);
+}
+
+/* A fit that is killed and started again has the history of one that is not, bit for bit. */
+TEST(killed)
+{
+    expect_resumed(false);
+}
+
+TEST(killed_by_steps)
+{
+    expect_resumed(true);
+}
+
+int main(void)
+{
+    return est_test_run(est_test_root_make, est_test_root_remove);
+}

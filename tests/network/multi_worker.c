@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit by two workers, each a process: the same variables and logs as one process with the whole batches, also when a
+ * worker is killed and comes back, and when the whole job is. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "network/network_test.h"
+#include "support/port_test.h"
+#include "train/saver.h"
+
+#define EPOCHS 3
+
+/* What is trained with. */
+typedef struct input {
+    int64_t rows, batch;
+    int64_t steps; /* of an epoch; 0: those of the rows */
+    bool    shuffle;
+    bool    validation_shuffle;                /* by a seed that is drawn */
+    int64_t validation_rows, validation_steps; /* rows 0: those of the training, as arrays */
+} input;
+
+static const input usual = { .rows = 20, .batch = 6 }; /* 4 steps: 6, 6, 6, 2 rows */
+
+/* What a worker has at the end. */
+typedef struct outcome {
+    int     epochs;
+    double  loss[EPOCHS], mae[EPOCHS], val[EPOCHS], val_mae[EPOCHS];
+    float   kernel[3], bias;
+    int64_t validated; /* batches of a validation dataset that this process has read */
+} outcome;
+
+typedef struct job {
+    char dir[96];
+    int  ports[2], fds[2];
+} job;
+
+typedef struct killer {
+    est_hook hook;
+    int64_t  step;
+} killer;
+
+static est_status kill_me(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_global_step(loop) == EST_CONTAINER_OF(hook, killer, hook)->step) (void)raise(SIGKILL);
+    return EST_OK;
+}
+
+static est_status count_batch(void *user, const est_field *in, est_field *out)
+{
+    ++*(int64_t *)user;
+    for (int i = 0; i < 2; i++) out[i].values = est_tensor_ref(in[i].values);
+    return EST_OK;
+}
+
+/* Batches of 4; each that is read is counted. */
+static est_dataset *counted(est_tensor *x, est_tensor *y, bool shuffle, int64_t *count)
+{
+    est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
+
+    if (shuffle) d = est_dataset_shuffle(d, 8, 0);
+    d = est_dataset_batch(d, 4, NULL);
+    d = est_dataset_map(d, count_batch,
+                        EST_MAP(.user = count, .components = EST_COMPONENTS({ "x", EST_F32, EST_SHAPE(-1, 3) },
+                                                                            { "y", EST_F32, EST_SHAPE(-1, 1) })));
+    assert_ok(est_dataset_finish(d, &d));
+    return d;
+}
+
+static void keep(est_network *network, const est_history *history, outcome *out)
+{
+    est_tensor *value;
+
+    out->epochs = est_history_epochs(history);
+    for (int i = 0; i < out->epochs; i++) {
+        int64_t epoch = est_history_epoch(history, i);
+
+        out->loss[epoch]    = est_history_value(history, "loss", i);
+        out->mae[epoch]     = est_history_value(history, "mae", i);
+        out->val[epoch]     = est_history_value(history, "val_loss", i);
+        out->val_mae[epoch] = est_history_value(history, "val_mae", i);
+    }
+    assert_ok(est_session_read(est_network_session(network), "dense/kernel", &value));
+    memcpy(out->kernel, est_tensor_data(value), sizeof out->kernel);
+    est_tensor_free(value);
+    out->bias = (float)variable_at(network, "dense/bias", 0);
+}
+
+static void fit(const input *in, const est_strategy *strategy, const char *dir, int64_t kill_at, outcome *out)
+{
+    est_tensor       *x = noise(in->rows, 3, 1), *y = noise(in->rows, 1, 2);
+    est_tensor       *u = noise(in->validation_rows, 3, 3), *v = noise(in->validation_rows, 1, 4);
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_dataset *validation  = in->validation_rows > 0 ? counted(u, v, in->validation_shuffle, &out->validated) : NULL;
+    killer       k           = { .hook = EST_HOOK(.after_run = kill_me), .step = kill_at };
+    est_network *network;
+    est_history *history;
+
+    network = make_line(EST_NETWORK(.strategy = strategy, .seed = 1, .model_dir = dir),
+                        EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae")));
+    assert_ok(est_network_fit(
+        network,
+        EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS, .steps_per_epoch = in->steps,
+                .no_shuffle = !in->shuffle, .validation = validation,
+                .validation_arrays = validation == NULL ? arrays : (est_named_tensors){ 0 },
+                .validation_steps = in->validation_steps, .callbacks = EST_HOOKS(&k.hook), .verbose = EST_VERBOSE_NONE),
+        &history));
+    keep(network, history, out);
+    est_history_free(history);
+    est_network_free(network);
+    est_dataset_free(validation);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    est_tensor_free(u);
+    est_tensor_free(v);
+}
+
+static pid_t start_worker(const job *j, const input *in, int index, int64_t kill_at)
+{
+    char          json[256], path[128];
+    est_strategy *strategy;
+    outcome       out = { 0 };
+    pid_t         pid = fork();
+
+    if (pid != 0) return pid;
+    log_keep(EST_LOG_WARN);
+    snprintf(json, sizeof json,
+             "{\"cluster\": {\"worker\": [\"127.0.0.1:%d\", \"127.0.0.1:%d\"]}, \"task\": {\"type\": \"worker\", "
+             "\"index\": %d}}",
+             j->ports[0], j->ports[1], index);
+    if (est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = json), &strategy) != EST_OK) {
+        _exit(3);
+    }
+    fit(in, strategy, j->dir, kill_at, &out);
+    snprintf(path, sizeof path, "%s/worker%d", j->dir, index);
+    if (est_file_replace(path, &out, sizeof out) != EST_OK) _exit(4);
+    _exit(0);
+}
+
+static void await_killed(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void await_ok(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("a worker ended with status %d", status);
+}
+
+static job make_job(const char *name)
+{
+    job j;
+
+    snprintf(j.dir, sizeof j.dir, "%s/%s", est_test_root, name);
+    for (int i = 0; i < 2; i++) j.ports[i] = port_take(&j.fds[i]);
+    return j;
+}
+
+static void read_outcome(const job *j, int index, outcome *out)
+{
+    char   path[128];
+    char  *bytes;
+    size_t size;
+
+    snprintf(path, sizeof path, "%s/worker%d", j->dir, index);
+    assert_ok(est_file_read(path, &bytes, &size));
+    assert_int_equal(size, sizeof *out);
+    memcpy(out, bytes, sizeof *out);
+    est_free(bytes);
+}
+
+static void expect_alike(const outcome *have, const outcome *want, int from_epoch)
+{
+    for (int i = from_epoch; i < EPOCHS; i++) {
+        assert_near(have->loss[i], want->loss[i], 1e-5);
+        assert_near(have->mae[i], want->mae[i], 1e-5);
+        assert_near(have->val[i], want->val[i], 1e-5);
+        assert_near(have->val_mae[i], want->val_mae[i], 1e-5);
+    }
+    for (int i = 0; i < 3; i++) assert_near((double)have->kernel[i], (double)want->kernel[i], 1e-5);
+    assert_near((double)have->bias, (double)want->bias, 1e-5);
+}
+
+static void give_back(const job *j)
+{
+    for (int i = 0; i < 2; i++) (void)close(j->fds[i]);
+}
+
+/* Two workers make what one process makes, and have the same, bit for bit. */
+static void expect_as_one(const char *name, const input *in, int64_t validated)
+{
+    job     j     = make_job(name);
+    outcome want  = { 0 }, a, b;
+    pid_t   first = start_worker(&j, in, 0, -1), second = start_worker(&j, in, 1, -1);
+
+    fit(in, NULL, NULL, -1, &want);
+    await_ok(first);
+    await_ok(second);
+    read_outcome(&j, 0, &a);
+    read_outcome(&j, 1, &b);
+    assert_int_equal(a.epochs, EPOCHS);
+    assert_int_equal(b.epochs, EPOCHS);
+    expect_alike(&a, &want, 0);
+    if (validated > 0) {
+        assert_int_equal(a.validated, validated);
+        assert_in_range(want.validated - a.validated, 1, want.validated - 1);
+    }
+    a.validated = b.validated;
+    if (in->validation_shuffle) {
+        expect_alike(&b, &want, 0); /* but for the order of its sums */
+    } else {
+        assert_memory_equal(&a, &b, sizeof a);
+    }
+    give_back(&j);
+}
+
+TEST(undisturbed)
+{
+    expect_as_one("calm", &usual, 0);
+}
+
+/* Rows that do not divide by the batch, nor the batch by the workers, so that one worker has no row in some steps. The
+ * passes stay together, whatever an epoch has of them. */
+TEST(uneven)
+{
+    static const input some[] = { { .rows = 19, .batch = 6 },
+                                  { .rows = 22, .batch = 7 },
+                                  { .rows = 7, .batch = 2 },
+                                  { .rows = 19, .batch = 6, .shuffle = true },
+                                  { .rows = 22, .batch = 7, .steps = 3 },
+                                  { .rows = 22, .batch = 7, .steps = 3, .shuffle = true } };
+
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "uneven%zu", i);
+        expect_as_one(name, &some[i], 0);
+    }
+}
+
+/* Validation data is divided among the workers: of 21 rows the first gets 11, in 3 batches; of 3 batches 2; and of 1
+ * row the other gets none. Rows in an order of each worker's own are not divided. */
+TEST(validation)
+{
+    expect_as_one("rows", &(input){ .rows = 20, .batch = 6, .validation_rows = 21 }, 3 * EPOCHS);
+    expect_as_one("steps", &(input){ .rows = 20, .batch = 6, .validation_rows = 21, .validation_steps = 3 }, 0);
+    expect_as_one("one", &(input){ .rows = 20, .batch = 6, .validation_rows = 1 }, 0);
+    expect_as_one("any", &(input){ .rows = 20, .batch = 6, .validation_rows = 21, .validation_shuffle = true }, 0);
+}
+
+/* The second worker is killed in the middle of epoch 1, and comes back: it has the logs of the epochs after that. */
+TEST(lost)
+{
+    job     j     = make_job("lost");
+    outcome want  = { 0 }, a, b;
+    pid_t   first = start_worker(&j, &usual, 0, -1), second = start_worker(&j, &usual, 1, 6);
+
+    fit(&usual, NULL, NULL, -1, &want);
+    await_killed(second);
+    second = start_worker(&j, &usual, 1, -1);
+    await_ok(first);
+    await_ok(second);
+    read_outcome(&j, 0, &a);
+    read_outcome(&j, 1, &b);
+    assert_int_equal(a.epochs, EPOCHS);
+    expect_alike(&a, &want, 2);
+    assert_near(a.loss[0], want.loss[0], 1e-5);
+    expect_alike(&b, &want, 2);
+    assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
+    give_back(&j);
+}
+
+/* All workers are killed in epoch 1: the job goes on from the checkpoint that epoch 0 has ended with. */
+TEST(all_lost)
+{
+    job     j = make_job("all_lost");
+    int64_t saved;
+    outcome want  = { 0 }, a, b;
+    pid_t   first = start_worker(&j, &usual, 0, 6), second = start_worker(&j, &usual, 1, -1);
+
+    fit(&usual, NULL, NULL, -1, &want);
+    await_killed(first);
+    assert_int_equal(kill(second, SIGKILL), 0); /* it waits for the first */
+    await_killed(second);
+    assert_ok(est_saved_step(j.dir, &saved));
+    assert_int_equal(saved, 4);
+    first  = start_worker(&j, &usual, 0, -1);
+    second = start_worker(&j, &usual, 1, -1);
+    await_ok(first);
+    await_ok(second);
+    read_outcome(&j, 0, &a);
+    read_outcome(&j, 1, &b);
+    expect_alike(&a, &want, 1);
+    assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
+    give_back(&j);
+}
+
+/* What several workers need. */
+TEST(refused)
+{
+    est_tensor   *x = noise(4, 3, 1), *y = noise(4, 1, 2);
+    est_dataset  *d      = batches(EST_NAMED_TENSORS({ "x", x }, { "y", y }), 2);
+    est_hook     *backup = est_backup_callback("nowhere", false);
+    est_strategy *strategy;
+    est_network  *network;
+
+    assert_ok(est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"worker\": [\"127.0.0.1:1\", \"127.0.0.1:2\"]}, "
+                                                  "\"task\": {\"type\": \"worker\", \"index\": 0}}"),
+        &strategy));
+    network = make_line(EST_NETWORK(.strategy = strategy), EST_COMPILE(.loss = "mse"));
+    expect_error(est_network_fit(network, EST_FIT(.input = d), NULL), EST_INVALID_ARGUMENT, "set steps_per_epoch");
+    expect_error(est_network_fit(network, EST_FIT(.input = d, .steps_per_epoch = 2), NULL), EST_INVALID_ARGUMENT,
+                 "set model_dir in EST_NETWORK");
+    expect_error(
+        est_network_fit(network, EST_FIT(.input = d, .steps_per_epoch = 2, .callbacks = EST_HOOKS(backup)), NULL),
+        EST_INVALID_ARGUMENT, "leave out est_backup_callback");
+    est_hook_free(backup);
+    est_network_free(network);
+    est_strategy_free(strategy);
+    est_dataset_free(d);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+int main(void)
+{
+    (void)setenv("ESTOC_PROTOCOL", "tcp", 1);
+    return est_test_run(est_test_root_make, est_test_root_remove);
+}
