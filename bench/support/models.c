@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "support/turns.h"
 
-#define N_CAT   26
+#define N_CAT   BENCH_IDS
 #define N_NUM   13
 #define BUCKETS 100000
 #define DIM     16
@@ -124,10 +124,31 @@ static void fill_clicks(bench_model *m, int set, est_tensor **feeds)
         ((float *)est_tensor_mutable_data(feeds[N_CAT + 1]))[i] = (float)((i + set) % 2);
 }
 
+static const int64_t deep_units[] = { 256, 128, 64 };
+
+est_node bench_wide_deep(const est_node *ids, est_node numeric, double width, int *n_wide)
+{
+    est_node deep[N_CAT + 1], wide[N_CAT + 1], x;
+
+    for (int f = 0; f < N_CAT; f++) {
+        wide[f] = est_embedding(ids[f], BUCKETS, 1, EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
+    }
+    wide[N_CAT] = est_dense(numeric, 1, EST_DENSE(.name = "linear_numeric"));
+    if (n_wide != NULL) *n_wide = est_trainable_variables(numeric.graph).n;
+    for (int f = 0; f < N_CAT; f++) deep[f] = est_embedding(ids[f], BUCKETS, DIM, NULL);
+    deep[N_CAT] = numeric;
+    x           = est_concat((est_nodes){ deep, N_CAT + 1 }, 1);
+    for (int i = 0; i < 4; i++) {
+        int64_t units = i < 3 ? scaled(deep_units[i], width) : 1;
+
+        x = est_dense(x, units, EST_DENSE(.activation = i < 3 ? est_relu : NULL));
+    }
+    return est_add(x, est_add_n((est_nodes){ wide, N_CAT + 1 }));
+}
+
 static void build_wide_deep(bench_model *m, double width)
 {
-    int64_t  widths[] = { N_CAT * DIM + N_NUM, scaled(256, width), scaled(128, width), scaled(64, width), 1 };
-    est_node deep[N_CAT + 1], wide[N_CAT + 1], x, logits;
+    int64_t  from = N_CAT * DIM + N_NUM;
     est_node vars[128], num, click;
     int      n_wide = 0, n_vars;
     char     name[32];
@@ -136,24 +157,19 @@ static void build_wide_deep(bench_model *m, double width)
     m->n_feeds = N_CAT + 2;
     for (int f = 0; f < N_CAT; f++) {
         (void)snprintf(name, sizeof name, "id_%d", f);
-        wide[f] = est_embedding(feed(m, f, name, EST_I64, EST_SHAPE(-1)), BUCKETS, 1,
-                                EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
+        (void)feed(m, f, name, EST_I64, EST_SHAPE(-1));
     }
-    num         = feed(m, N_CAT, "numeric", EST_F32, EST_SHAPE(-1, N_NUM));
-    click       = feed(m, N_CAT + 1, "click", EST_F32, EST_SHAPE(-1, 1));
-    wide[N_CAT] = est_dense(num, 1, EST_DENSE(.name = "linear_numeric"));
-    n_wide      = est_trainable_variables(m->graph).n;
-    for (int f = 0; f < N_CAT; f++) deep[f] = est_embedding(m->feed[f], BUCKETS, DIM, NULL);
-    deep[N_CAT] = num;
-    x           = est_concat((est_nodes){ deep, N_CAT + 1 }, 1);
+    num      = feed(m, N_CAT, "numeric", EST_F32, EST_SHAPE(-1, N_NUM));
+    click    = feed(m, N_CAT + 1, "click", EST_F32, EST_SHAPE(-1, 1));
     m->bytes = 4.0 * (double)m->batch * N_CAT * (2 + 4 * DIM + 6); /* ids; rows with accumulator; rows with two slots */
     for (int i = 0; i < 4; i++) {
-        x = est_dense(x, widths[i + 1], EST_DENSE(.activation = i < 3 ? est_relu : NULL));
-        m->flops += dense_flops(m->batch, widths[i], widths[i + 1], false);
-        m->bytes += 4.0 * 4.0 * (double)(widths[i] * widths[i + 1]);
+        int64_t to = i < 3 ? scaled(deep_units[i], width) : 1;
+
+        m->flops += dense_flops(m->batch, from, to, false);
+        m->bytes += 4.0 * 4.0 * (double)(from * to);
+        from = to;
     }
-    logits  = est_add(x, est_add_n((est_nodes){ wide, N_CAT + 1 }));
-    m->loss = est_mean(est_sigmoid_xent(logits, click));
+    m->loss = est_mean(est_sigmoid_xent(bench_wide_deep(m->feed, num, width, &n_wide), click));
     n_vars  = est_trainable_variables(m->graph).n;
     memcpy(vars, est_trainable_variables(m->graph).data, sizeof *vars * (size_t)n_vars);
     m->train = est_group(m->graph,

@@ -29,6 +29,12 @@ bench_model bench_model_build(const char *name, int64_t batch, double width);
 /* The same in the graph of these inputs, which stand for the placeholders of bench_model_build, in their order. */
 bench_model bench_model_join(const char *name, const est_node *feeds, int n_feeds);
 
+/* The logits of wide_deep, from the inputs of that model: BENCH_IDS vectors of ids and the numbers. *n_wide, unless
+ * NULL: how many of the graph's trainable variables there were once its linear part had been made, which is the
+ * first. */
+#define BENCH_IDS 26
+est_node bench_wide_deep(const est_node *ids, est_node numeric, double width, int *n_wide);
+
 /* The model for an estimator: its model_fn calls the first and its input_fn the second, which gives the same few
  * batches for ever. They live as long as the process, which has one such input. */
 EST_MUST_CHECK est_status bench_model_estimate(est_model *model, const char *name);
