@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binding: the C functions, their failures as exceptions, and Python functions that C calls.
+
+`lib` has the functions of include/estoc by their names; cffi gives up the GIL in each call and takes it in each
+callback. Everything above this module uses `check`, `call`, `Handle`, `options` and `owned`.
+"""
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import logging
+import os
+import re
+import sys
+import weakref
+from collections import OrderedDict
+from typing import Any, Callable, Iterable
+
+from . import _native, errors
+
+ffi = _native.ffi
+NULL = ffi.NULL
+
+FORKED = ("this process was forked from one that uses estoc, whose threads do not exist here; start processes with "
+          "multiprocessing's \"spawn\", or fork before the first use of estoc")
+
+
+class _Library:
+    """The functions and constants of the library. In a forked child it has none, and says why."""
+
+    def __init__(self):
+        self._forked = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self._forked:
+            raise RuntimeError(FORKED)
+        value = getattr(_native.lib, name)
+        self.__dict__[name] = value
+        return value
+
+
+lib = _Library()
+
+
+def _after_fork() -> None:
+    if not _used():
+        return
+    lib.__dict__.clear()
+    lib._forked = True
+
+
+def _used() -> bool:
+    """Whether the library was used for more than what importing the package does."""
+    return bool(_used_once)
+
+
+_used_once: list[bool] = []
+os.register_at_fork(after_in_child=_after_fork)
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def owned(pointer: Any, free: str, size: int = 0, parents: tuple = ()) -> Any:
+    """The C object, freed with the last reference to the result, and before `parents`, which it needs. Not in a forked
+    child, whose threads are gone."""
+    if not _used_once:
+        _used_once.append(True)
+    return ffi.gc(pointer, _finalizer(free) if not parents else functools.partial(_finalize_child, free, parents), size)
+
+
+@functools.lru_cache(maxsize=None)
+def _finalizer(free: str) -> Callable:
+    destroy = getattr(_native.lib, free)
+
+    def finalize(dead: Any) -> None:
+        if not lib._forked:
+            destroy(dead)
+
+    return finalize
+
+
+def _finalize_child(free: str, parents: tuple, dead: Any) -> None:
+    _finalizer(free)(dead)
+
+
+class Handle:
+    """A Python object that C knows by a number: `pointer` is the `user` of callbacks, valid as long as the Handle."""
+
+    _objects: dict[int, Any] = {}
+    _numbers = itertools.count(1)
+
+    def __init__(self, value: Any):
+        self.number = next(self._numbers)
+        self._objects[self.number] = value
+        self.pointer = ffi.cast("void *", self.number)
+
+    def __del__(self):
+        self._objects.pop(self.number, None)
+
+    @classmethod
+    def get(cls, pointer: Any) -> Any:
+        return cls._objects[int(ffi.cast("uintptr_t", pointer))]
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+_MARK = re.compile(r"<python exception (\d+)> ")
+_raised: OrderedDict[int, BaseException] = OrderedDict()
+_raised_numbers = itertools.count(1)
+_RAISED_MAX = 64  # of callbacks whose failure the library dealt with itself, such as rows that are skipped
+
+
+def text(pointer: Any) -> str | None:
+    """A C string as str; None for NULL."""
+    return None if pointer == NULL else ffi.string(pointer).decode("utf-8", "replace")
+
+
+def failure(status: int) -> BaseException:
+    """The exception for a status that this thread's last call returned: the one a callback raised, if that is why."""
+    message = text(lib.est_error_message()) or text(lib.est_status_name(status))
+    where = text(lib.est_error_where())
+    lib.est_error_clear()
+    mark = _MARK.search(message)
+    if mark:
+        exception = _raised.pop(int(mark[1]), None)
+        if exception is not None:
+            return exception
+        message = _MARK.sub("", message)
+    return errors.exception_type_from_error_code(int(status))(message, where)
+
+
+def check(status: int) -> None:
+    """Raises unless the status is OK."""
+    if status != 0:
+        raise failure(status)
+
+
+def check_signals(status: int) -> None:
+    """check for calls that stop at SIGINT and SIGTERM by themselves."""
+    if status == errors.CANCELLED and lib.est_exit_code(status) == 75:
+        message = text(lib.est_error_message()) or ""
+        if not _MARK.search(message):
+            if "SIGTERM" in message:
+                raise SystemExit(75)
+            raise KeyboardInterrupt(message)
+    check(status)
+
+
+def made(pointer: Any, free: str) -> Any:
+    """An object of a function that returns NULL for failure."""
+    if pointer == NULL:
+        raise failure(errors.INVALID_ARGUMENT)
+    return owned(pointer, free)
+
+
+def fail(exception: BaseException) -> int:
+    """Keeps what a callback raised for the call that led to it, and returns the status to fail with."""
+    number = next(_raised_numbers)
+    _raised[number] = exception
+    while len(_raised) > _RAISED_MAX:
+        _raised.popitem(last=False)
+    status = errors.UNKNOWN
+    if isinstance(exception, errors.OpError) and exception.code != errors.OUT_OF_RANGE:
+        status = exception.code
+    elif isinstance(exception, KeyboardInterrupt):
+        status = errors.CANCELLED
+    frame = exception.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    file = frame.tb_frame.f_code.co_filename if frame is not None else "?"
+    message = f"<python exception {number}> {type(exception).__name__}: {exception}"
+    return lib.py_fail(os.path.basename(file).encode(), frame.tb_lineno if frame is not None else 0, status,
+                       message.encode("utf-8", "replace"))
+
+
+def callback(name: str, end: type[BaseException] | tuple = ()) -> Callable:
+    """Defines the Python function `name` of trampolines.cdef. What it raises becomes a status, and comes out of the
+    outer call as it was; an exception of the class `end` is the end of a sequence."""
+
+    def define(function: Callable) -> Callable:
+        def call(*arguments: Any) -> int:
+            try:
+                function(*arguments)
+                return errors.OK
+            except end:
+                return errors.OUT_OF_RANGE
+            except BaseException as exception:  # noqa: B036 - also KeyboardInterrupt
+                return fail(exception)
+
+        ffi.def_extern(name=name, error=errors.INTERNAL)(call)
+        return function
+
+    return define
+
+
+def node_callback(name: str, graph_of: Callable) -> Callable:
+    """The same for functions that return a node: a failure poisons the graph."""
+
+    def define(function: Callable) -> Callable:
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except BaseException as exception:
+                return lib.est_graph_poison(graph_of(*arguments), fail(exception))
+
+        ffi.def_extern(name=name)(call)
+        return function
+
+    return define
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+class Keep(list):
+    """C memory that must live as long as something else; `string` and `span` put it there."""
+
+    def new(self, kind: str, init: Any = None) -> Any:
+        value = ffi.new(kind, init) if init is not None else ffi.new(kind)
+        self.append(value)
+        return value
+
+    def string(self, value: str | bytes | os.PathLike | None) -> Any:
+        if value is None:
+            return NULL
+        if not isinstance(value, bytes):
+            value = os.fspath(value)
+            value = value if isinstance(value, bytes) else value.encode("utf-8")
+        return self.new("char[]", value)
+
+    def span(self, kind: str, element: str, values: Iterable) -> Any:
+        """A span by value, as est_i64s of int64_t."""
+        values = list(values)
+        return self.new(f"{kind} *", (self.new(f"{element}[]", values) if values else NULL, len(values)))[0]
+
+    def i64s(self, values: Iterable[int]) -> Any:
+        return self.span("est_i64s", "int64_t", [int(value) for value in values])
+
+    def f32s(self, values: Iterable[float]) -> Any:
+        return self.span("est_f32s", "float", [float(value) for value in values])
+
+    def f64s(self, values: Iterable[float]) -> Any:
+        return self.span("est_f64s", "double", [float(value) for value in values])
+
+    def strings(self, values: Iterable[str | bytes]) -> Any:
+        return self.span("est_strings", "char *", [self.string(value) for value in values])
+
+    def options(self, kind: str, **members: Any) -> Any:
+        """A pointer to a struct with a struct_size, made as its macro would."""
+        struct = self.new(f"{kind} *")
+        struct.struct_size = (getattr(lib, f"EST_STRUCT_{kind}") << 16) | ffi.sizeof(kind)
+        for name, value in members.items():
+            if value is not None:
+                setattr(struct, name, value)
+        return struct
+
+
+def off(value: float | None, default: Any = 0) -> Any:
+    """An option whose zero means its default: None is the default, 0 is EST_OFF."""
+    if value is None:
+        return default
+    return lib.EST_OFF if value == 0 else value
+
+
+# --- the line of the user's program -----------------------------------------------------------------------------------
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_files: dict[str, Any] = {}
+
+
+def here() -> None:
+    """Tells the library which line of the program builds the next operation: the first one outside of the package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    name = frame.f_code.co_filename
+    file = _files.get(name)
+    if file is None:
+        file = _files[name] = ffi.new("char[]", name.encode("utf-8", "replace"))
+    lib.est_here(file, frame.f_lineno)
+
+
+# --- log --------------------------------------------------------------------------------------------------------------
+
+#: Lines of the library go here; info and below are shown only where the program configures logging.
+logger = logging.getLogger("estoc")
+_LEVELS = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG, 5: logging.DEBUG}
+
+
+@ffi.def_extern(name="py_on_log")
+def _log(user: Any, level: int, wall_ns: int, line: Any) -> None:
+    logger.log(_LEVELS.get(int(level), logging.INFO), "%s", _MARK.sub("", text(line)))
+
+
+def set_logger(name: str) -> None:
+    """Sends the lines of the library to the logger of that name."""
+    global logger
+    logger = logging.getLogger(name)
+
+
+_native.lib.est_log_set_sink(_native.lib.py_on_log, NULL)
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+#: Objects with threads that may call Python: closed before the interpreter goes.
+running: weakref.WeakSet = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    if lib._forked:
+        return
+    for item in list(running):
+        item.close()
+    _native.lib.est_log_set_sink(NULL, NULL)

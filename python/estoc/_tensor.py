@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dtypes, and numpy arrays as tensors of the library and back, without copies where lifetimes allow."""
+from __future__ import annotations
+
+import itertools
+from typing import Any, Sequence
+
+import numpy as np
+
+from . import _frames
+from ._lib import NULL, check, ffi, lib, owned
+
+
+class DType:
+    """The type of the elements of a tensor. Equal to the numpy dtype of the same meaning, and to its name."""
+
+    def __init__(self, number: int, name: str, numpy_type: Any):
+        self.number = number
+        self.name = name
+        self.as_numpy_dtype = numpy_type
+
+    as_datatype_enum = property(lambda self: self.number)
+    is_floating = property(lambda self: self.name in ("float32", "float64"))
+    is_integer = property(lambda self: self.name in ("int32", "int64", "uint8"))
+    is_bool = property(lambda self: self.name == "bool")
+
+    def __eq__(self, other: Any) -> bool:
+        try:
+            return self.number == as_dtype(other).number
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __repr__(self) -> str:
+        return f"estoc.{self.name}"
+
+
+float32 = DType(1, "float32", np.float32)
+float64 = DType(2, "float64", np.float64)
+int32 = DType(3, "int32", np.int32)
+uint8 = DType(4, "uint8", np.uint8)
+string = DType(7, "string", np.object_)
+int64 = DType(9, "int64", np.int64)
+bool_ = DType(10, "bool", np.bool_)
+ALL = (float32, float64, int32, uint8, string, int64, bool_)
+_BY_NUMBER = {dtype.number: dtype for dtype in ALL}
+_BY_NAME = {dtype.name: dtype for dtype in ALL}
+_BY_NUMPY = {np.dtype(dtype.as_numpy_dtype): dtype for dtype in ALL if dtype is not string}
+
+_BY_TYPE = {float: float32, int: int32, bool: bool_, str: string, bytes: string}
+
+
+def as_dtype(value: Any) -> DType:
+    """The dtype for a DType, a number, a name ("float32"), a Python type (float is float32) or a numpy dtype."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value in _BY_NUMBER:
+            return _BY_NUMBER[value]
+    elif isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    elif isinstance(value, type) and value in _BY_TYPE:
+        return _BY_TYPE[value]
+    else:
+        kind = np.dtype(value)
+        if kind in _BY_NUMPY:
+            return _BY_NUMPY[kind]
+        if kind.kind in "OSU":
+            return string
+    raise TypeError(f"{value!r} is no dtype of a tensor; there are {', '.join(_BY_NAME)}")
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def c_shape(shape: Sequence[int | None] | int | None) -> Any:
+    """An est_shape; None or -1 for a dimension, or None for all of it, is unknown."""
+    result = ffi.new("est_shape *")
+    if shape is None:
+        result.rank = -1
+        return result[0]
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    shape = list(shape)
+    if len(shape) > lib.EST_RANK_MAX:
+        raise ValueError(f"a tensor has at most {lib.EST_RANK_MAX} axes, not {len(shape)}")
+    result.rank = len(shape)
+    for i, dim in enumerate(shape):
+        result.dim[i] = -1 if dim is None else int(dim)
+    return result[0]
+
+
+def py_shape(shape: Any) -> tuple[int | None, ...] | None:
+    """A tuple for an est_shape or a pointer to one; None: unknown rank."""
+    if shape == NULL:
+        return None
+    if ffi.typeof(shape).kind == "pointer":
+        shape = shape[0]
+    if shape.rank < 0:
+        return None
+    return tuple(None if dim < 0 else dim for dim in shape.dim[0:shape.rank])
+
+
+# --- numpy to the library ---------------------------------------------------------------------------------------------
+
+
+def as_array(value: Any, dtype: Any = None) -> np.ndarray:
+    """A C-ordered array of one of the dtypes that tensors have. Python floats are float32, Python ints int32 or, where
+    they do not fit, int64, as in TensorFlow; numpy's types stay. Strings are an array of objects, all bytes."""
+    if dtype is not None:
+        dtype = as_dtype(dtype)
+    if hasattr(value, "numpy") and not isinstance(value, np.ndarray):
+        value = value.numpy()
+    if _frames.is_column(value):
+        value = _frames.column_array(value)
+    typed = isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__")
+    array = np.asarray(value)
+    if array.dtype.kind in "OSU":
+        return _string_array(array, dtype)
+    if dtype is string:
+        raise TypeError(f"numbers ({array.dtype}) cannot become strings; convert them before")
+    if dtype is None:
+        if typed:
+            kind = array.dtype
+        elif array.dtype == np.float64:
+            kind = np.dtype(np.float32)
+        elif array.dtype == np.int64:
+            fits = array.size == 0 or (array.min() >= -2**31 and array.max() < 2**31)
+            kind = np.dtype(np.int32 if fits else np.int64)
+        else:
+            kind = array.dtype
+        if kind not in _BY_NUMPY:
+            raise TypeError(f"tensors have no dtype {kind}; use astype() with one of {', '.join(_BY_NAME)}")
+        dtype = _BY_NUMPY[kind]
+    # np.ascontiguousarray makes a vector of a scalar
+    return np.asarray(array, dtype=dtype.as_numpy_dtype, order="C")
+
+
+def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:
+    if dtype is not None and dtype is not string:
+        raise TypeError(f"strings cannot become {dtype.name}; parse them before")
+    out = np.empty(array.shape, dtype=object)
+    flat, source = out.reshape(-1), array.reshape(-1)
+    for i in range(flat.size):
+        value = source[i]
+        if isinstance(value, str):
+            value = value.encode("utf-8")
+        elif not isinstance(value, bytes):
+            raise TypeError(f"an array of objects must hold str or bytes; element {i} is {type(value).__name__}")
+        flat[i] = value
+    return out
+
+
+_wrapped: dict[int, np.ndarray] = {}
+_wrapped_numbers = itertools.count(1)
+_RELEASED_AT_ONCE = 256
+
+
+def _forget_released() -> None:
+    ids = ffi.new(f"uintptr_t[{_RELEASED_AT_ONCE}]")
+    while True:
+        n = lib.py_released(ids, _RELEASED_AT_ONCE)
+        for i in range(n):
+            _wrapped.pop(ids[i], None)
+        if n < _RELEASED_AT_ONCE:
+            return
+
+
+def to_tensor(value: Any, dtype: Any = None, copy: bool = True) -> Any:
+    """A new est_tensor, owned by the result. Without `copy` it shares the memory of the array, if that has the right
+    order and type, for as long as C needs it; the array must not change meanwhile."""
+    array = as_array(value, dtype)
+    out = ffi.new("est_tensor **")
+    shape = c_shape(array.shape)
+    if array.dtype == object:
+        blob, items = _string_items(array)
+        check(lib.est_tensor_create_from(string.number, shape, ffi.from_buffer(items), out))
+        del blob
+        return owned(out[0], "est_tensor_free", 32 * array.size)
+    kind = _BY_NUMPY[array.dtype]
+    if copy or array.size == 0:
+        check(lib.est_tensor_create_from(kind.number, shape, ffi.cast("void *", array.ctypes.data), out))
+        return owned(out[0], "est_tensor_free", array.nbytes)
+    if _wrapped:
+        _forget_released()
+    number = next(_wrapped_numbers)
+    _wrapped[number] = array
+    status = lib.py_wrap(kind.number, shape, ffi.cast("void *", array.ctypes.data), number, out)
+    if status != 0:
+        del _wrapped[number]
+    check(status)
+    return owned(out[0], "est_tensor_free", array.nbytes)
+
+
+def _string_items(array: np.ndarray) -> tuple[Any, np.ndarray]:
+    """An array of bytes objects as an array of est_str, and the bytes that it points to."""
+    flat = array.reshape(-1).tolist()
+    blob = b"".join(flat)
+    sizes = np.fromiter(map(len, flat), np.uint64, len(flat))
+    items = np.zeros((max(len(flat), 1), 2), np.uint64)
+    items[1:len(flat), 0] = np.cumsum(sizes[:-1])
+    items[:, 0] += int(ffi.cast("uintptr_t", ffi.from_buffer(blob)))
+    items[:len(flat), 1] = sizes
+    return blob, items
+
+
+# --- the library to numpy ---------------------------------------------------------------------------------------------
+
+
+class _Memory:
+    """What numpy reads an array from: the memory of an est_tensor, which lives as long as the array."""
+
+    __slots__ = ("tensor", "__array_interface__")
+
+    def __init__(self, tensor: Any, data: Any, dtype: np.dtype, shape: tuple[int, ...]):
+        self.tensor = tensor
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str,
+                                    "data": (int(ffi.cast("uintptr_t", data)), True)}
+
+
+def to_array(tensor: Any, copy: bool = False) -> Any:
+    """The values of an est_tensor that the argument owns: a read-only view of its memory, or a copy. Strings are always
+    copied, into an array of bytes objects."""
+    dtype = _BY_NUMBER[int(lib.est_tensor_dtype(tensor))]
+    shape = py_shape(lib.est_tensor_shape(tensor))
+    data = lib.est_tensor_data(tensor)
+    if dtype is string:
+        return _bytes_array(data, shape)
+    kind = np.dtype(dtype.as_numpy_dtype)
+    if 0 in shape:
+        return np.empty(shape, kind)
+    array = np.asarray(_Memory(tensor, data, kind, shape))
+    return array.copy() if copy else array
+
+
+def _bytes_array(data: Any, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.empty(shape, dtype=object)
+    items, flat = ffi.cast("est_str *", data), out.reshape(-1)
+    for i in range(flat.size):
+        flat[i] = bytes(ffi.buffer(items[i].data, items[i].size)) if items[i].size > 0 else b""
+    return out
+
+
+def borrowed_array(tensor: Any) -> Any:
+    """The values of an est_tensor of somebody else, who may free it: with a reference of our own."""
+    return to_array(owned(lib.est_tensor_ref(tensor), "est_tensor_free"))
+
+
+def copy_values(dtype: int, shape: Any, data: Any) -> Any:
+    """A copy of values that are borrowed until the next run."""
+    kind, shape = _BY_NUMBER[int(dtype)], py_shape(shape)
+    if kind is string:
+        return _bytes_array(data, shape)
+    out = np.empty(shape, dtype=kind.as_numpy_dtype)
+    if out.size > 0:
+        ffi.memmove(ffi.cast("void *", out.ctypes.data), data, out.nbytes)
+    return out
+
+
+def take_tensor(pointer: Any) -> Any:
+    """Owns a new tensor that C handed out."""
+    size = lib.est_tensor_bytes(pointer)
+    return owned(pointer, "est_tensor_free", size)

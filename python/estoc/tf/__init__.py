@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's names for estoc: `import estoc.tf as tf`.
+
+What is here means what it means in TensorFlow 2.15. What is not raises AttributeError and names the nearest thing that
+is. docs/python.md has the list.
+"""
+from __future__ import annotations
+
+import enum as _enum
+import logging as _logging
+from typing import Any as _Any
+
+import numpy as _np
+
+from .. import ops as _ops
+from .._lib import set_logger as _set_logger
+from .._tensor import DType, as_dtype, float32, float64, int32, int64, string, uint8  # noqa: F401
+from .._tensor import bool_ as bool  # noqa: A001,F401
+from ..data import TensorSpec  # noqa: F401
+from ..graph import default_graph as _default_graph
+from ._absent import module_getattr as _module_getattr
+from ._array import (boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, linspace,  # noqa: F401
+                     name_scope, norm, ones, rank, unique, zeros)
+from ._array import print_ as print  # noqa: A001,F401
+from ._array import range_ as range  # noqa: A001,F401
+from ._eager import Tensor, TensorShape  # noqa: F401
+from ._eager import eager as _eager
+from ._eager import unwrap as _unwrap
+from ._function import dense as _dense
+from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
+from ._world import Variable  # noqa: F401
+from . import (compat, config, contrib, data, debugging, distribute, errors, estimator, feature_column, io,  # noqa: F401
+               keras, linalg, math, metrics, nest, nn, random, saved_model, strings, summary, train)
+
+__version__ = "2.15.1+estoc"
+_set_logger("tensorflow")
+
+
+def get_logger() -> _logging.Logger:
+    """The logger that lines of the library go to."""
+    return _logging.getLogger("tensorflow")
+
+
+def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str = "Const") -> Tensor:
+    """A tensor with these values."""
+    value = _unwrap(value)
+    if _ops.building_graph() is not None:
+        return compat.v1._graph.constant(value, dtype, shape, name)
+    tensor = Tensor(value.copy() if isinstance(value, _np.ndarray) else value, dtype)
+    if shape is None:
+        return tensor
+    if tensor._value.size == 1:
+        return Tensor(_np.broadcast_to(tensor._value.reshape(()), tuple(shape)))
+    return Tensor(tensor._value.reshape(tuple(shape)))
+
+
+def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, name: str | None = None) -> _Any:
+    """A tensor for a value; tensors stay."""
+    if isinstance(value, IndexedSlices):
+        return _dense(value)
+    if isinstance(value, _ops.Node):
+        return value.value() if isinstance(value, _ops.Variable) else value
+    if isinstance(value, Variable):
+        value = value.value()
+    return value if isinstance(value, Tensor) and dtype in (None, value.dtype) else constant(value, dtype)
+
+
+def expand_dims(input: _Any, axis: int, name: str | None = None) -> _Any:  # noqa: A002
+    """A new axis of size 1."""
+    result = _eager(_ops.expand_dims)(input, axis)
+    expanded = getattr(getattr(result, "graph", None), "expanded", None)
+    if expanded is not None and axis in (-1, len(result.shape) - 1):
+        expanded[result._c.id] = input._c.id
+    return result
+
+
+def is_tensor(x: _Any) -> _Any:
+    return isinstance(x, Tensor)
+
+
+def executing_eagerly() -> _Any:
+    """Whether operations compute at once: not in a function that is traced, a model_fn or a map."""
+    return _default_graph() is None
+
+
+class VariableAggregation(_enum.Enum):
+    """How the values that replicas write become one."""
+
+    NONE, SUM, MEAN, ONLY_FIRST_REPLICA = "NONE", "SUM", "MEAN", "ONLY_FIRST_REPLICA"
+
+
+class VariableSynchronization(_enum.Enum):
+    """When the copies of a variable are made equal; copies of replicas in one process are one."""
+
+    AUTO, NONE, ON_WRITE, ON_READ = "AUTO", "NONE", "ON_WRITE", "ON_READ"
+
+
+for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm", "clip_by_value", "concat", "cos",
+              "divide", "equal", "exp", "floor", "gather", "greater", "greater_equal", "identity", "less",
+              "less_equal", "logical_and", "logical_not", "logical_or", "matmul", "maximum", "minimum", "multiply",
+              "negative", "not_equal", "one_hot", "ones_like", "pad", "pow", "reduce_all", "reduce_any", "reduce_max",
+              "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "reshape", "round", "shape", "sigmoid",
+              "sign", "sin", "size", "slice", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
+              "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
+    globals()[_name] = _eager(getattr(_ops, _name), _name)
+
+compat.v1._take(globals())
+__getattr__ = _module_getattr(__name__)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TensorFlow has and this package does not: an AttributeError that says so and names the nearest thing."""
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import Any, Callable, Mapping
+
+_NO_GRAPH_CONTROL = "graphs have no control flow; tf.where selects element by element"
+_NO_TIME = "layers with a loop over time do not exist; tf.keras.layers.MultiHeadAttention and Attention do"
+_RAGGED = "there are no sparse tensors; estoc.io.VarLenFeature parses to rows of unequal length"
+HINTS: dict[str, str] = {
+    "cond": _NO_GRAPH_CONTROL, "while_loop": _NO_GRAPH_CONTROL, "case": _NO_GRAPH_CONTROL, "map_fn": _NO_GRAPH_CONTROL,
+    "LSTM": _NO_TIME, "GRU": _NO_TIME, "SimpleRNN": _NO_TIME, "RNN": _NO_TIME, "Bidirectional": _NO_TIME,
+    "TextVectorization": "tf.keras.layers.StringLookup, over words",
+    "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
+    "numpy_function": "estoc.Dataset.map calls a Python function for each element", "SparseTensor": _RAGGED,
+    "RaggedTensor": _RAGGED, "sparse": _RAGGED, "ragged": _RAGGED,
+    "TPUStrategy": "there are no TPUs",
+}
+
+
+def _public() -> list[str]:
+    """The dotted names of all that exists."""
+    names = []
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__name__", "")
+        if name == "estoc.tf" or name.startswith("estoc.tf.") and "._" not in name:
+            short = "tf" + name[len("estoc.tf"):]
+            keys = getattr(module, "__all__", None) or [key for key in vars(module) if not key.startswith("_")]
+            names += [f"{short}.{key}" for key in keys]
+    return names
+
+
+def error(where: str, name: str, hints: Mapping[str, str] = {}) -> AttributeError:
+    """The AttributeError for a symbol `where`.name."""
+    text = f"{where} has no {name!r}: it does not exist yet in estoc.tf."
+    hint = hints.get(name) or HINTS.get(name)
+    if hint:
+        return AttributeError(f"{text} Instead: {hint}")
+    public = _public()
+    same = [key for key in public if key.rsplit(".", 1)[1] == name]
+    near = same or difflib.get_close_matches(f"{where}.{name}", public, 1, 0.7)
+    return AttributeError(f"{text} The nearest is {near[0]}" if near else text)
+
+
+def module_getattr(module: str, hints: Mapping[str, str] = {}) -> Callable[[str], Any]:
+    """A __getattr__ for a module of this package."""
+    where = "tf" + module[len("estoc.tf"):]
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise error(where, name, hints)
+
+    return __getattr__
+
+
+class Named:
+    """A base class whose missing attributes raise with the nearest one."""
+
+    _where = ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        mine = difflib.get_close_matches(name, [key for key in dir(type(self)) if not key.startswith("_")], 1, 0.5)
+        hint = {name: f"{self._where}.{mine[0]}"} if mine and name not in HINTS else {}
+        raise error(self._where or type(self).__name__, name, hint)

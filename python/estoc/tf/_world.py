@@ -1,0 +1,545 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds, traces and variables.
+
+A world is one graph and one session, which have the variables of programs in the style of TensorFlow 2. Functions are
+traced into the graph of a world, each as a step of its own. There is one for everything in this process, and one for
+each strategy whose variables are elsewhere.
+"""
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .._lib import Keep, check, ffi, here, lib, owned, text
+from .._tensor import DType, as_array, as_dtype, c_shape, copy_values, py_shape, string, take_tensor, to_array
+from .._tensor import to_tensor
+from ..graph import Graph, Node, Shape, default_graph, lasting
+from ..graph import Variable as _Handle
+from ..initializers import c_initializer
+
+_local = threading.local()
+
+
+class OtherWorld(Exception):
+    """A trace met a variable of another world, in which it has to begin again."""
+
+    def __init__(self, world: "World"):
+        super().__init__("variables of different clusters cannot be used in one function")
+        self.world = world
+
+
+class World:
+    """A graph and its session."""
+
+    def __init__(self, seed: int = 0):
+        self.graph = Graph(seed)
+        self.graph.world = self
+        lasting[int(ffi.cast("uintptr_t", self.graph._c))] = self.graph
+        self.version = 0  # grows with every write of variables
+        self.trained: weakref.WeakSet = weakref.WeakSet()  # networks that have newer values than the session
+        self._session: Any = None
+        self._known = -1  # variables that have values
+        self._lock = threading.RLock()
+
+    # --- the session ---
+
+    def _create_session(self) -> Any:
+        keep, out = Keep(), ffi.new("est_session **")
+        check(lib.est_session_create(self.graph._c, keep.options("est_session_options"), out))
+        return owned(out[0], "est_session_free", parents=(self.graph,))
+
+    def session(self) -> Any:
+        """The session, in which all variables have values."""
+        if self._session is None:
+            self._session = self._create_session()
+        self._initialize()
+        return self._session
+
+    def _initialize(self) -> None:
+        """Gives variables that joined the graph their initial values."""
+        graph = self.graph._c
+        count = lib.est_global_variables(graph).n + lib.est_local_variables(graph).n
+        if count != self._known:
+            check(lib.est_session_init(self._session))
+            self._known = count
+
+    def ready(self) -> Any:
+        """The session, with what networks have learned."""
+        if self.trained:
+            for network in list(self.trained):
+                network.give_back()
+        return self.session()
+
+    def changed(self) -> None:
+        self.version += 1
+
+    is_remote = False  # its variables are at tasks of a cluster
+    shares_metrics = False  # states of metrics are where the other variables are
+
+    def parts(self, variable: "Variable") -> list["Variable"]:
+        """The variable, or its shards."""
+        return [variable]
+
+    # --- variables ---
+
+    def read(self, name: bytes) -> np.ndarray:
+        out = ffi.new("est_tensor **")
+        check(lib.est_session_read(self.ready(), name, out))
+        return to_array(take_tensor(out[0]))
+
+    def write(self, name: bytes, value: Any, dtype: DType) -> None:
+        check(lib.est_session_write(self.ready(), name, to_tensor(value, dtype)))
+        self.changed()
+
+    # --- steps ---
+
+    def prepare(self, feeds: Sequence[Node], fetches: Sequence[Node], targets: Sequence[Node]) -> "Step":
+        return Step(self.session(), feeds, fetches, targets, (self,))
+
+    def run(self, step: "Step", values: list) -> list:
+        with self._lock:
+            return step.run(values)
+
+
+class Step:
+    """A prepared step of a session, over numpy arrays."""
+
+    def __init__(self, session: Any, feeds: Sequence[Node], fetches: Sequence[Node], targets: Sequence[Node],
+                 parents: tuple):
+        keep, out = Keep(), ffi.new("est_step **")
+        self._of_session = session
+        check(lib.est_session_prepare(self._of_session, _span(keep, feeds), _span(keep, fetches), _span(keep, targets),
+                                      out))
+        self._parents = parents
+        self._c = out[0]
+        self._in = ffi.new("py_array[]", max(len(feeds), 1))
+        self._out = ffi.new("py_array[]", max(len(fetches), 1))
+        self._types = [int(lib.est_node_dtype(node._c)) for node in feeds]
+        for i, number in enumerate(self._types):
+            self._in[i].dtype = number
+        self._n_in, self._n_out = len(feeds), len(fetches)
+        self._dtypes = [int(lib.est_node_dtype(node._c)) for node in fetches]
+        self._numpy = [None if number == string.number else np.dtype(as_dtype(number).as_numpy_dtype)
+                       for number in self._dtypes]
+        for i, number in enumerate(self._dtypes):
+            self._out[i].dtype = number
+        self._shapes: list = [None] * len(fetches)  # of the last run
+        self._fed: list = [None] * len(feeds)
+        self._fresh = ffi.new("_Bool *")
+
+    def run(self, values: Sequence[Any]) -> list[np.ndarray]:
+        """The values of the fetches, new arrays. `values` are arrays of the right dtypes in C order."""
+        given, keep = self._in, []
+        for i, value in enumerate(values):
+            slot = given[i]
+            if value.dtype == object:
+                slot.tensor = tensor = to_tensor(value)
+                keep.append(tensor)
+                continue
+            data = ffi.from_buffer(value)
+            keep.append(data)
+            slot.data = data
+            shape = value.shape
+            if shape != self._fed[i]:
+                slot.shape.rank = len(shape)
+                slot.shape.dim[0:len(shape)] = shape
+                self._fed[i] = shape
+        results, out = [], self._out
+        for i in range(self._n_out):
+            shape = self._shapes[i]
+            if shape is None or self._numpy[i] is None:
+                out[i].data = ffi.NULL
+                results.append(None)
+            else:
+                array = np.empty(shape, self._numpy[i])
+                out[i].data = ffi.from_buffer(array) if array.size else ffi.NULL
+                results.append(array)
+        status = lib.py_run(self._c, self._n_in, given, self._n_out, out, self._fresh)
+        if status != 0:
+            check(status)
+        if self._fresh[0]:
+            self._take(results)
+        return results
+
+    def _take(self, results: list) -> None:
+        """Copies results whose shape was not the expected one."""
+        out = self._out
+        for i, array in enumerate(results):
+            slot = out[i]
+            if array is not None and array.size and slot.data == ffi.from_buffer(array):
+                continue
+            results[i] = copy_values(self._dtypes[i], slot.shape, slot.data)
+            self._shapes[i] = results[i].shape
+
+    def free(self) -> None:
+        """Before its session goes; a step that is not freed goes with the session."""
+        if self._c is not None:
+            step, self._c = self._c, None
+            lib.est_step_free(step)
+
+
+def _span(keep: Keep, nodes: Sequence[Node]) -> Any:
+    return keep.span("est_nodes", "est_node", [node._c for node in nodes])
+
+
+_seed = [0]
+_default: list[World] = []
+
+
+def default_world() -> World:
+    """The world of this process."""
+    if not _default:
+        _default.append(World(_seed[0]))
+    return _default[0]
+
+
+def set_seed(seed: int) -> None:
+    """Of graphs from now on: a world without variables is made again."""
+    _seed[0] = int(seed)
+    if _default and _default[0]._session is None and lib.est_global_variables(_default[0].graph._c).n == 0:
+        _default.clear()
+
+
+def current_strategy() -> Any:
+    stack = _local.__dict__.get("strategies")
+    return stack[-1] if stack else None
+
+
+def current_world() -> World:
+    """The world of what is made now: of the trace, of the strategy, or that of the process."""
+    trace = current_trace()
+    if trace is not None:
+        return trace.world
+    strategy = current_strategy()
+    return strategy._world() if strategy is not None else default_world()
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+class Trace:
+    """A function that is being traced: what a run must feed, and what it must do beside computing results."""
+
+    def __init__(self, world: World):
+        self.world = world
+        self.graph = world.graph
+        self.pulls: list[tuple[Any, list[Node]]] = []  # iterators and the placeholders of their next elements
+        self.targets: list[Node] = []
+        self.written: dict[str, list[Node]] = {}  # by name of variable, writes of this trace
+        self.late: list = []  # called after tracing
+
+    def __enter__(self) -> "Trace":
+        _local.__dict__.setdefault("traces", []).append(self)
+        self._default = self.graph.as_default()
+        self._default.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, exception: Any, traceback: Any) -> None:
+        _local.traces.pop()
+        self._default.__exit__(kind, exception, traceback)
+        for function in self.late:
+            function()
+        if kind is not None:
+            lib.est_graph_recover(self.graph._c)
+
+    def add_write(self, names: Sequence[str], operation: Node) -> None:
+        self.targets.append(operation)
+        for name in names:
+            self.written.setdefault(name, []).append(operation)
+
+    def pull(self, iterator: Any, spec: Any) -> Any:
+        """Placeholders for the next element of an iterator."""
+        from . import _structure
+        leaves = _structure.flatten(spec)
+        nodes = [self.graph.placeholder(None, leaf.dtype, leaf.shape) for leaf in leaves]
+        self.pulls.append((iterator, nodes))
+        return _structure.pack_as(spec, nodes)
+
+
+def current_trace() -> Trace | None:
+    """The trace that builds now; None also in the function of a map within it, which has a graph of its own."""
+    stack = _local.__dict__.get("traces")
+    return stack[-1] if stack and default_graph() is stack[-1].graph else None
+
+
+def enter_thread(trace: Trace, strategies: list, replica: Any) -> None:
+    """Makes a thread that C has started a part of a trace."""
+    _local.traces = [trace]
+    _local.strategies = list(strategies)
+    _local.replica = replica
+
+
+def replica_context() -> Any:
+    return _local.__dict__.get("replica")
+
+
+def set_replica_context(context: Any) -> None:
+    _local.replica = context
+
+
+def strategies() -> list:
+    return _local.__dict__.setdefault("strategies", [])
+
+
+def updates_of(graph: Graph) -> int:
+    return lib.est_update_ops(graph._c).n
+
+
+def take_updates(graph: Graph, before: int) -> None:
+    """What layers must do in every training step (moving averages) becomes a part of the trace."""
+    trace = current_trace()
+    if trace is None or trace.graph is not graph:
+        return
+    span = lib.est_update_ops(graph._c)
+    for i in range(before, span.n):
+        trace.targets.append(Node(graph, span.data[i]))
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+
+class Variable:
+    """tf.Variable: a value that steps change. Reads outside of functions copy it."""
+
+    __array_priority__ = 95
+    SaveSliceInfo = None
+
+    def __init__(self, initial_value: Any = None, trainable: bool | None = None, validate_shape: bool = True,
+                 caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
+                 import_scope: Any = None, constraint: Callable | None = None, synchronization: Any = None,
+                 aggregation: Any = None, shape: Any = None):
+        for given, what in ((caching_device, "caching_device"), (variable_def, "variable_def"),
+                            (import_scope, "import_scope"), (constraint, "constraint")):
+            if given is not None:
+                raise NotImplementedError(f"tf.Variable: {what} does not exist yet")
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        if callable(initial_value):
+            initial_value = initial_value()
+        if isinstance(initial_value, Node):
+            raise ValueError("the initial value of a tf.Variable is a value, not a tensor of the function that is "
+                             "traced; pass a lambda that computes it from numbers")
+        value = as_array(initial_value, dtype)
+        graph = default_graph()
+        world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
+        graph = world.graph if world is not None else graph
+        own_name = name or "Variable"
+        keep = Keep()
+        here()
+        number = as_dtype(value.dtype)
+        trainable = trainable is not False and number.is_floating
+        handle = lib.est_weight(graph._c, keep.string(own_name), c_shape(value.shape), keep.options(
+            "est_weight_options", dtype=number.number, frozen=not trainable,
+            initializer=c_initializer(keep, lambda shape, dtype: value)))
+        graph.check()
+        self._bind(world, graph, handle, trainable, own_name)
+        self.synchronization, self.aggregation = synchronization, aggregation
+
+    def _bind(self, world: World | None, graph: Graph, handle: Any, trainable: bool, name: str | None = None) -> None:
+        self._world = world
+        self.graph = graph
+        self._handle = _Handle(graph, handle)
+        self._name = text(lib.est_node_name(self._handle._c))
+        self._bytes = self._name.encode()
+        self._shown = (name or self._name) + ":0"
+        read = lib.est_read_variable(self._handle._c)
+        graph.check()
+        self._dtype = as_dtype(int(lib.est_node_dtype(read)))
+        self._shape = Shape(py_shape(lib.est_node_shape(read)))
+        self._trainable = trainable
+
+    @classmethod
+    def _of(cls, world: World | None, graph: Graph, handle: Any, trainable: bool) -> "Variable":
+        """A variable that a layer has made."""
+        variable = object.__new__(cls)
+        variable._bind(world, graph, handle, trainable)
+        variable.synchronization = variable.aggregation = None
+        return variable
+
+    @classmethod
+    def _in(cls, world: World, value: Any, name: str) -> "Variable":
+        """A variable of a world that is not trained."""
+        keep, array = Keep(), as_array(value)
+        number = as_dtype(array.dtype)
+        handle = lib.est_weight(world.graph._c, keep.string(name), c_shape(array.shape), keep.options(
+            "est_weight_options", dtype=number.number, frozen=True,
+            initializer=c_initializer(keep, lambda shape, dtype: array)))
+        world.graph.check()
+        variable = cls._of(world, world.graph, handle, False)
+        variable._shown = name + ":0"
+        return variable
+
+    name = property(lambda self: self._shown)
+    dtype = property(lambda self: self._dtype)
+    shape = property(lambda self: self._shape)
+    trainable = property(lambda self: self._trainable)
+    ndim = property(lambda self: len(self._shape))
+
+    @property
+    def device(self) -> str:
+        part = ffi.new("est_variable_part *")
+        check(lib.est_session_variable_part(self._world.session(), self._bytes, 0, part))
+        return text(part.device)
+
+    def get_shape(self) -> Shape:
+        return self._shape
+
+    # --- reading ---
+
+    def _as_node(self, graph: Graph) -> Node:
+        """A read in a graph, after what the trace has written so far."""
+        if graph is not self.graph:
+            if self._world is not None and getattr(graph, "world", None) is not None:
+                raise OtherWorld(self._world)
+            if getattr(graph, "twins", None) is not None:
+                return Node(graph, lib.est_read_variable(self.twin(graph)._handle._c))
+            raise NotImplementedError(f"{self.name} belongs to another graph; functions of Dataset.map and model_fn "
+                                      "cannot read variables of the program")
+        here()
+        node = Node(graph, lib.est_read_variable(self._handle._c))
+        trace = current_trace()
+        for write in (trace.written.get(self._name, ()) if trace is not None else ()):
+            lib.est_after(node._c, write._c)
+        graph.check()
+        return node
+
+    def twin(self, graph: Graph) -> "Variable":
+        """The variable that stands for this one in the graph of a network or of a model_fn."""
+        found = graph.twins.get(id(self))
+        if found is None:
+            keep = Keep()
+            members = {} if self._regularizer is None else {"regularizer": self._regularizer}
+            name = keep.string(self._name.rsplit("/", 1)[-1])  # below the scope of the layer that is called
+            handle = lib.est_weight(graph._c, name, c_shape(self._shape), keep.options(
+                "est_weight_options", dtype=self._dtype.number, frozen=not self._trainable,
+                initializer=c_initializer(keep, lambda shape, dtype: self._world.read(self._bytes)), **members))
+            graph.check()
+            found = Variable._of(None, graph, handle, self._trainable)
+            graph.twins[id(self)] = found
+            graph.twin_of[id(found)] = self
+        return found
+
+    _regularizer: Any = None
+
+    def numpy(self) -> np.ndarray:
+        if current_trace() is not None:
+            raise NotImplementedError(f"numpy() of {self.name} is not available within a tf.function")
+        value = self._world.read(self._bytes) if self._world is not None else None
+        if value is None:
+            raise NotImplementedError(f"{self.name} belongs to a graph; a session has its value")
+        return value[()] if value.ndim == 0 else value.copy()
+
+    def _array(self) -> np.ndarray:
+        return self._world.read(self._bytes)
+
+    def value(self) -> Any:
+        from ._eager import Tensor
+        graph = default_graph()
+        if graph is not None or self._world is None:
+            return self._as_node(graph if graph is not None else self.graph)
+        return Tensor(self._array())
+
+    read_value = value
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __index__(self) -> int:
+        return int(self.numpy())
+
+    def __iter__(self):
+        return iter(self.value())
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        head = f"<tf.Variable '{self.name}' shape={tuple(self._shape)} dtype={self._dtype.name}"
+        if self._world is None or current_trace() is not None:
+            return head + ">"
+        return f"{head}, numpy={np.array2string(self._array(), separator=', ')}>"
+
+    __hash__ = object.__hash__
+
+    # --- writing ---
+
+    def _write(self, function: str, value: Any, read_value: bool) -> Any:
+        from ._eager import unwrap
+        trace = current_trace()
+        if trace is None and self._world is not None:
+            return self._write_now(function, value)
+        graph = trace.graph if trace is not None else self.graph
+        if graph is not self.graph:
+            raise OtherWorld(self._world)
+        from ..graph import as_node
+        here()
+        value = value._as_node(graph) if isinstance(value, Variable) else unwrap(value)
+        node = as_node(value, graph, self._dtype)
+        before = list(trace.written.get(self._name, ())) if trace is not None else []
+        operation = self._replica_write(function, node) if replica_context() is not None else None
+        if operation is None:
+            operation = Node(graph, getattr(lib, function)(self._handle._c, node._c))
+        for write in before:
+            lib.est_after(operation._c, write._c)
+        graph.check()
+        if trace is not None:
+            trace.add_write([self._name], operation)
+        return self if trace is not None else operation
+
+    def _replica_write(self, function: str, node: Node) -> Node | None:
+        """In a replica: aggregates what all replicas write, by the variable's aggregation."""
+        context = replica_context()
+        if context.num_replicas_in_sync == 1:
+            return None
+        return context._write(self, function, node)
+
+    def _write_now(self, function: str, value: Any) -> "Variable":
+        from ._eager import unwrap
+        new = as_array(unwrap(value), self._dtype)
+        if function != "est_assign":
+            old = self._array()
+            new = old + new if function == "est_assign_add" else old - new
+            new = np.asarray(new, old.dtype)
+        if new.shape != tuple(self._shape):
+            raise ValueError(f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape "
+                             f"{tuple(self._shape)}, and the assigned value shape {new.shape} are incompatible.")
+        self._world.write(self._bytes, new, self._dtype)
+        return self
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        return self._write("est_assign", value, read_value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> Any:
+        return self._write("est_assign_add", delta, read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> Any:
+        return self._write("est_assign_sub", delta, read_value)
+
+
+def new_variables(graph: Graph, world: World | None, first: int) -> list[Variable]:
+    """Variables that joined the graph since it had `first` of them."""
+    span = lib.est_global_variables(graph._c)
+    if span.n == first:
+        return []
+    handles = [ffi.new("est_node *", span.data[i])[0] for i in range(first, span.n)]
+    trained = lib.est_trainable_variables(graph._c)
+    trainable = {trained.data[i].id for i in range(trained.n)}
+    return [Variable._of(world, graph, handle, handle.id in trainable) for handle in handles]
+
+
+def count_variables(graph: Graph) -> int:
+    return lib.est_global_variables(graph._c).n

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.compat.v1: graphs, sessions, variables and what a model_fn for graphs is written with."""
+from __future__ import annotations
+
+from typing import Any as _Any
+
+from .... import graph as _base
+from ..._absent import module_getattr as _module_getattr
+from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, VariableScope, add_to_collection,  # noqa: F401
+                     add_to_collections, assign, assign_add, assign_sub, control_dependencies, device,
+                     disable_eager_execution, disable_v2_behavior, enable_eager_execution, enable_v2_behavior,
+                     executing_eagerly, get_collection, get_collection_ref, get_default_graph, get_local_variable,
+                     get_variable, get_variable_scope, global_variables, global_variables_initializer, gradients, group,
+                     init_scope, initialize_all_variables, initialize_local_variables, local_variables,
+                     local_variables_initializer, model_variables, name_scope, no_op, placeholder,
+                     placeholder_with_default, reset_default_graph, tables_initializer, trainable_variables,
+                     tuple_of_tensors, variable_scope, variables_initializer)
+from ._initializers import (constant_initializer, glorot_normal_initializer, glorot_uniform_initializer,  # noqa: F401
+                            ones_initializer, random_normal_initializer, random_uniform_initializer,
+                            truncated_normal_initializer, zeros_initializer)
+from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
+                       get_default_session)
+from . import data, feature_column, layers, logging, losses, metrics, summary, train  # noqa: F401
+from .summary import Summary  # noqa: F401
+
+globals()["tuple"] = globals().pop("tuple_of_tensors")
+#: Names of TensorFlow 1 that mean nothing else in TensorFlow 2, so that tf has them too.
+_TO_TF = ("AUTO_REUSE", "ConfigProto", "GPUOptions", "GraphKeys", "InteractiveSession", "Session", "add_to_collection",
+          "add_to_collections", "assign", "assign_add", "assign_sub", "disable_eager_execution", "disable_v2_behavior",
+          "enable_eager_execution", "get_collection", "get_default_graph", "get_default_session", "get_variable",
+          "get_variable_scope", "global_variables", "global_variables_initializer", "initialize_all_variables",
+          "local_variables", "local_variables_initializer", "placeholder", "placeholder_with_default",
+          "reset_default_graph", "tables_initializer", "trainable_variables", "variable_scope", "variables_initializer")
+#: Names that TensorFlow 2 has with the same meaning.
+_SHARED = ("Graph", "Operation", "control_dependencies", "device", "executing_eagerly", "gradients", "group",
+           "init_scope", "name_scope", "no_op")
+
+
+def _take(tf: "dict[str, _Any]") -> None:
+    """Names of tf that mean the same here, and those of here that tf has too."""
+    for name in _TO_TF + _SHARED:
+        tf.setdefault(name, globals()[name])
+    for name, value in list(tf.items()):
+        if not name.startswith("_") and name not in ("annotations", "compat", "contrib"):
+            globals().setdefault(name, value)
+
+
+__getattr__ = _module_getattr(__name__)

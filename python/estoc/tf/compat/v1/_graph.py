@@ -1,0 +1,768 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of tf.compat.v1: an estoc.Graph whose nodes have the names and attributes of TensorFlow's tensors, operations
+and variables."""
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+
+from .... import graph as _base
+from .... import ops
+from ...._lib import NULL, ffi, here, lib, text
+from ...._tensor import as_array, as_dtype, c_shape, float32
+from ....graph import Node, Shape, as_node, default_graph, set_root_graph
+from ....initializers import Initializer, c_initializer, zeros
+from ..._absent import error
+
+
+class GraphKeys:
+    """The names of collections."""
+
+    GLOBAL_VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    MODEL_VARIABLES = "model_variables"
+    UPDATE_OPS = "update_ops"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    SUMMARIES = "summaries"
+    GLOBAL_STEP = "global_step"
+    TRAIN_OP = "train_op"
+    TABLE_INITIALIZERS = "table_initializer"
+    INIT_OP = "init_op"
+    METRIC_VARIABLES = "metric_variables"
+
+
+class Tensor(Node):
+    """A tensor of a graph: its value is what Session.run gives."""
+
+    @property
+    def name(self) -> str:
+        return f"{text(lib.est_node_name(self._c))}:{self._c.output}"
+
+    @property
+    def op(self) -> "Operation":
+        return Operation(self.graph, self._c)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:  # noqa: A003
+        """Its value, in the default session."""
+        return _session(session).run(self, feed_dict)
+
+    def set_shape(self, shape: Any) -> None:
+        """The static shape is what the operation says; another one is refused."""
+        mine = self.shape
+        wanted = Shape(shape)
+        if mine is not None and (len(mine) != len(wanted) or any(
+                None not in (a, b) and a != b for a, b in zip(mine, wanted))):
+            raise ValueError(f"Shapes {mine} and {wanted} are not compatible")
+        if mine is None or any(a is None and b is not None for a, b in zip(mine, wanted)):
+            raise NotImplementedError(f"the static shape of {self.name} is {mine}; tf.reshape makes one of another "
+                                      "shape")
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={'<unknown>' if self.shape is None else tuple(self.shape)} " \
+               f"dtype={self.dtype.name}>"
+
+    def __eq__(self, other: Any) -> bool:  # as in graphs of TensorFlow
+        return self is other
+
+    def __ne__(self, other: Any) -> bool:
+        return self is not other
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise error("tf.Tensor", name)
+
+
+class Operation(Node):
+    """An operation: Session.run runs it and gives None."""
+
+    type = property(lambda self: None)  # noqa: A003
+
+    @property
+    def name(self) -> str:
+        return text(lib.est_node_name(self._c))
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The first output, if it has one."""
+        return [Tensor(self.graph, self._c)] if lib.est_node_dtype(self._c) != 0 else []
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        _session(session).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}'>"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Operation) and (self._c.graph, self._c.id) == (other._c.graph, other._c.id)
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._c.id)
+
+
+class Variable(_base.Variable):
+    """A variable of a graph. Made by its class it is named within the current scopes, as in TensorFlow 1."""
+
+    def __new__(cls, *args: Any, **named: Any) -> "Variable":
+        if args and isinstance(args[0], _base.Graph):
+            return super().__new__(cls)
+        return _new_variable(*args, **named)
+
+    def __init__(self, *args: Any, **named: Any):
+        if not (args and isinstance(args[0], _base.Graph)):
+            return  # _new_variable has done it
+        super().__init__(*args)
+        with self.graph.after(None):
+            here()
+            self._snapshot = self.graph.node(lib.est_read_variable(self._c))
+        self.trainable = True
+
+    @property
+    def name(self) -> str:
+        return self._name + ":0"
+
+    @property
+    def _name(self) -> str:
+        return text(lib.est_node_name(self._c))
+
+    _shared_name = _name
+
+    @property
+    def op(self) -> Operation:
+        return Operation(self.graph, self._c)
+
+    dtype = property(lambda self: self._snapshot.dtype)
+    shape = property(lambda self: self._snapshot.shape)
+
+    @property
+    def initializer(self) -> Operation:
+        """Assigns the initial value."""
+        node = lib.est_variable_initializer_op(self._c)
+        if node.graph == NULL:
+            raise ValueError(f"{self.name} has no initial value")
+        return Operation(self.graph, node)
+
+    def initialized_value(self) -> Node:
+        """The value after the initializer has run."""
+        return self._after(self.initializer)
+
+    def _after(self, update: Node) -> Node:
+        with self.graph.after([update]):
+            return self.value()
+
+    def assign(self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Node:
+        """The value after the assignment."""
+        return self._after(super().assign(value))
+
+    def assign_add(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Node:
+        return self._after(super().assign_add(delta))
+
+    def assign_sub(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Node:
+        return self._after(super().assign_sub(delta))
+
+    def eval(self, session: Any = None) -> Any:  # noqa: A003
+        return _session(session).run(self)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Sets it in a session, at once."""
+        _session(session)._write(self, value)
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={tuple(self.shape or ())} dtype={self.dtype.name}>"
+
+    def __eq__(self, other: Any) -> bool:
+        return self is other
+
+    def __ne__(self, other: Any) -> bool:
+        return self is not other
+
+    __hash__ = object.__hash__
+
+
+class Graph(_base.Graph):
+    """A graph of tf.compat.v1."""
+
+    builds = True
+
+    def __init__(self, _borrowed: Any = None):
+        super().__init__(_borrowed=_borrowed)
+        self._python: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+        self._own: list[Variable] = []
+
+    def _made(self, c_node: Any) -> Node:
+        key = (int(c_node.id), int(c_node.output))
+        found = self._python.get(key)
+        if found is None:
+            kind = Tensor if lib.est_node_dtype(c_node) != 0 else Operation
+            found = self._python[key] = kind(self, c_node)
+        return found
+
+    def _variable(self, c_node: Any) -> Variable:
+        key = ("variable", int(c_node.id))
+        found = self._python.get(key)
+        if found is None:
+            found = self._python[key] = Variable(self, c_node)
+            self._own.append(found)
+        return found
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor "op:output"."""
+        op, _, output = name.rpartition(":")
+        if not op or not output.isdigit():
+            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the "
+                             "form "
+                             '"<op_name>:<output_index>".')
+        node = lib.est_graph_find(self._c, op.encode())
+        if node.graph == NULL:
+            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op!r}, does "
+                           "not exist in the graph.")
+        made = ffi.new("est_node *", node)
+        made.output = int(output)
+        return self._made(made[0])
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        node = lib.est_graph_find(self._c, name.encode())
+        if node.graph == NULL:
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
+        return Operation(self, node)
+
+    def as_graph_element(self, value: Any) -> Node:
+        """The tensor or operation for a name or for itself."""
+        if isinstance(value, str):
+            return self.get_tensor_by_name(value) if ":" in value else self.get_operation_by_name(value)
+        return value
+
+    def name_scope(self, name: str) -> Any:
+        return name_scope(name)
+
+    def control_dependencies(self, control_inputs: Any) -> Any:
+        return self.after(None if control_inputs is None else _ordered(control_inputs))
+
+    def get_collection(self, name: str, scope: str | None = None) -> list:
+        return get_collection(name, scope)
+
+    def add_to_collection(self, name: str, value: Any) -> None:
+        state_of(self).collections.setdefault(name, []).append(value)
+
+    def finalize(self) -> None:
+        """Nothing may be added from now on."""
+        state_of(self).finalized = True
+
+    finalized = property(lambda self: state_of(self).finalized)
+
+    def node(self, c_node: Any) -> Node:
+        if state_of(self).finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        return super().node(c_node)
+
+
+class State:
+    """What tf.compat.v1 keeps of a graph, also of that of a model_fn."""
+
+    def __init__(self) -> None:
+        self.collections: dict[str, list] = {}
+        self.scopes: list[VariableScope] = []
+        self.by_name: dict[str, _base.Variable] = {}
+        self.scope_counts: dict[str, int] = {}
+        self.names: list[str] = []
+        self.iterators: list[Any] = []
+        self.finalized = False
+
+
+def state_of(graph: _base.Graph) -> State:
+    return graph.__dict__.setdefault("_v1", State())
+
+
+_implicit: Graph | None = None
+
+
+def get_default_graph() -> _base.Graph:
+    """The graph that operations are added to; outside of all others one of the program."""
+    global _implicit
+    graph = default_graph()
+    if graph is not None:
+        return graph
+    if _implicit is None:
+        _implicit = Graph()
+    return _implicit
+
+
+def reset_default_graph() -> None:
+    """A new graph outside of all others."""
+    global _implicit
+    root = _base._root is not None
+    _implicit = None
+    if root:
+        set_root_graph(None)
+        disable_eager_execution()
+
+
+def disable_eager_execution() -> None:
+    """From now on operations are added to a graph, and sessions run them."""
+    if _base._root is None:
+        set_root_graph(get_default_graph())
+
+
+disable_v2_behavior = disable_eager_execution
+
+
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """From now on operations on values compute at once."""
+    set_root_graph(None)
+
+
+enable_v2_behavior = enable_eager_execution
+
+
+def executing_eagerly() -> bool:
+    return default_graph() is None
+
+
+def _session(session: Any) -> Any:
+    from ._session import get_default_session
+
+    session = session if session is not None else get_default_session()
+    if session is None:
+        raise ValueError("Cannot evaluate: No default session is registered. Use `with sess.as_default()` or pass "
+                         "session=")
+    return session
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Node:
+    """A value that every run must feed."""
+    return get_default_graph().placeholder(name or "Placeholder", dtype, shape)
+
+
+def placeholder_with_default(input: Any, shape: Any = None, name: str | None = None) -> Node:  # noqa: A002
+    """A value that runs may feed."""
+    graph = get_default_graph()
+    node = ops.identity(as_node(input, graph))
+    return node if name is None else node.named(name)
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Node:
+    """A constant of the graph."""
+    array = as_array(value, dtype)
+    if shape is not None:
+        shape = tuple(shape)
+        if array.size == 1:
+            array = np.broadcast_to(array.reshape(()), shape)
+        else:
+            array = array.reshape(shape)
+    node = get_default_graph().constant(array)
+    return node if name == "Const" else node.named(name)
+
+
+def no_op(name: str | None = None) -> Node:
+    """An operation that does nothing but run after its control inputs."""
+    here()
+    graph = get_default_graph()
+    node = graph.node(lib.est_group(graph._c, ffi.new("est_nodes *")[0]))
+    return node if name is None else node.named(name)
+
+
+def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Node:
+    """One operation that runs all of them."""
+    nodes = [node for item in inputs for node in (item if isinstance(item, (list, tuple)) else [item])]
+    nodes = [node for node in nodes if node is not None]
+    if not nodes:
+        return no_op(name)
+    node = ops.group(_ordered(nodes))
+    return node if name is None else node.named(name)
+
+
+def tuple_of_tensors(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
+    """The tensors, each after all of them."""
+    found = [tensor for tensor in tensors if tensor is not None]
+    with get_default_graph().after(_ordered(found + list(control_inputs or []))):
+        return [None if tensor is None else ops.identity(tensor) for tensor in tensors]
+
+
+def _ordered(nodes: Sequence[Any]) -> list[Node]:
+    graph = get_default_graph()
+    return [node.value() if isinstance(node, _base.Variable) else node if isinstance(node, Node) else
+            as_node(node, graph) for node in nodes if not getattr(node, "_is_value", False)]
+
+
+def control_dependencies(control_inputs: Any) -> Any:
+    """Operations made within run after these; None: after none."""
+    graph = get_default_graph()
+    return graph.after(None if control_inputs is None else _ordered(control_inputs))
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Operations made within are not ordered."""
+    with get_default_graph().after(None):
+        yield
+
+
+def device(device_name_or_function: Any) -> Any:
+    """Pins the operations made within to a device: a text, a function of an operation, or None."""
+    return get_default_graph().device(device_name_or_function)
+
+
+@contextlib.contextmanager
+def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Iterator[str]:
+    """Names of operations made within start with the scope's, which is the value of the with statement."""
+    graph = get_default_graph()
+    names = state_of(graph).names
+    name = default_name if name is None else name
+    if not name:
+        full = ""
+    elif name.endswith("/"):
+        full = name
+    else:
+        full = _unique(graph, (names[-1] if names else "") + name) + "/"
+    with graph.scope(full):
+        names.append(full)
+        try:
+            yield full
+        finally:
+            names.pop()
+
+
+def _unique(graph: _base.Graph, name: str) -> str:
+    counts = state_of(graph).scope_counts
+    number = counts.get(name, 0)
+    counts[name] = number + 1
+    return name if number == 0 else f"{name}_{number}"
+
+
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
+              gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None,
+              unconnected_gradients: Any = None) -> list:
+    """d(sum of ys) / d(x) for each x; None where they do not depend on it."""
+    if stop_gradients is not None or unconnected_gradients not in (None, "none"):
+        raise NotImplementedError("stop_gradients and unconnected_gradients do not exist yet; use tf.stop_gradient")
+    ys = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    weights = [None] * len(ys) if grad_ys is None else (
+        list(grad_ys) if isinstance(grad_ys, (list, tuple)) else [grad_ys])
+    parts = [ops.reduce_sum(y if weight is None else y * weight) for y, weight in zip(ys, weights)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return ops.gradients(total, list(xs) if isinstance(xs, (list, tuple)) else [xs])
+
+
+class IndexedSlices:
+    """Some rows of a tensor: values[i] is row indices[i], and rows that are there twice mean their sum."""
+
+    def __init__(self, values: Node, indices: Node, dense_shape: Any = None):
+        self.values, self.indices, self.dense_shape = values, indices, dense_shape
+
+    dtype = property(lambda self: self.values.dtype)
+    graph = property(lambda self: self.values.graph)
+    name = property(lambda self: self.values.name)
+
+    def __repr__(self) -> str:
+        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+AUTO_REUSE = "AUTO_REUSE"
+
+
+class VariableScope:
+    """What get_variable goes by: the prefix of names, and whether variables are made, found or both."""
+
+    def __init__(self, reuse: Any, name: str = "", initializer: Any = None, regularizer: Any = None,
+                 dtype: Any = float32, original: str = ""):
+        self.reuse, self.name, self.initializer, self.regularizer = reuse, name, initializer, regularizer
+        self.dtype, self.original_name_scope = dtype, original
+
+    def reuse_variables(self) -> None:
+        self.reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        self.initializer = initializer
+
+    def get_variable(self, *args: Any, **named: Any) -> Any:
+        with variable_scope(self):
+            return get_variable(*args, **named)
+
+    def global_variables(self) -> list:
+        return get_collection(GraphKeys.GLOBAL_VARIABLES, self.name + "/")
+
+    def trainable_variables(self) -> list:
+        return get_collection(GraphKeys.TRAINABLE_VARIABLES, self.name + "/")
+
+
+def get_variable_scope() -> VariableScope:
+    state = state_of(get_default_graph())
+    if not state.scopes:
+        state.scopes.append(VariableScope(False))
+    return state.scopes[-1]
+
+
+@contextlib.contextmanager
+def variable_scope(name_or_scope: Any, default_name: str | None = None, values: Any = None, initializer: Any = None,
+                   regularizer: Any = None, caching_device: Any = None, partitioner: Any = None,
+                   custom_getter: Any = None, reuse: Any = None, dtype: Any = None, use_resource: Any = None,
+                   constraint: Any = None, auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
+    """Names of variables made within start with the scope's."""
+    if partitioner is not None or custom_getter is not None or constraint is not None:
+        raise NotImplementedError("partitioner, custom_getter and constraint do not exist yet")
+    graph = get_default_graph()
+    state, outer = state_of(graph), get_variable_scope()
+    if isinstance(name_or_scope, VariableScope):
+        full, short = name_or_scope.name, name_or_scope.name.rsplit("/", 1)[-1]
+        base = name_or_scope
+    else:
+        name = name_or_scope
+        if name is None:
+            if default_name is None:
+                raise TypeError("If default_name is None then name_or_scope is required")
+            if reuse:
+                raise ValueError("reuse=True cannot be used without a name_or_scope")
+            prefix = outer.name + "/" if outer.name else ""
+            name = _unique(graph, "variable_scope:" + prefix + default_name)[len("variable_scope:" + prefix):]
+        full, short, base = (f"{outer.name}/{name}" if outer.name else name), name, outer
+    scope = VariableScope(reuse if reuse is not None else outer.reuse or base.reuse, full,
+                          initializer if initializer is not None else base.initializer,
+                          regularizer if regularizer is not None else base.regularizer,
+                          base.dtype if dtype is None else dtype)
+    with contextlib.ExitStack() as stack:
+        if auxiliary_name_scope and short:
+            scope.original_name_scope = stack.enter_context(name_scope(short))
+        state.scopes.append(scope)
+        stack.callback(state.scopes.pop)
+        yield scope
+
+
+def _initial(initial: Any, dtype: Any) -> "tuple[Any, Any, Any]":
+    """A node or an array, its shape and dtype."""
+    graph = get_default_graph()
+    if isinstance(initial, _base.Variable):
+        initial = initial.initialized_value() if isinstance(initial, Variable) else initial.value()
+    if hasattr(initial, "_value") and not isinstance(initial, Node):
+        initial = initial._value
+    if isinstance(initial, Node):
+        if initial.shape is None or None in initial.shape:
+            raise ValueError(f"the initial value {initial.name} has the shape {initial.shape}; a variable needs one "
+                             "that is fully known")
+        if dtype is not None and initial.dtype != dtype:
+            initial = ops.cast(initial, dtype)
+        return initial, initial.shape, initial.dtype
+    array = as_array(initial, dtype)
+    return array, array.shape, as_dtype(array.dtype)
+
+
+def _make(graph: _base.Graph, name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool, regularizer: Any,
+          collections: Any) -> _base.Variable:
+    keys = list(collections) if collections is not None else [GraphKeys.GLOBAL_VARIABLES]
+    if GraphKeys.LOCAL_VARIABLES in keys:
+        variable = graph.local_variable(name, shape, dtype)
+        if initializer is not None:
+            with graph.after(None):
+                lib.est_variable_initializer(variable._c, lib.est_initial_value(
+                    c_initializer(graph.keep, initializer), graph._c, dtype.number, c_shape(shape)))
+                graph.check()
+    else:
+        with graph.after(None):
+            variable = graph.variable(name, shape, dtype, initializer, trainable, regularizer)
+    if isinstance(variable, Variable):
+        variable.trainable = trainable and GraphKeys.LOCAL_VARIABLES not in keys
+    for key in keys:
+        if key not in _OF_C:
+            state_of(graph).collections.setdefault(key, []).append(variable)
+    return variable
+
+
+def _new_variable(initial_value: Any = None, trainable: Any = None, collections: Any = None,
+                  validate_shape: bool = True,
+                  caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
+                  expected_shape: Any = None, import_scope: Any = None, constraint: Any = None,
+                  use_resource: Any = None,
+                  synchronization: Any = None, aggregation: Any = None, shape: Any = None) -> _base.Variable:
+    if initial_value is None:
+        raise ValueError("initial_value must be specified.")
+    if constraint is not None or not validate_shape:
+        raise NotImplementedError("constraint and validate_shape=False do not exist yet")
+    graph = get_default_graph()
+    with graph.after(None):
+        value = initial_value() if callable(initial_value) and not isinstance(initial_value, Node) else initial_value
+        value, shape, dtype = _initial(value, None if dtype is None else as_dtype(dtype))
+    names = state_of(graph).names
+    return _make(graph, (names[-1] if names else "") + (name or "Variable"), shape, dtype, lambda s, dtype=None: value,
+                 trainable is not False, None, collections)
+
+
+def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+                 trainable: Any = None, collections: Any = None, caching_device: Any = None, partitioner: Any = None,
+                 validate_shape: bool = True, use_resource: Any = None, custom_getter: Any = None,
+                 constraint: Any = None, synchronization: Any = None, aggregation: Any = None) -> _base.Variable:
+    """The variable of that name in the current variable scope, made if it does not exist."""
+    if partitioner is not None or custom_getter is not None or constraint is not None or not validate_shape:
+        raise NotImplementedError("partitioner, custom_getter, constraint and validate_shape=False do not exist yet")
+    graph, scope = get_default_graph(), get_variable_scope()
+    known = state_of(graph).by_name
+    full = f"{scope.name}/{name}" if scope.name else name
+    dtype = None if dtype is None else as_dtype(dtype)
+    if scope.reuse and full in known:
+        found = known[full]
+        if shape is not None and found.shape != Shape([shape] if isinstance(shape, int) else shape):
+            raise ValueError(f"Trying to share variable {full}, but specified shape {tuple_of(shape)} and found shape "
+                             f"{tuple_of(found.shape)}.")
+        if dtype is not None and found.dtype != dtype:
+            raise ValueError(f"Trying to share variable {full}, but specified dtype {dtype.name} and found dtype "
+                             f"{found.dtype.name}.")
+        return found
+    if full in known:
+        raise ValueError(f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or "
+                         "reuse=tf.AUTO_REUSE in VarScope?")
+    if scope.reuse is True:
+        raise ValueError(f"Variable {full} does not exist, or was not created with tf.get_variable(). Did you mean "
+                         "to set reuse=tf.AUTO_REUSE in VarScope?")
+    initializer = scope.initializer if initializer is None else initializer
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if initializer is not None and not callable(initializer) and not isinstance(initializer, Initializer):
+        if shape is not None:
+            raise ValueError("If initializer is a constant, do not specify shape.")
+        with graph.after(None):
+            value, shape, dtype = _initial(initializer, dtype)
+        initializer = lambda s, dtype=None: value  # noqa: E731
+    if shape is None:
+        raise ValueError(f"Shape of a new variable ({full}) must be fully defined, but instead was <unknown>.")
+    dtype = as_dtype(scope.dtype) if dtype is None else dtype
+    if initializer is None and not dtype.is_floating:
+        initializer = zeros()
+    shape = [shape] if isinstance(shape, (int, np.integer)) else shape
+    regularizer = scope.regularizer if regularizer is None else regularizer
+    variable = _make(graph, full, shape, dtype, initializer, trainable is not False, None, collections)
+    if regularizer is not None:
+        losses = state_of(graph).collections.setdefault(GraphKeys.REGULARIZATION_LOSSES, [])
+        losses.append(regularizer(variable.value()))
+    known[full] = variable
+    return variable
+
+
+def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **named: Any) -> Any:
+    """get_variable of a variable that is in no checkpoint."""
+    named.update(trainable=False, collections=[GraphKeys.LOCAL_VARIABLES])
+    return get_variable(name, shape, dtype, initializer, **named)
+
+
+def tuple_of(shape: Any) -> str:
+    return str(tuple([shape] if isinstance(shape, int) else shape))
+
+
+# --- collections ------------------------------------------------------------------------------------------------------
+
+_OF_C = {GraphKeys.GLOBAL_VARIABLES: "est_global_variables", GraphKeys.LOCAL_VARIABLES: "est_local_variables",
+         GraphKeys.TRAINABLE_VARIABLES: "est_trainable_variables", GraphKeys.UPDATE_OPS: "est_update_ops",
+         GraphKeys.REGULARIZATION_LOSSES: "est_losses"}
+_VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
+
+
+def get_collection(key: str, scope: str | None = None) -> list:
+    """The values of a collection, those of variables first in the order in which they were made."""
+    graph = get_default_graph()
+    found = []
+    if key in _OF_C:
+        c_nodes = graph._collection(_OF_C[key])
+        found = [graph._variable(c_node) if key in _VARIABLES else graph._made(c_node) for c_node in c_nodes]
+    found += state_of(graph).collections.get(key, [])
+    return [item for item in found if scope is None or getattr(item, "name", "").startswith(scope)]
+
+
+def get_collection_ref(key: str) -> list:
+    """The list itself, of a collection that the program fills."""
+    if key in _OF_C:
+        raise NotImplementedError(f"the collection {key!r} is the library's; tf.add_to_collection adds to it")
+    return state_of(get_default_graph()).collections.setdefault(key, [])
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    state_of(get_default_graph()).collections.setdefault(name, []).append(value)
+
+
+def add_to_collections(names: Any, value: Any) -> None:
+    for name in [names] if isinstance(names, str) else names:
+        add_to_collection(name, value)
+
+
+def global_variables(scope: str | None = None) -> list:
+    return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
+
+
+def local_variables(scope: str | None = None) -> list:
+    return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
+
+
+def trainable_variables(scope: str | None = None) -> list:
+    return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
+
+
+def model_variables(scope: str | None = None) -> list:
+    return get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
+def variables_initializer(var_list: Any, name: str = "init") -> Node:
+    """The operation that gives these variables their initial values; those whose values need others come after them."""
+    variables = list(var_list)
+    if not variables:
+        return no_op(name)
+    graph = variables[0].graph
+    with graph.after(None):
+        return ops.group([_base.Node(graph, _initializer(variable)) for variable in variables]).named(name)
+
+
+def _initializer(variable: _base.Variable) -> Any:
+    node = lib.est_variable_initializer_op(variable._c)
+    if node.graph == NULL:
+        raise ValueError(f"{variable.name} has no initial value")
+    return node
+
+
+def global_variables_initializer() -> Node:
+    """The operation that gives all variables that exist now their initial values."""
+    return variables_initializer(global_variables())
+
+
+def local_variables_initializer() -> Node:
+    return variables_initializer(local_variables())
+
+
+def tables_initializer(name: str = "init_all_tables") -> Node:
+    """Sessions fill tables by themselves: nothing is left to do."""
+    return no_op(name)
+
+
+initialize_all_variables = global_variables_initializer
+initialize_local_variables = local_variables_initializer
+
+
+def report_uninitialized_variables(*args: Any, **named: Any) -> Any:
+    raise NotImplementedError("reading a variable without a value raises FailedPreconditionError; "
+                              "tf.train.MonitoredTrainingSession initializes or restores all")
+
+
+def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None) -> Node:
+    """ref.assign(value)"""
+    return ref.assign(value)
+
+
+def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Node:
+    return ref.assign_add(value)
+
+
+def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Node:
+    return ref.assign_sub(value)
+
+

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.compat.v1.data: iterators whose elements are tensors of a graph. Sessions pull an element in every run that needs
+it."""
+from __future__ import annotations
+
+from typing import Any
+
+from .... import _nest
+from ....graph import Node
+from ...data import AUTOTUNE, Dataset, TextLineDataset, TFRecordDataset  # noqa: F401
+from ..._absent import module_getattr
+from . import _graph
+
+
+class Iterator:
+    """The elements of a dataset, as tensors of the graph."""
+
+    def __init__(self, dataset: Any, spec: Any, one_shot: bool):
+        self._spec = spec
+        self._form = _nest.structure(spec)
+        self.graph = _graph.get_default_graph()
+        self.dataset = dataset if one_shot else None
+        self.resets: list[tuple[Node, Any]] = []
+        self.elements: list[list[Node]] = []
+        self._initializer: Node | None = None
+        if not one_shot and dataset is not None:
+            self._initializer = self.make_initializer(dataset)
+        _graph.state_of(self.graph).iterators.append(self)
+
+    @property
+    def initializer(self) -> Node:
+        """Starts the dataset from its beginning, in the session that runs it."""
+        if self._initializer is None:
+            raise ValueError("Iterator does not have an initializer." if self.dataset is not None else
+                             "The iterator has no dataset; make_initializer(dataset) gives an initializer")
+        return self._initializer
+
+    def make_initializer(self, dataset: Any, name: str | None = None) -> Node:
+        """The operation that makes the iterator one of that dataset."""
+        theirs = _nest.flatten(dataset.element_spec)
+        mine = _nest.flatten(self._spec)
+        if len(theirs) != len(mine) or any(a.dtype != b.dtype for a, b in zip(theirs, mine)):
+            raise TypeError(f"Expected a dataset of {self._spec}, got {dataset.element_spec}")
+        operation = _graph.no_op(name or "MakeIterator")
+        self.resets.append((operation, dataset))
+        return operation
+
+    def get_next(self, name: str | None = None) -> Any:
+        """The next element: each call is an element of its own in a run."""
+        graph = _graph.get_default_graph()
+        if graph is not self.graph:
+            raise ValueError("the iterator is of another graph")
+        specs = _nest.flatten(self._spec)
+        if any(getattr(spec, "ragged", False) for spec in specs):
+            raise NotImplementedError("rows of unequal length have no dense tensor; use padded_batch")
+        nodes = [graph.placeholder(name or "IteratorGetNext", spec.dtype, spec.shape) for spec in specs]
+        self.elements.append(nodes)
+        return _nest.pack(self._form, nodes)
+
+    def leaves(self, element: Any) -> list:
+        """The parts of an element, as get_next has them."""
+        return _nest.flatten(element)
+
+    output_types = property(lambda self: _nest.map_structure(lambda spec: spec.dtype, self._spec))
+    output_shapes = property(lambda self: _nest.map_structure(lambda spec: spec.shape, self._spec))
+    element_spec = property(lambda self: self._spec)
+
+    @staticmethod
+    def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None,
+                       output_classes: Any = None) -> "Iterator":
+        """An iterator for datasets of this structure; make_initializer chooses one."""
+        from ...data import _signature
+
+        return Iterator(None, _signature(output_types, output_shapes), False)
+
+    @staticmethod
+    def from_string_handle(*args: Any, **named: Any) -> Any:
+        raise NotImplementedError("iterators by handle do not exist; Iterator.from_structure changes between datasets")
+
+
+def make_one_shot_iterator(dataset: Any) -> Iterator:
+    """An iterator that begins by itself, once in each session."""
+    return Iterator(dataset, dataset.element_spec, True)
+
+
+def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Iterator:
+    """An iterator that begins when its initializer is run."""
+    return Iterator(dataset, dataset.element_spec, False)
+
+
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    return _nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
+
+
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    return _nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
+
+
+__all__ = ["AUTOTUNE", "Dataset", "Iterator", "TFRecordDataset", "TextLineDataset", "get_output_shapes",
+           "get_output_types", "make_initializable_iterator", "make_one_shot_iterator"]
+__getattr__ = module_getattr(__name__)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.compat.v1.logging: the logger "tensorflow"."""
+from __future__ import annotations
+
+import logging as _logging
+
+from ..._absent import module_getattr as _module_getattr
+
+DEBUG, INFO, WARN, ERROR, FATAL = (_logging.DEBUG, _logging.INFO, _logging.WARNING, _logging.ERROR, _logging.CRITICAL)
+_logger = _logging.getLogger("tensorflow")
+debug, info, warning, warn, error, fatal = (_logger.debug, _logger.info, _logger.warning, _logger.warning,
+                                            _logger.error, _logger.critical)
+
+
+def set_verbosity(v: int) -> None:
+    """Lines of this level and above are shown."""
+    if not _logger.handlers:
+        handler = _logging.StreamHandler()
+        handler.setFormatter(_logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
+        _logger.addHandler(handler)
+        _logger.propagate = False
+    _logger.setLevel(v)
+
+
+def get_verbosity() -> int:
+    return _logger.getEffectiveLevel()
+
+
+__getattr__ = _module_getattr(__name__)

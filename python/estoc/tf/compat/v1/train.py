@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.compat.v1.train: optimizers, hooks, monitored sessions, savers, and the global step of the graph."""
+from __future__ import annotations
+
+from typing import Any as _Any
+
+from .... import cluster as _cluster
+from .... import optimizers as _optimizers
+from ...._lib import Keep as _Keep
+from ...._lib import ffi as _ffi
+from ...._lib import here as _here
+from ...._lib import lib as _lib
+from ....graph import Node as _Node
+from ....graph import ReplicaDevices as _ReplicaDevices
+from ....graph import default_graph as _default_graph
+from ...train import *  # noqa: F401,F403
+from ..._absent import module_getattr as _module_getattr
+from . import _graph
+from ._graph import IndexedSlices as _IndexedSlices
+from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401
+                         FeedFnHook,
+                         FinalOpsHook, GlobalStepWaiterHook, LoggingTensorHook, MonitoredSession,
+                         MonitoredTrainingSession, NanLossDuringTrainingError, NanTensorHook, ProfilerHook, Scaffold,
+                         SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
+                         StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
+from ._saver import Saver, checkpoint_exists, get_checkpoint_mtimes, remove_checkpoint  # noqa: F401
+
+
+def _graph_of(graph: _Any) -> _Any:
+    return graph if graph is not None else _default_graph() or _graph.get_default_graph()
+
+
+def get_or_create_global_step(graph: _Any = None) -> _Any:
+    """The variable that counts steps."""
+    return _graph_of(graph).global_step
+
+
+create_global_step = get_or_create_global_step
+
+
+def get_global_step(graph: _Any = None) -> _Any:
+    """The variable that counts steps; None: a graph of the program has none yet."""
+    graph = _graph_of(graph)
+    if isinstance(graph, _graph.Graph) and all(v._name != "global_step" for v in graph.global_variables):
+        return None
+    return graph.global_step
+
+
+def global_step(sess: _Any, global_step_tensor: _Any) -> int:
+    """The number of steps made in a session."""
+    return int(sess.run(global_step_tensor))
+
+
+def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_device: str = "/job:worker",
+                          merge_devices: bool = True, cluster: _Any = None, ps_ops: _Any = None,
+                          ps_strategy: _Any = None) -> _Any:
+    """For tf.device: variables go to the ps tasks in turn, all else to the worker. None without ps tasks."""
+    if ps_device != "/job:ps" or ps_ops is not None or ps_strategy is not None:
+        raise NotImplementedError("variables go to /job:ps in turn; ps_device, ps_ops and ps_strategy do not exist yet")
+    if cluster is not None:
+        cluster = _cluster.ClusterSpec(cluster)
+        ps_tasks = cluster.num_tasks("ps") if "ps" in cluster.jobs else 0
+    if ps_tasks == 0:
+        return None
+    return _ReplicaDevices(ps_tasks, worker_device, cluster)
+
+
+def _gradient(keep: _Keep, gradient: _Any) -> dict:
+    if gradient is None:
+        return {}
+    if isinstance(gradient, _IndexedSlices):
+        return {"values": gradient.values._c, "indices": gradient.indices._c}
+    return {"values": gradient._c}
+
+
+class Optimizer(_optimizers.Optimizer):
+    """minimize counts a step only where it is given the global step, as in TensorFlow."""
+
+    _name = "Optimizer"
+
+    def get_name(self) -> str:
+        return self._name
+
+    def minimize(self, loss: _Any, global_step: _Any = None, var_list: _Any = None,  # type: ignore[override]
+                 gate_gradients: int = 1, aggregation_method: _Any = None, colocate_gradients_with_ops: bool = False,
+                 name: str | None = None, grad_loss: _Any = None) -> _Any:
+        if grad_loss is not None:
+            loss = loss * grad_loss
+        self._check(loss, var_list)
+        return _optimizers.Optimizer.minimize(self, loss, global_step, var_list, name=name or self._name,
+                                              count_step=global_step is not None)
+
+    def _check(self, loss: _Any, var_list: _Any) -> list:
+        if callable(loss) and not isinstance(loss, _Node):
+            raise NotImplementedError("a loss is a tensor of a graph")
+        variables = list(loss.graph.trainable_variables if var_list is None else var_list)
+        if not variables:
+            raise ValueError("No variables to optimize.")
+        if not any(loss.graph.needs([loss], variable) for variable in variables):
+            raise ValueError("No gradients provided for any variable, check your graph for ops that do not support "
+                             f"gradients, between variables {[v.name for v in variables]} and loss {loss.name}.")
+        return variables
+
+    def compute_gradients(self, loss: _Any, var_list: _Any = None, gate_gradients: int = 1,
+                          aggregation_method: _Any = None, colocate_gradients_with_ops: bool = False,
+                          grad_loss: _Any = None) -> list:
+        """(gradient, variable) for each variable; the gradient is None where the loss does not depend on it."""
+        if grad_loss is not None:
+            loss = loss * grad_loss
+        variables = self._check(loss, var_list)
+        _here()
+        keep, graph = _Keep(), loss.graph
+        out = _ffi.new("est_gradient[]", max(len(variables), 1))
+        nodes = keep.span("est_nodes", "est_node", [variable._c for variable in variables])
+        _lib.est_compute_gradients(loss._c, nodes, out, _ffi.NULL)
+        graph.check()
+        return [(_from_c(graph, out[i]), variable) for i, variable in enumerate(variables)]
+
+    def apply_gradients(self, grads_and_vars: _Any, global_step: _Any = None, name: str | None = None) -> _Any:
+        """The operation that applies them; it also counts the global step, if it is given."""
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars]
+        if not pairs:
+            raise ValueError("No variables provided.")
+        if all(gradient is None for gradient, _ in pairs):
+            raise ValueError(f"No gradients provided for any variable: {[v.name for _, v in pairs]}.")
+        _here()
+        keep, graph = _Keep(), pairs[0][1].graph
+        members: dict = {"name": keep.string(name or self._name), "no_global_step": global_step is None}
+        if global_step is not None:
+            members["global_step"] = global_step._c
+        return graph.node(_lib.est_apply_gradients(
+            self._c(keep), keep.span("est_nodes", "est_node", [variable._c for _, variable in pairs]),
+            keep.new("est_gradient[]", [_gradient(keep, gradient) for gradient, _ in pairs]),
+            keep.options("est_minimize_options", **members)))
+
+
+def _from_c(graph: _Any, gradient: _Any) -> _Any:
+    if gradient.values.graph == _ffi.NULL:
+        return None
+    values = graph.node(gradient.values)
+    return values if gradient.indices.graph == _ffi.NULL else _IndexedSlices(values, graph.node(gradient.indices))
+
+
+class GradientDescentOptimizer(Optimizer, _optimizers.SGD):
+    def __init__(self, learning_rate: _Any, use_locking: bool = False, name: str = "GradientDescent"):
+        self._name = name
+        _optimizers.SGD.__init__(self, learning_rate)
+
+
+class MomentumOptimizer(Optimizer, _optimizers.SGD):
+    def __init__(self, learning_rate: _Any, momentum: float, use_locking: bool = False, name: str = "Momentum",
+                 use_nesterov: bool = False):
+        self._name = name
+        _optimizers.SGD.__init__(self, learning_rate, momentum, use_nesterov)
+
+
+class AdamOptimizer(Optimizer, _optimizers.Adam):
+    def __init__(self, learning_rate: _Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 use_locking: bool = False, name: str = "Adam"):
+        self._name = name
+        _optimizers.Adam.__init__(self, learning_rate, beta1, beta2, epsilon)
+
+
+class AdagradOptimizer(Optimizer, _optimizers.Adagrad):
+    def __init__(self, learning_rate: _Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
+                 name: str = "Adagrad"):
+        self._name = name
+        _optimizers.Adagrad.__init__(self, learning_rate, initial_accumulator_value)
+
+
+class RMSPropOptimizer(Optimizer, _optimizers.RMSProp):
+    def __init__(self, learning_rate: _Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10,
+                 use_locking: bool = False, centered: bool = False, name: str = "RMSProp"):
+        self._name = name
+        _optimizers.RMSProp.__init__(self, learning_rate, decay, momentum, epsilon, centered)
+
+
+class FtrlOptimizer(Optimizer, _optimizers.Ftrl):
+    def __init__(self, learning_rate: _Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
+                 l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
+                 use_locking: bool = False, name: str = "Ftrl"):
+        self._name = name
+        _optimizers.Ftrl.__init__(self, learning_rate, learning_rate_power, initial_accumulator_value,
+                                  l1_regularization_strength, l2_regularization_strength)
+
+
+class AdadeltaOptimizer(Optimizer, _optimizers.Adadelta):
+    def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-8,
+                 use_locking: bool = False, name: str = "Adadelta"):
+        self._name = name
+        _optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon)
+
+
+__getattr__ = _module_getattr(__name__)

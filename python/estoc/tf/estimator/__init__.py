@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.estimator"""
+from __future__ import annotations
+
+import inspect as _inspect
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+from ... import estimator as _estimator
+from ...config import RunConfig as _RunConfig
+from ...config import _DEFAULT
+from ...estimator import EstimatorSpec, EvalSpec, Exporter, ModeKeys, TrainSpec, VocabInfo  # noqa: F401
+from ...estimator import WarmStartSettings  # noqa: F401
+from ...layers import ACTIVATIONS as _ACTIVATIONS
+from .._absent import error as _error
+from .._absent import module_getattr as _module_getattr
+from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener, FeedFnHook,  # noqa: F401
+                                    FinalOpsHook,
+                                    GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
+                                    ProfilerHook, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues,
+                                    StepCounterHook, StopAtStepHook, SummarySaverHook)
+from . import experimental, export  # noqa: F401
+
+
+def _refuse(**arguments: _Any) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise NotImplementedError(f"{name} does not exist yet in estoc.tf")
+
+
+class RunConfig(_RunConfig):
+    """tf.estimator.RunConfig"""
+
+    def __init__(self, model_dir: _Any = None, tf_random_seed: int | None = 1, save_summary_steps: int | None = 100,
+                 save_checkpoints_steps: int | None = _DEFAULT, save_checkpoints_secs: float | None = _DEFAULT,
+                 session_config: _Any = None, keep_checkpoint_max: int | None = 5,
+                 keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int | None = 100,
+                 train_distribute: _Any = None, device_fn: _Any = None, protocol: str | None = None,
+                 eval_distribute: _Any = None, experimental_distribute: _Any = None,
+                 experimental_max_worker_delay_secs: _Any = None, session_creation_timeout_secs: float = 7200,
+                 checkpoint_save_graph_def: bool = True):
+        _refuse(session_config=session_config, device_fn=device_fn, experimental_distribute=experimental_distribute,
+                experimental_max_worker_delay_secs=experimental_max_worker_delay_secs)
+        super().__init__(model_dir, tf_random_seed, save_summary_steps, save_checkpoints_steps, save_checkpoints_secs,
+                         keep_checkpoint_max, keep_checkpoint_every_n_hours, log_step_count_steps, train_distribute,
+                         eval_distribute, session_creation_timeout_secs, protocol,
+                         no_graph_def=not checkpoint_save_graph_def)
+
+    tf_random_seed = property(lambda self: self.seed)
+
+    def replace(self, **changes: _Any) -> "RunConfig":
+        if "tf_random_seed" in changes:
+            changes["seed"] = changes.pop("tf_random_seed")
+        return super().replace(**changes)
+
+
+def _reduction(value: _Any) -> str | None:
+    """Keras' names of reductions, which strings are, as estoc's."""
+    return None if value in (None, "auto") else value
+
+
+class _Estimator(_estimator.Estimator):
+    """What TensorFlow's estimators have beside those of estoc."""
+
+    def _default_config(self) -> RunConfig:
+        return RunConfig()
+
+    def export_saved_model(self, export_dir_base: _Any, serving_input_receiver_fn: _Callable,
+                           assets_extra: _Any = None, as_text: bool = False, checkpoint_path: str | None = None,
+                           experimental_mode: str = ModeKeys.PREDICT) -> bytes:
+        if experimental_mode != ModeKeys.PREDICT:
+            raise NotImplementedError("exports to train or to evaluate do not exist yet in Python")
+        serving = export.serving_input(serving_input_receiver_fn)
+        export.check_features(self, serving)
+        return super().export_saved_model(export_dir_base, serving, assets_extra, as_text, checkpoint_path).encode()
+
+    def __getattr__(self, name: str) -> _Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise _error(f"tf.estimator.{type(self).__name__}", name)
+
+
+class Estimator(_Estimator):
+    """tf.estimator.Estimator"""
+
+    __doc__ = _estimator.Estimator.__doc__
+
+
+def _canned(cls: type) -> type:
+    def __init__(self: _Any, *arguments: _Any, **named: _Any) -> None:
+        if "loss_reduction" in named:
+            named["loss_reduction"] = _reduction(named["loss_reduction"])
+        for key in list(named):
+            if key.endswith("activation_fn") and callable(named[key]):
+                name = getattr(named[key], "__name__", "")
+                named[key] = name if name in _ACTIVATIONS else named[key]
+        cls.__init__(self, *arguments, **named)
+
+    __init__.__signature__ = _inspect.signature(cls.__init__)
+    return type(cls.__name__, (_Estimator, cls), {"__init__": __init__, "__doc__": cls.__doc__, "__module__": __name__,
+                                                  "_is_canned": True})
+
+
+BaselineClassifier = _canned(_estimator.BaselineClassifier)
+BaselineRegressor = _canned(_estimator.BaselineRegressor)
+DNNClassifier = _canned(_estimator.DNNClassifier)
+DNNLinearCombinedClassifier = _canned(_estimator.DNNLinearCombinedClassifier)
+DNNLinearCombinedRegressor = _canned(_estimator.DNNLinearCombinedRegressor)
+DNNRegressor = _canned(_estimator.DNNRegressor)
+LinearClassifier = _canned(_estimator.LinearClassifier)
+LinearRegressor = _canned(_estimator.LinearRegressor)
+
+
+def add_metrics(estimator: _estimator.Estimator, metric_fn: _Callable) -> _estimator.Estimator:
+    """A new estimator with more metrics."""
+    return estimator.add_metrics(metric_fn)
+
+
+def train_and_evaluate(estimator: _Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> _Any:
+    """The last evaluation, and what exporters exported after it; None on a cluster, as in TensorFlow."""
+    for exporter in eval_spec.exporters:
+        if isinstance(exporter, export.ReceiverExporter):
+            export.check_features(estimator, exporter.serving_input)
+    metrics, exports = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+    if estimator.config.cluster_spec or estimator.config.task_type == "evaluator":
+        return None
+    return metrics, [path.encode() if path is not None else None for path in exports]
+
+
+LatestExporter = export.LatestExporter
+FinalExporter = export.FinalExporter
+BestExporter = export.BestExporter
+
+
+__getattr__ = _module_getattr(__name__)

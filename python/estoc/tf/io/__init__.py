@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.io: TFRecord files, Examples, CSV lines within Dataset.map."""
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from ... import io as _io
+from ..._lib import Keep, ffi, here, lib
+from ..._tensor import DType, as_dtype
+from ...graph import Node
+from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
+from .._absent import module_getattr as _module_getattr
+from .._eager import Tensor, unwrap
+from . import gfile
+
+
+class TFRecordOptions:
+    """How a TFRecord file is compressed."""
+
+    def __init__(self, compression_type: str | None = None):
+        self.compression_type = compression_type or ""
+
+
+class TFRecordWriter(_io.TFRecordWriter):
+    """Writes byte strings to a TFRecord file."""
+
+    def __init__(self, path: Any, options: Any = None):
+        if isinstance(options, TFRecordOptions):
+            options = options.compression_type
+        super().__init__(path, options)
+
+
+def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()}
+
+
+def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+    """A batch of serialized Examples. VarLenFeatures become estoc.io.RaggedArray (TensorFlow: sparse tensors); within
+    Dataset.map only FixedLenFeatures."""
+    if isinstance(serialized, Node):
+        return _parse_nodes(serialized, features)
+    return _parsed(_io.parse_examples(np.asarray(unwrap(serialized), dtype=object).reshape(-1), features))
+
+
+def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+    """One serialized Example."""
+    if isinstance(serialized, Node):
+        from ... import ops
+        return {name: node[0] for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
+    return {name: value.values if isinstance(value, RaggedArray) else Tensor(value._value[0])
+            for name, value in parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized],
+                                             features).items()}
+
+
+def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Node]:
+    for name, feature in features.items():
+        if not isinstance(feature, FixedLenFeature):
+            raise NotImplementedError(f"feature {name!r} is a {type(feature).__name__}, which has no dense tensor; "
+                                      "estoc.Dataset.parse_examples parses it")
+    here()
+    keep = Keep()
+    out = ffi.new("est_parsed[]", max(len(features), 1))
+    lib.est_parse_examples(examples._c, _io.c_feature_specs(keep, features), out)
+    examples.graph.check()
+    return {name: Node(examples.graph, out[i].values) for i, name in enumerate(features)}
+
+
+def decode_csv(records: Any, record_defaults: Sequence[Any], field_delim: str = ",", use_quote_delim: bool = True,
+               na_value: str = "", select_cols: Sequence[int] | None = None) -> list[Node]:
+    """The fields of a line, within Dataset.map over lines of text; a default is [value], or a dtype if the field must
+    not be empty. Empty lines are left out, where TensorFlow fails."""
+    from ..data import decode_csv_in_map
+
+    if not isinstance(records, Node):
+        raise NotImplementedError("tf.io.decode_csv exists within Dataset.map; estoc.Dataset.from_csv reads files")
+    if select_cols is not None:
+        raise NotImplementedError("select_cols does not exist yet; decode all columns and drop some")
+    columns = []
+    for default in record_defaults:
+        if isinstance(default, (DType, type)):
+            columns.append((as_dtype(default), None))
+            continue
+        value = np.asarray(unwrap(default), dtype=object if _is_text(default) else None)
+        dtype = as_dtype(str) if _is_text(default) else Tensor(default).dtype
+        columns.append((dtype, None if value.size == 0 else value.reshape(-1)[0]))
+    return decode_csv_in_map(records, columns, field_delim, use_quote_delim, na_value)
+
+
+def _is_text(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_text, value))
+    return isinstance(value, (str, bytes)) or isinstance(value, Tensor) and value.dtype.name == "string"
+
+
+def read_file(filename: Any, name: str | None = None) -> Tensor:
+    """The bytes of a local file, at once."""
+    if isinstance(filename, Node):
+        raise NotImplementedError("tf.io.read_file takes a name with a value; within Dataset.map it does not exist")
+    with gfile.GFile(filename, "rb") as file:
+        return Tensor(file.read())
+
+
+def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
+    """Writes bytes to a local file, at once; its directory is made."""
+    path = gfile._path(filename)
+    gfile.makedirs(os.path.dirname(path) or ".")
+    contents = contents.numpy() if isinstance(contents, Tensor) else contents
+    with gfile.GFile(path, "wb") as file:
+        file.write(contents.encode() if isinstance(contents, str) else contents)
+
+
+__all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_csv", "parse_example",
+           "parse_single_example", "read_file", "write_file"]
+__getattr__ = _module_getattr(__name__)

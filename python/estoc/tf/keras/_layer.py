@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers: those of the C library as objects of Python, layers that are written in Python, and functional models.
+
+A layer is called in the graph of a function that is traced, of a network that is fitted, of a model_fn or of a map;
+outside of all of them its call is a function of the world in which the layer was made. In each graph it has variables
+of its own, which Python keeps in step.
+"""
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+import weakref
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ..._lib import NULL, Keep, check, ffi, here, lib, made
+from ..._tensor import as_array, as_dtype, c_shape, float32
+from ...graph import Graph, Node, Shape, as_node, default_graph
+from .. import _structure
+from .._absent import Named
+from .._eager import Tensor, add_operators, tapes, unwrap
+from .._function import Function
+from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
+from .._world import updates_of
+
+_context = threading.local()
+_counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_global_counts: dict[str, int] = {}
+
+
+def unique_name(base: str) -> str:
+    """ "dense", "dense_1": counted in the graph of a model_fn, or in the program."""
+    graph = default_graph()
+    counts = _global_counts
+    if graph is not None and getattr(graph, "world", None) is None:
+        counts = _counts.setdefault(graph, {})
+    n = counts.get(base, 0)
+    counts[base] = n + 1
+    return base if n == 0 else f"{base}_{n}"
+
+
+def clear_session() -> None:
+    """Names count from the beginning again (tf.keras.backend.clear_session)."""
+    _global_counts.clear()
+
+
+def snake(name: str) -> str:
+    name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    return name if not name.startswith("_") else "private" + name
+
+
+# --- functional models ------------------------------------------------------------------------------------------------
+
+_sketches: list[Graph] = []
+
+
+def _sketch() -> Graph:
+    """The graph in which functional models find out shapes; nothing of it is ever run."""
+    if not _sketches:
+        _sketches.append(Graph())
+    return _sketches[0]
+
+
+class Call:
+    """A call of a layer or an operation in a functional model."""
+
+    def __init__(self, function: Callable, positional: tuple, named: dict, layer: "Layer | None"):
+        self.function, self.positional, self.named, self.layer = function, positional, named, layer
+
+
+class KerasTensor(Node):
+    """The value of an Input, or of a layer that was called with one: what functional models are made of."""
+
+    def __init__(self, node: Node, call: Call | None, index: int = 0, name: str | None = None):
+        super().__init__(node.graph, node._c)
+        self._call, self._index, self._own_name = call, index, name
+
+    @property
+    def name(self) -> str:
+        return self._own_name or super().name
+
+    @staticmethod
+    def _keras_call(function: Callable, positional: tuple, named: dict, layer: "Layer | None" = None) -> Any:
+        graph = _sketch()
+        call = Call(function, positional, named, layer)
+        try:
+            with graph.as_default():
+                args, more = _structure.map_structure(unwrap, (positional, named))
+                result = function(*args, **more)
+                graph.check()
+        except BaseException:
+            lib.est_graph_recover(graph._c)
+            raise
+        numbers = iter(range(len(_structure.flatten(result))))
+        return _structure.map_structure(
+            lambda node: KerasTensor(node, call, next(numbers)) if isinstance(node, Node) else node, result)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<KerasTensor: shape={self.shape} dtype={self.dtype.name} (created by {self.name!r})>"
+
+
+add_operators(KerasTensor)
+
+
+def Input(shape: Sequence | None = None, batch_size: int | None = None, name: str | None = None, dtype: Any = None,
+          sparse: bool | None = None, tensor: Any = None, ragged: bool | None = None, type_spec: Any = None,
+          batch_shape: Sequence | None = None) -> KerasTensor:  # noqa: N802
+    """The input of a functional model; `shape` is without the batch."""
+    for given, what in ((sparse, "sparse"), (tensor, "tensor"), (ragged, "ragged"), (type_spec, "type_spec")):
+        if given:
+            raise NotImplementedError(f"Input: {what} does not exist yet")
+    if shape is None and batch_shape is None:
+        raise ValueError("Please provide to Input a `shape` argument.")
+    full = tuple(batch_shape) if batch_shape is not None else (batch_size,) + tuple(
+        (shape,) if isinstance(shape, int) else shape)
+    node = _sketch().placeholder(None, as_dtype(dtype or float32), full)
+    return KerasTensor(node, None, 0, name or unique_name("input"))
+
+
+# --- the call under way -----------------------------------------------------------------------------------------------
+
+
+def shown_name(own: str) -> str:
+    """The name of a variable in Keras: below the names of the layers that are being called."""
+    return "/".join(_context.__dict__.get("names", []) + [own]) + ":0"
+
+
+class _Calling:
+    """Whether the outermost layer that is called trains: inner ones that are not told do the same."""
+
+    def __init__(self, training: Any):
+        self.training = training
+
+    def __enter__(self) -> None:
+        self.before = _context.__dict__.get("training")
+        _context.training = self.training
+
+    def __exit__(self, *exception: Any) -> None:
+        _context.training = self.before
+
+
+def is_training() -> bool:
+    return bool(_context.__dict__.get("training"))
+
+
+def training_phase(value: Any) -> Any:
+    """A `training` argument as a bool: Python decides which graph is built."""
+    if value is None:
+        return None
+    if isinstance(value, Node):
+        raise NotImplementedError("training must be True or False; a graph is built for one of them")
+    return bool(value)
+
+
+class Layer(Named):
+    """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
+
+    _where = "tf.keras.layers.Layer"
+    _scoped = True  # its variables are named below its name
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, dynamic: bool = False,
+                 **named: Any):
+        d = self.__dict__
+        d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
+        d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
+        d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
+        d["_built_in"] = weakref.WeakSet()
+        d["_trainable"] = trainable
+        d["_name"] = name or unique_name(snake(type(self).__name__))
+        d["_dtype"] = as_dtype(dtype) if dtype is not None and not isinstance(dtype, str) else as_dtype(
+            dtype or "float32")
+        d["built"] = False
+        d["_eager_call"] = None
+        graph = default_graph()
+        d["_home"] = current_world() if graph is None or getattr(graph, "world", None) is not None else None
+        shape = named.pop("input_shape", None)
+        if "input_dim" in named:
+            shape = (named.pop("input_dim"),)
+        batch = named.pop("batch_input_shape", None)
+        if batch is None and shape is not None:
+            batch = (named.pop("batch_size", None),) + tuple((shape,) if isinstance(shape, int) else shape)
+        d["_batch_input_shape"] = None if batch is None else tuple(batch)
+        named.pop("autocast", None)
+        if named:
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {next(iter(named))!r}")
+
+    # --- parts ---
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if "_layers" not in self.__dict__:
+            raise RuntimeError(f"It looks like you are subclassing `{type(self).__name__}` and you forgot to call "
+                               "`super().__init__()`")
+        prop = getattr(type(self), key, None)
+        if isinstance(prop, property) and prop.fset is not None:
+            object.__setattr__(self, key, value)
+            return
+        for leaf in _structure.flatten(value):
+            if isinstance(leaf, Layer) and leaf is not self and not any(leaf is item for item in self._layers):
+                from .metrics import Metric
+                (self._own_metrics if isinstance(leaf, Metric) else self._layers).append(leaf)
+            elif isinstance(leaf, Variable) and not any(leaf is item for item in self._own_weights):
+                self._own_weights.append(leaf)
+        self.__dict__[key] = value
+
+    name = property(lambda self: self._name)
+    dtype = property(lambda self: self._dtype.name)
+    compute_dtype = dtype
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.__dict__["_trainable"] = bool(value)
+        for layer in self._layers:
+            layer.trainable = value
+
+    @property
+    def submodules(self) -> tuple:
+        return tuple(self._flat_layers())
+
+    def _flat_layers(self) -> list:
+        found = []
+        for layer in self._layers:
+            found += [layer] + layer._flat_layers()
+        return found
+
+    # --- variables ---
+
+    def add_weight(self, name: str | None = None, shape: Any = (), dtype: Any = None, initializer: Any = None,
+                   regularizer: Any = None, trainable: bool | None = None, constraint: Any = None,
+                   **named: Any) -> Variable:
+        """A variable of this layer. The default initializer is Glorot uniform for floats, else zeros."""
+        if constraint is not None:
+            raise NotImplementedError("add_weight: constraint does not exist yet")
+        here()
+        keep = Keep()
+        graph = default_graph()
+        world = getattr(graph, "world", None) if graph is not None else self._world_now()
+        graph = graph if graph is not None else world.graph
+        shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
+        from . import initializers, regularizers
+        handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
+            "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
+            initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
+            frozen=trainable is False))
+        graph.check()
+        graph.keep.append(keep)
+        variable = Variable._of(world, graph, handle, trainable is not False)
+        variable._shown = shown_name(name or "Variable")
+        if regularizer is not None:
+            variable._regularizer = regularizers._c(keep, regularizer)
+        if not any(variable is item for item in self._own_weights):
+            self._own_weights.append(variable)
+        return variable
+
+    def _world_now(self) -> World:
+        return self._home if self._home is not None else current_world()
+
+    def _graph_now(self) -> Graph:
+        """The graph whose variables a program means: that of a model_fn, or of the world."""
+        graph = default_graph()
+        if graph is not None and getattr(graph, "world", None) is None:
+            return graph
+        return self._world_now().graph
+
+    def _collect(self, graph: Graph) -> list[Variable]:
+        """The variables in a graph: own ones, then those of layers within."""
+        found = [item for item in self._own_weights] + list(self._in_graphs.get(graph, ()))
+        for layer in self._layers:
+            found += layer._collect(graph)
+        return list({id(item): item for item in found}.values())
+
+    def _ensure_built(self) -> None:
+        """Makes the variables, if the shape of the input is known."""
+
+    @property
+    def weights(self) -> list[Variable]:
+        return self._parts(self._ordered_weights())
+
+    @property
+    def variables(self) -> list[Variable]:
+        return self.weights
+
+    def _parts(self, found: list) -> list:
+        return [part for variable in found for part in self._world_now().parts(variable)]
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        return [item for item in self._all_weights() if item.trainable and id(item) not in self._frozen_ids()]
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        frozen = self._frozen_ids()
+        return [item for item in self._all_weights() if not item.trainable or id(item) in frozen]
+
+    def _all_weights(self) -> list[Variable]:
+        self._ensure_built()
+        return self._collect(self._graph_now())
+
+    def _frozen_ids(self) -> set:
+        graph = self._graph_now()
+        if not self._trainable:
+            return {id(item) for item in self._collect(graph)}
+        return set().union(*(layer._frozen_ids() for layer in self._layers)) if self._layers else set()
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        return self.trainable_weights
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:
+        return self.non_trainable_weights
+
+    def get_weights(self) -> list[np.ndarray]:
+        return [np.asarray(variable.numpy()) for variable in self._ordered_weights()]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        variables = self._ordered_weights()
+        if len(variables) != len(weights):
+            raise ValueError(f"You called `set_weights(weights)` on layer \"{self.name}\" with a weight list of length "
+                             f"{len(weights)}, but the layer was expecting {len(variables)} weights.")
+        for variable, value in zip(variables, weights):
+            if tuple(np.shape(value)) != tuple(variable.shape):
+                raise ValueError(f"Layer {self.name} weight shape {tuple(variable.shape)} is not compatible with "
+                                 f"provided weight shape {np.shape(value)}.")
+        for variable, value in zip(variables, weights):
+            variable.assign(value)
+
+    def _ordered_weights(self) -> list[Variable]:
+        """Trainable ones first."""
+        return self.trainable_weights + self.non_trainable_weights
+
+    def count_params(self) -> int:
+        return sum(int(np.prod(variable.shape, dtype=np.int64)) for variable in self._all_weights())
+
+    # --- losses ---
+
+    def add_loss(self, losses: Any, **named: Any) -> None:
+        """A term of the loss, computed in call."""
+        for loss in _structure.flatten(losses):
+            value = loss() if callable(loss) else loss
+            graph = value.graph if isinstance(value, Node) else default_graph()
+            self._losses.setdefault(graph, []).append(value)
+
+    @property
+    def losses(self) -> list:
+        """Of regularizers, and of add_loss in the last call: in a trace nodes of it."""
+        trace = current_trace()
+        if trace is None:
+            return self._losses_now()
+        found = self._losses_in(trace.graph, trace)
+        for layer in self._flat_layers():
+            found += layer._losses_in(trace.graph, trace)
+        return found
+
+    def _losses_in(self, graph: Graph, trace: Any) -> list:
+        found = list(self._losses.get(graph, ())) if self._scoped else []
+        for variable, cost in self._costs(graph):
+            found.append(cost(variable._as_node(graph)))
+        return found
+
+    def _costs(self, graph: Graph) -> list:
+        """Regularizers of variables: (variable, function of its value)."""
+        return []
+
+    def _losses_now(self) -> list:
+        return list(Function(lambda: self.losses)())
+
+    # --- calling ---
+
+    def build(self, input_shape: Any) -> None:
+        self.__dict__["built"] = True
+
+    def call(self, inputs: Any, *args: Any, **named: Any) -> Any:
+        return inputs
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        leaves = _structure.flatten((args, named))
+        if any(isinstance(leaf, KerasTensor) for leaf in leaves):
+            return KerasTensor._keras_call(self._in_graph, args, named, self)
+        if default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
+            return self._in_graph(*args, **named)
+        if self._eager_call is None:
+            self.__dict__["_eager_call"] = Function(self._in_graph)
+        concrete, flat = self._eager_call.concrete(*_values(args, named), world=self._world_now())
+        result = concrete.run(flat)
+        for tape in tapes():
+            tape.record(self._in_graph, args, named, None, result)
+        return result
+
+    def _in_graph(self, *args: Any, **named: Any) -> Any:
+        """The call in the graph of its inputs, or the default one."""
+        node = next((leaf for leaf in _structure.flatten((args, named)) if isinstance(leaf, Node)), None)
+        graph = node.graph if node is not None else default_graph()
+        args, named = _structure.map_structure(lambda leaf: _as_input(leaf, graph), (args, named))
+        training = named.get("training")
+        training = training_phase(training) if training is not None else _context.__dict__.get("training")
+        before = updates_of(graph)
+        with _Calling(training):
+            result = self._call_in(graph, args, named, bool(training))
+        graph.check()
+        if not self._layers:
+            take_updates(graph, before)
+        return result
+
+    def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
+        """A layer that is written in Python."""
+        if not self._scoped:
+            return self._build_and_call(graph, args, named, training)
+        names = _context.__dict__.setdefault("names", [])
+        names.append(self._name)
+        try:
+            with graph.scope(self._name):
+                return self._build_and_call(graph, args, named, training)
+        finally:
+            names.pop()
+
+    def _build_and_call(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
+        if not self.built and args:
+            self.build(_structure.map_structure(
+                lambda node: Shape(node.shape) if isinstance(node, Node) and node.shape is not None else None, args[0])
+                if not isinstance(args[0], Node) else args[0].shape)
+            self.__dict__["built"] = True
+        parameters = inspect.signature(self.call).parameters
+        if "training" in parameters and named.get("training") is None:
+            named = {**named, "training": training}
+        elif "training" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            named = {key: value for key, value in named.items() if key != "training"}
+        self._losses.pop(graph, None)
+        return self.call(*args, **named)
+
+    # --- description ---
+
+    def get_config(self) -> dict:
+        return {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Layer":
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        return f"<estoc.tf.keras.{type(self).__name__} {self.name!r}>"
+
+
+def _as_input(leaf: Any, graph: Graph) -> Any:
+    if isinstance(leaf, (Node, bool)) or leaf is None:
+        return leaf
+    if isinstance(leaf, Variable):
+        return leaf._as_node(graph)
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+        return as_node(_floats(unwrap(leaf)), graph)
+    return leaf
+
+
+def _floats(value: Any) -> np.ndarray:
+    """float64 as float32, as Keras casts the inputs of layers."""
+    value = as_array(value)
+    return value.astype(np.float32) if value.dtype == np.float64 else value
+
+
+def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
+    """Arrays and lists of numbers as tensors."""
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray) or type(leaf) is Tensor:
+            return Tensor(_floats(unwrap(leaf)))
+        return leaf
+
+    if args and isinstance(args[0], (list, int, float)) and not isinstance(args[0], bool) and not any(
+            isinstance(leaf, (Tensor, np.ndarray, Variable)) for leaf in _structure.flatten(args[0])):
+        args = (Tensor(_floats(args[0])),) + args[1:]
+    return _structure.map_structure(one, (args, named))
+
+
+# --- layers of the C library ------------------------------------------------------------------------------------------
+
+
+class NativeLayer(Layer):
+    """A layer of the library. Subclasses say how it is made."""
+
+    _scoped = False
+
+    def __init__(self, make: Callable[[Keep], Any], **named: Any):
+        super().__init__(**named)
+        self.__dict__["_make"] = make
+        self.__dict__["_native"] = None
+        self.__dict__["_after"] = None  # an activation that is written in Python
+        self.__dict__["_regularized"] = []  # (index of a variable, regularizer)
+
+    def _layer(self) -> Any:
+        if self._native is None:
+            keep = Keep()
+            self.__dict__["_native"] = made(self._make(keep), "est_layer_free")
+            self.__dict__["_keep"] = keep
+            if not self._trainable:
+                lib.est_layer_set_trainable(self._native, False)
+        return self._native
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.__dict__["_trainable"] = bool(value)
+        if self._native is not None:
+            lib.est_layer_set_trainable(self._native, bool(value))
+
+    def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
+        inputs = [as_node(leaf, graph) for leaf in _structure.flatten(args[0])] if args else []
+        inputs = [_single(node) for node in inputs]
+        mask = named.get("mask")
+        before = count_variables(graph)
+        here()
+        keep = Keep()
+        options = keep.options("est_call_options", training=training, mask=mask._c if isinstance(mask, Node) else None)
+        result = lib.est_layer_call_with(self._layer(), keep.span("est_nodes", "est_node", [n._c for n in inputs]),
+                                         options)
+        try:
+            graph.check()
+        except BaseException:
+            self.__dict__["_native"] = None  # what the failed call has begun cannot be continued
+            raise
+        if graph not in self._in_graphs:
+            made_now = new_variables(graph, getattr(graph, "world", None), before)
+            for variable in made_now:  # the scope of the graph may have a number more
+                parts = variable._name.split("/")
+                at = max((i for i, part in enumerate(parts) if re.fullmatch(re.escape(self._name) + r"(_\d+)?", part)),
+                         default=0)
+                variable._shown = shown_name("/".join([self._name] + parts[at + 1:]))
+            self._in_graphs[graph] = made_now
+        self.__dict__["built"] = True
+        result = Node(graph, result)
+        return result if self._after is None else self._after(result)
+
+    def _ensure_built(self) -> None:
+        if not self.built and self._batch_input_shape is not None and default_graph() is None:
+            build_in(self, self._world_now(), [(float32, self._batch_input_shape)])
+
+    def build(self, input_shape: Any) -> None:
+        if not self.built:
+            build_in(self, self._world_now(), [(float32, tuple(input_shape))])
+
+    def _costs(self, graph: Graph) -> list:
+        variables = self._in_graphs.get(graph, ())
+        return [(variables[i], cost) for i, cost in self._regularized if i < len(variables)]
+
+
+def _single(node: Node) -> Node:
+    return Node(node.graph, lib.est_cast(node._c, float32.number)) if node.dtype.name == "float64" else node
+
+
+def build_in(layer: Layer, world: World, specs: list) -> None:
+    """Makes the variables of a layer by a call that nobody runs."""
+    from .._world import Trace
+    with Trace(world):
+        nodes = [world.graph.placeholder(None, dtype, shape) for dtype, shape in specs]
+        layer._in_graph(nodes[0] if len(nodes) == 1 else nodes)
+
+
+# --- arguments of layers ----------------------------------------------------------------------------------------------
+
+
+def activation(value: Any) -> tuple[Any, Callable | None]:
+    """The C function of an activation, or NULL and a Python function that is applied to the result."""
+    if value is None:
+        return NULL, None
+    name = value if isinstance(value, str) else getattr(value, "_keras_name", None)
+    if name is not None:
+        out = ffi.new("est_activation *")
+        check(lib.est_activation_by_name(Keep().string(name), out))
+        return out[0], None
+    if not callable(value):
+        raise TypeError(f"an activation is a name or a function, not {value!r}")
+    if isinstance(value, Layer):
+        return NULL, value
+    return NULL, value
+
+
+def two(value: Any) -> tuple[int, int]:
+    return (int(value), int(value)) if isinstance(value, (int, np.integer)) else (int(value[0]), int(value[1]))
+
+
+def channels_last(data_format: Any) -> None:
+    if data_format not in (None, "channels_last"):
+        raise NotImplementedError(f"data_format {data_format!r}: images are channels_last")
+
+
+def refuse(**named: Any) -> None:
+    """Arguments that do not exist yet."""
+    for key, value in named.items():
+        if value is True or value not in (None, False, 1, (1, 1)):
+            raise NotImplementedError(f"{key} does not exist yet")

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.callbacks: those of the library, and a class for your own."""
+from __future__ import annotations
+
+import os as _os
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+from ..._lib import Handle as _Handle
+from ..._lib import Keep as _Keep
+from ..._lib import fail as _fail
+from ..._lib import ffi as _ffi
+from ..._lib import lib as _lib
+from ..._lib import made as _made
+from ..._lib import text as _text
+from ... import _lib as _binding
+from .._absent import Named as _Named
+from .._absent import module_getattr as _module_getattr
+
+_AFTER_CREATE, _BEFORE_RUN, _AFTER_RUN, _END, _EPOCH_BEGIN, _EPOCH_END = 1, 2, 3, 4, 5, 6
+
+
+def _logger() -> _Any:
+    return _binding.logger
+
+
+class Callback(_Named):
+    """Code that runs around training. Subclasses override what they need; `self.model.stop_training = True` ends a
+    fit after the epoch or batch."""
+
+    _where = "tf.keras.callbacks.Callback"
+
+    def __init__(self):
+        self.model = None
+        self.params: dict = {}
+        self.validation_data = None
+
+    def set_model(self, model: _Any) -> None:
+        self.model = model
+
+    def set_params(self, params: dict) -> None:
+        self.params = params
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None: ...
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None: ...
+    def on_batch_begin(self, batch: int, logs: dict | None = None) -> None: ...
+    def on_batch_end(self, batch: int, logs: dict | None = None) -> None: ...
+
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        self.on_batch_begin(batch, logs=logs)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.on_batch_end(batch, logs=logs)
+
+    def on_test_batch_begin(self, batch: int, logs: dict | None = None) -> None: ...
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None: ...
+    def on_train_begin(self, logs: dict | None = None) -> None: ...
+    def on_train_end(self, logs: dict | None = None) -> None: ...
+    def on_test_begin(self, logs: dict | None = None) -> None: ...
+    def on_test_end(self, logs: dict | None = None) -> None: ...
+
+    def _overrides(self, *names: str) -> bool:
+        return any(getattr(type(self), name) is not getattr(Callback, name) for name in names)
+
+    # --- as a hook ---
+
+    def _hook(self, fit: _Any, keep: _Keep, test: bool = False) -> _Any:
+        wants = 1 << _AFTER_CREATE | 1 << _END
+        if test:
+            if self._overrides("on_test_batch_begin"):
+                wants |= 1 << _BEFORE_RUN
+            if self._overrides("on_test_batch_end"):
+                wants |= 1 << _AFTER_RUN
+        else:
+            wants |= 1 << _EPOCH_BEGIN | 1 << _EPOCH_END
+            if self._overrides("on_train_batch_begin", "on_batch_begin"):
+                wants |= 1 << _BEFORE_RUN
+            if self._overrides("on_train_batch_end", "on_batch_end"):
+                wants |= 1 << _AFTER_RUN
+        handle = _Handle(_Events(self, fit, test))
+        keep.append(handle)
+        hook = _made(_lib.py_callback_create(handle.pointer, wants), "est_hook_free")
+        keep.append(hook)
+        return hook
+
+
+class _Events:
+    """A callback in the loop of C."""
+
+    def __init__(self, callback: Callback, fit: _Any, test: bool):
+        self.callback, self.fit, self.test = callback, fit, test
+        self.batch = 0
+
+    def _logs(self, loop: _Any) -> dict:
+        names = [_text(_lib.est_loop_log_name(loop._c, i)) for i in range(_lib.est_loop_logs(loop._c))]
+        return {name: float(_lib.est_loop_log(loop._c, name.encode())) for name in names}
+
+    def _call(self, loop: _Any, method: str, *arguments: _Any) -> None:
+        self.fit.before(loop)
+        getattr(self.callback, method)(*arguments)
+        self.fit.after(loop)
+
+    def _with_logs(self, loop: _Any, method: str, number: int) -> None:
+        logs = self._logs(loop)
+        before = dict(logs)
+        self._call(loop, method, number, logs)
+        for name, value in logs.items():
+            if name not in before or before[name] != value:
+                _lib.est_loop_set_log(loop._c, name.encode(), float(value))
+
+    def begin(self, loop: _Any) -> None: ...
+
+    def after_create_session(self, loop: _Any) -> None:
+        self._call(loop, "on_test_begin" if self.test else "on_train_begin", {})
+
+    def epoch_begin(self, loop: _Any) -> None:
+        self.batch = 0
+        self._call(loop, "on_epoch_begin", int(_lib.est_loop_epoch(loop._c)), {})
+
+    def before_run(self, loop: _Any) -> None:
+        self._call(loop, "on_test_batch_begin" if self.test else "on_train_batch_begin", self.batch, {})
+
+    def after_run(self, loop: _Any) -> None:
+        self._with_logs(loop, "on_test_batch_end" if self.test else "on_train_batch_end", self.batch)
+        self.batch += 1
+
+    def epoch_end(self, loop: _Any) -> None:
+        self._with_logs(loop, "on_epoch_end", int(_lib.est_loop_epoch(loop._c)))
+
+    def end(self, loop: _Any) -> None:
+        self._call(loop, "on_test_end" if self.test else "on_train_end", {})
+
+
+class LambdaCallback(Callback):
+    """Functions as a callback."""
+
+    def __init__(self, on_epoch_begin: _Callable | None = None, on_epoch_end: _Callable | None = None,
+                 on_batch_begin: _Callable | None = None, on_batch_end: _Callable | None = None,
+                 on_train_begin: _Callable | None = None, on_train_end: _Callable | None = None, **named: _Callable):
+        super().__init__()
+        given = {"on_epoch_begin": on_epoch_begin, "on_epoch_end": on_epoch_end, "on_batch_begin": on_batch_begin,
+                 "on_batch_end": on_batch_end, "on_train_begin": on_train_begin, "on_train_end": on_train_end, **named}
+        self._given = {name for name, function in given.items() if function is not None}
+        for name in self._given:
+            if not hasattr(Callback, name):
+                raise TypeError(f"LambdaCallback: a callback has no {name!r}")
+            setattr(self, name, given[name])
+
+    def _overrides(self, *names: str) -> bool:
+        return any(name in self._given for name in names)
+
+
+class History(Callback):
+    """What a fit returns: the logs of its epochs by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.history: dict[str, list[float]] = {}
+        self.epoch: list[int] = []
+
+
+# --- callbacks of the library -----------------------------------------------------------------------------------------
+
+_MODES = {"auto": 0, "min": 1, "max": 2}
+
+
+class _Native(Callback):
+    """A callback that C runs."""
+
+    def __init__(self, make: _Callable[[_Keep], _Any]):
+        super().__init__()
+        self._make = make
+
+    def _hook(self, fit: _Any, keep: _Keep, test: bool = False) -> _Any:
+        hook = _made(self._make(keep), "est_hook_free")
+        keep.append(hook)
+        return hook
+
+
+class EarlyStopping(_Native):
+    """Stops when a value no longer gets better."""
+
+    def __init__(self, monitor: str = "val_loss", min_delta: float = 0, patience: int = 0, verbose: int = 0,
+                 mode: str = "auto", baseline: float | None = None, restore_best_weights: bool = False,
+                 start_from_epoch: int = 0):
+        super().__init__(lambda keep: _lib.est_early_stopping_callback(keep.string(monitor), keep.options(
+            "est_early_stopping_callback_options", patience=patience, min_delta=abs(min_delta), mode=_MODES[mode],
+            has_baseline=baseline is not None, baseline=baseline or 0.0, restore_best_weights=restore_best_weights,
+            start_from_epoch=start_from_epoch)))
+
+
+class ModelCheckpoint(Callback):
+    """Saves the model after epochs, or after so many batches: its weights as a checkpoint that load_weights takes, or
+    all of it as a SavedModel."""
+
+    def __init__(self, filepath: _Any, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
+                 save_weights_only: bool = False, mode: str = "auto", save_freq: _Any = "epoch", options: _Any = None,
+                 initial_value_threshold: float | None = None):
+        super().__init__()
+        if options is not None:
+            raise NotImplementedError("ModelCheckpoint: options do not exist yet")
+        if mode not in _MODES:
+            raise ValueError(f"mode is \"auto\", \"min\" or \"max\", not {mode!r}")
+        self.filepath = _os.fspath(filepath)
+        if self.filepath.endswith((".h5", ".keras", ".hdf5")):
+            raise NotImplementedError("ModelCheckpoint writes TensorFlow's formats; give a path without .h5 or .keras")
+        self.monitor, self.save_best_only, self.save_weights_only = monitor, save_best_only, save_weights_only
+        self.save_freq, self._batches, self._epoch = save_freq, 0, 0
+        larger = mode == "max" or mode == "auto" and monitor.endswith(("acc", "accuracy", "auc"))
+        self._sign = -1.0 if larger else 1.0
+        self.best = initial_value_threshold
+
+    def _overrides(self, *names: str) -> bool:
+        return "on_train_batch_end" in names and self.save_freq != "epoch"
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._batches += 1
+        if self._batches % int(self.save_freq) == 0:
+            self._save(self._epoch, logs or {})
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self.save_freq == "epoch":
+            self._save(epoch, logs or {})
+
+    def _save(self, epoch: int, logs: dict) -> None:
+        if self.save_best_only:
+            value = logs.get(self.monitor)
+            if value is None:
+                _logger().warning("Can save best model only with %s available, skipping.", self.monitor)
+                return
+            if self.best is not None and not self._sign * value < self._sign * self.best:
+                return
+            self.best = value
+        path = self.filepath.format(epoch=epoch + 1, **logs)
+        if self.save_weights_only:
+            self.model.save_weights(path)
+        else:
+            self.model.save(path)
+
+
+class ReduceLROnPlateau(_Native):
+    """Reduces the learning rate when a value no longer gets better."""
+
+    def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0,
+                 mode: str = "auto", min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0):
+        if factor >= 1.0:
+            raise ValueError(f"ReduceLROnPlateau does not support a factor >= 1.0. Got {factor}")
+        super().__init__(lambda keep: _lib.est_reduce_on_plateau_callback(keep.string(monitor), keep.options(
+            "est_reduce_on_plateau_options", factor=factor, patience=patience, mode=_MODES[mode],
+            min_delta=min_delta or _lib.EST_OFF, cooldown=cooldown, min_rate=min_lr)))
+
+
+class LearningRateScheduler(_Native):
+    """Sets the learning rate at the beginning of every epoch."""
+
+    def __init__(self, schedule: _Callable, verbose: int = 0):
+        def make(keep: _Keep) -> _Any:
+            handle = _Handle(self)
+            keep.append(handle)
+            return _lib.est_learning_rate_callback(_lib.py_on_learning_rate, handle.pointer)
+
+        super().__init__(make)
+        self.schedule = schedule
+
+    def _rate(self, epoch: int, rate: float) -> float:
+        try:
+            return float(self.schedule(epoch, rate))
+        except TypeError:
+            return float(self.schedule(epoch))
+
+
+@_ffi.def_extern(name="py_on_learning_rate", error=float("nan"))
+def _on_learning_rate(epoch: int, rate: float, user: _Any) -> float:
+    try:
+        return _Handle.get(user)._rate(int(epoch), float(rate))
+    except BaseException as exception:
+        _Handle.get(user)._raised = exception
+        _fail(exception)
+        return float("nan")
+
+
+class CSVLogger(_Native):
+    """Writes the logs of every epoch as a line of a file."""
+
+    def __init__(self, filename: _Any, separator: str = ",", append: bool = False):
+        if separator != ",":
+            raise NotImplementedError("CSVLogger: the separator is a comma")
+        super().__init__(lambda keep: _lib.est_csv_callback(keep.string(filename), append))
+
+
+class TensorBoard(_Native):
+    """Writes the logs of every epoch for TensorBoard."""
+
+    def __init__(self, log_dir: _Any = "logs", histogram_freq: int = 0, write_graph: bool = True,
+                 write_images: bool = False, write_steps_per_second: bool = False, update_freq: _Any = "epoch",
+                 profile_batch: _Any = 0, embeddings_freq: int = 0, embeddings_metadata: _Any = None):
+        if histogram_freq or write_images or embeddings_freq or update_freq != "epoch":
+            raise NotImplementedError("TensorBoard: the logs of epochs are written, and nothing else yet")
+        super().__init__(lambda keep: _lib.est_tensorboard_callback(keep.string(log_dir)))
+
+
+class TerminateOnNaN(_Native):
+    """Stops when the loss of a batch is NaN or infinite."""
+
+    def __init__(self):
+        super().__init__(lambda keep: _lib.est_terminate_on_nan_callback())
+
+
+class BackupAndRestore(_Native):
+    """Saves what a fit needs to go on after it was killed."""
+
+    def __init__(self, backup_dir: _Any, save_freq: str = "epoch", delete_checkpoint: bool = True,
+                 save_before_preemption: bool = False):
+        if save_freq != "epoch" or save_before_preemption:
+            raise NotImplementedError("BackupAndRestore saves after every epoch")
+        super().__init__(lambda keep: _lib.est_backup_callback(keep.string(backup_dir), not delete_checkpoint))
+
+
+__getattr__ = _module_getattr(__name__)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.datasets.mnist"""
+from ._idx import load as _load
+
+
+def load_data():
+    """(train images, train labels), (test images, test labels) as uint8 arrays."""
+    return _load("mnist")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.initializers"""
+from __future__ import annotations
+
+from typing import Any as _Any
+
+from ... import initializers as _own
+from ..._lib import Keep as _Keep
+from ..._lib import check as _check
+from ..._lib import lib as _lib
+from ..._tensor import as_dtype as _as_dtype
+from .._absent import module_getattr as _module_getattr
+
+
+class Initializer(_own.Initializer):
+    """What initializers are. A call with a shape gives values."""
+
+    def __init__(self, make: _Any = None):
+        super().__init__(make)
+
+    def __call__(self, shape: _Any, dtype: _Any = None, **named: _Any) -> _Any:
+        from .._eager import Tensor
+        from ...graph import Graph, Node, Session
+        from ..._tensor import c_shape
+        graph, keep = Graph(), _Keep()
+        node = Node(graph, _lib.est_initial_value(self._c(keep), graph._c, _as_dtype(dtype or "float32").number,
+                                                  c_shape(tuple(shape))))
+        graph.check()
+        with Session(graph, threads=1) as session:
+            return Tensor(session.run(node))
+
+
+def _class(name: str, doc: str, function: _Any, defaults: dict) -> type:
+    names = list(defaults)
+
+    def __init__(self, *args: _Any, **named: _Any) -> None:
+        values = {**defaults, **dict(zip(names, args)), **named}
+        unknown = [key for key in values if key not in defaults]
+        if unknown or len(args) > len(names):
+            raise TypeError(f"{name} takes {', '.join(names)}")
+        self.config = values
+        Initializer.__init__(self, lambda: function(**values)._make())
+
+    made = type(name, (Initializer,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+    made.get_config = lambda self: dict(self.config)
+    return made
+
+
+def _seeded(function: _Any) -> _Any:
+    return lambda seed=None: function(seed or 0)
+
+
+Zeros = _class("Zeros", "Zeros.", _own.zeros, {})
+Ones = _class("Ones", "Ones.", _own.ones, {})
+Constant = _class("Constant", "One number.", _own.constant, {"value": 0})
+RandomUniform = _class("RandomUniform", "Uniform.", lambda minval, maxval, seed: _own.random_uniform(
+    minval, maxval, seed or 0), {"minval": -0.05, "maxval": 0.05, "seed": None})
+RandomNormal = _class("RandomNormal", "Normal.", lambda mean, stddev, seed: _own.random_normal(mean, stddev, seed or 0),
+                      {"mean": 0.0, "stddev": 0.05, "seed": None})
+TruncatedNormal = _class("TruncatedNormal", "Normal, redrawn beyond two deviations.",
+                         lambda mean, stddev, seed: _own.truncated_normal(mean, stddev, seed or 0),
+                         {"mean": 0.0, "stddev": 0.05, "seed": None})
+GlorotUniform = _class("GlorotUniform", "Uniform by fan in and out.", _seeded(_own.glorot_uniform), {"seed": None})
+GlorotNormal = _class("GlorotNormal", "Normal by fan in and out.", _seeded(_own.glorot_normal), {"seed": None})
+HeUniform = _class("HeUniform", "Uniform by fan in.", _seeded(_own.he_uniform), {"seed": None})
+HeNormal = _class("HeNormal", "Normal by fan in.", _seeded(_own.he_normal), {"seed": None})
+LecunUniform = _class("LecunUniform", "Uniform by fan in.", _seeded(_own.lecun_uniform), {"seed": None})
+LecunNormal = _class("LecunNormal", "Normal by fan in.", _seeded(_own.lecun_normal), {"seed": None})
+zeros, ones, constant, random_uniform, random_normal, truncated_normal, glorot_uniform, glorot_normal = (
+    Zeros, Ones, Constant, RandomUniform, RandomNormal, TruncatedNormal, GlorotUniform, GlorotNormal)
+he_uniform, he_normal, lecun_uniform, lecun_normal = HeUniform, HeNormal, LecunUniform, LecunNormal
+
+
+def _c(keep: _Keep, value: _Any) -> _Any:
+    """An est_initializer by value: of a name of Keras, an Initializer or a function of shape and dtype."""
+    if isinstance(value, str):
+        out = keep.new("est_initializer *")
+        name = {"uniform": "random_uniform", "normal": "random_normal"}.get(value, value)
+        _check(_lib.est_initializer_by_name(keep.string(name), out))
+        return out[0]
+    if isinstance(value, type) and issubclass(value, Initializer):
+        value = value()
+    return _own.c_initializer(keep, value)
+
+
+class _ByName(Initializer):
+    def __init__(self, name: str):
+        self.config = {"name": name}
+        keep = _Keep()
+        _c(keep, name)  # an unknown name is an error here
+
+    def _c(self, keep: _Keep) -> _Any:
+        return _c(keep, self.config["name"])
+
+
+def get(identifier: _Any) -> _Any:
+    """The initializer of a name, a class or an object."""
+    if isinstance(identifier, str):
+        return _ByName(identifier)
+    return identifier() if isinstance(identifier, type) else identifier
+
+
+__getattr__ = _module_getattr(__name__)

@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.layers: the layers of the library, with Keras' arguments and defaults."""
+from __future__ import annotations
+
+from typing import Any as _Any
+from typing import Callable as _Callable
+from typing import Sequence as _Sequence
+
+from ...._lib import Keep as _Keep
+from ...._lib import check as _check
+from ...._lib import ffi as _ffi
+from ...._lib import lib as _lib
+from ...._lib import off as _off
+from ...._tensor import int64 as _int64
+from ....graph import Graph as _Graph
+from ....graph import Node as _Node
+from ....layers import _padding
+from ..._absent import module_getattr as _module_getattr
+from .. import initializers as _initializers
+from .. import regularizers as _regularizers
+from .._layer import Input, Layer  # noqa: F401
+from .._layer import NativeLayer as _NativeLayer
+from .._layer import activation as _activation
+from .._layer import channels_last as _channels_last
+from .._layer import refuse as _refuse
+from .._layer import two as _two
+
+InputLayer = Input
+
+
+class _WithActivation(_NativeLayer):
+    """A layer of the library with an activation at its end."""
+
+    def __init__(self, make: _Callable, activation: _Any, kernels: int, kernel_regularizer: _Any, bias_regularizer: _Any,
+                 named: dict):
+        c_function, function = _activation(activation)
+        super().__init__(lambda keep: make(keep, c_function), **named)
+        self.__dict__["_after"] = function
+        self.activation = activation
+        for i, regularizer in ((0, kernel_regularizer), (kernels, bias_regularizer)):
+            if regularizer is not None:
+                self._regularized.append((i, _regularizers.get(regularizer)))
+
+
+class Dense(_WithActivation):
+    """activation(x kernel + bias) over the last axis."""
+
+    def __init__(self, units: int, activation: _Any = None, use_bias: bool = True,
+                 kernel_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
+                 kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
+                 kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
+        _refuse(activity_regularizer=activity_regularizer, kernel_constraint=kernel_constraint,
+                bias_constraint=bias_constraint)
+        self.__dict__.update(units=int(units), use_bias=use_bias)
+        if int(units) <= 0:
+            raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: {units}")
+
+        def make(keep: _Keep, c_function: _Any) -> _Any:
+            return _lib.est_layer_dense(int(units), keep.options(
+                "est_dense_options", name=keep.string(self.name), activation=c_function, no_bias=not use_bias,
+                kernel_initializer=_initializers._c(keep, kernel_initializer),
+                bias_initializer=_initializers._c(keep, bias_initializer),
+                kernel_regularizer=_regularizers._c(keep, kernel_regularizer),
+                bias_regularizer=_regularizers._c(keep, bias_regularizer)))
+
+        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named)
+
+    kernel = property(lambda self: self._all_weights()[0])
+    bias = property(lambda self: self._all_weights()[1] if self.use_bias else None)
+
+
+class Conv2D(_WithActivation):
+    """Convolution of images [batch, height, width, channels]."""
+
+    def __init__(self, filters: int, kernel_size: _Any, strides: _Any = (1, 1), padding: str = "valid",
+                 data_format: _Any = None, dilation_rate: _Any = (1, 1), groups: int = 1, activation: _Any = None,
+                 use_bias: bool = True, kernel_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
+                 kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
+                 kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
+        _channels_last(data_format)
+        _refuse(dilation_rate=dilation_rate, groups=groups, activity_regularizer=activity_regularizer,
+                kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)
+        (height, width), (down, across) = _two(kernel_size), _two(strides)
+
+        def make(keep: _Keep, c_function: _Any) -> _Any:
+            return _lib.est_layer_conv2d(int(filters), height, keep.options(
+                "est_conv2d_options", name=keep.string(self.name), kernel_width=width, stride=down,
+                stride_width=across, padding=_padding(padding), activation=c_function, no_bias=not use_bias,
+                kernel_initializer=_initializers._c(keep, kernel_initializer),
+                bias_initializer=_initializers._c(keep, bias_initializer),
+                kernel_regularizer=_regularizers._c(keep, kernel_regularizer),
+                bias_regularizer=_regularizers._c(keep, bias_regularizer)))
+
+        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named)
+
+
+class DepthwiseConv2D(_WithActivation):
+    """Each channel with filters of its own."""
+
+    def __init__(self, kernel_size: _Any, strides: _Any = (1, 1), padding: str = "valid", depth_multiplier: int = 1,
+                 data_format: _Any = None, dilation_rate: _Any = (1, 1), activation: _Any = None, use_bias: bool = True,
+                 depthwise_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
+                 depthwise_regularizer: _Any = None, bias_regularizer: _Any = None, **named: _Any):
+        _channels_last(data_format)
+        _refuse(dilation_rate=dilation_rate)
+        (height, width), (down, across) = _two(kernel_size), _two(strides)
+
+        def make(keep: _Keep, c_function: _Any) -> _Any:
+            return _lib.est_layer_depthwise_conv2d(int(depth_multiplier), height, keep.options(
+                "est_conv2d_options", name=keep.string(self.name), kernel_width=width, stride=down,
+                stride_width=across, padding=_padding(padding), activation=c_function, no_bias=not use_bias,
+                kernel_initializer=_initializers._c(keep, depthwise_initializer),
+                bias_initializer=_initializers._c(keep, bias_initializer),
+                kernel_regularizer=_regularizers._c(keep, depthwise_regularizer),
+                bias_regularizer=_regularizers._c(keep, bias_regularizer)))
+
+        super().__init__(make, activation, 1, depthwise_regularizer, bias_regularizer, named)
+
+
+class SeparableConv2D(_WithActivation):
+    """Each channel with filters of its own, then sums over all of them at each place."""
+
+    def __init__(self, filters: int, kernel_size: _Any, strides: _Any = (1, 1), padding: str = "valid",
+                 data_format: _Any = None, dilation_rate: _Any = (1, 1), depth_multiplier: int = 1,
+                 activation: _Any = None, use_bias: bool = True, depthwise_initializer: _Any = "glorot_uniform",
+                 pointwise_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros", **named: _Any):
+        _channels_last(data_format)
+        _refuse(dilation_rate=dilation_rate)
+        (height, width), (down, across) = _two(kernel_size), _two(strides)
+
+        def make(keep: _Keep, c_function: _Any) -> _Any:
+            return _lib.est_layer_separable_conv2d(int(filters), height, keep.options(
+                "est_separable_conv2d_options", name=keep.string(self.name), kernel_width=width, stride=down,
+                stride_width=across, padding=_padding(padding), depth_multiplier=int(depth_multiplier),
+                activation=c_function, no_bias=not use_bias,
+                depthwise_initializer=_initializers._c(keep, depthwise_initializer),
+                pointwise_initializer=_initializers._c(keep, pointwise_initializer),
+                bias_initializer=_initializers._c(keep, bias_initializer)))
+
+        super().__init__(make, activation, 2, None, None, named)
+
+
+class _Pool2D(_NativeLayer):
+    _function = ""
+
+    def __init__(self, pool_size: _Any = (2, 2), strides: _Any = None, padding: str = "valid", data_format: _Any = None,
+                 **named: _Any):
+        _channels_last(data_format)
+        (height, width), (down, across) = _two(pool_size), _two(strides if strides is not None else pool_size)
+        super().__init__(lambda keep: getattr(_lib, self._function)(height, keep.options(
+            "est_pool2d_options", name=keep.string(self.name), width=width, stride=down, stride_width=across,
+            padding=_padding(padding))), **named)
+
+
+class MaxPooling2D(_Pool2D):
+    """The largest of every window."""
+
+    _function = "est_layer_max_pool2d"
+
+
+class AveragePooling2D(_Pool2D):
+    """The mean of every window."""
+
+    _function = "est_layer_avg_pool2d"
+
+
+MaxPool2D, AvgPool2D = MaxPooling2D, AveragePooling2D
+
+
+class _Named(_NativeLayer):
+    """A layer of the library that has a name and nothing else."""
+
+    _function = ""
+
+    def __init__(self, **named: _Any):
+        _channels_last(named.pop("data_format", None))
+        super().__init__(lambda keep: getattr(_lib, self._function)(keep.string(self.name)), **named)
+
+
+class GlobalMaxPooling2D(_Named):
+    """The largest of each channel."""
+
+    _function = "est_layer_global_max_pool2d"
+
+
+class GlobalAveragePooling2D(_Named):
+    """The mean of each channel."""
+
+    _function = "est_layer_global_avg_pool2d"
+
+
+GlobalMaxPool2D, GlobalAvgPool2D = GlobalMaxPooling2D, GlobalAveragePooling2D
+
+
+class Flatten(_Named):
+    """[batch, ...] to [batch, everything else]."""
+
+    _function = "est_layer_flatten"
+
+
+class Add(_Named):
+    """The sum of its inputs."""
+
+    _function = "est_layer_add"
+
+
+class Multiply(_Named):
+    """The product of its inputs."""
+
+    _function = "est_layer_multiply"
+
+
+class Reshape(_NativeLayer):
+    """[batch, ...] to [batch, target_shape...]; one entry may be -1."""
+
+    def __init__(self, target_shape: _Sequence[int], **named: _Any):
+        super().__init__(lambda keep: _lib.est_layer_reshape(keep.i64s(target_shape), keep.string(self.name)), **named)
+
+
+class Concatenate(_NativeLayer):
+    """Its inputs one after the other along an axis."""
+
+    def __init__(self, axis: int = -1, **named: _Any):
+        super().__init__(lambda keep: _lib.est_layer_concatenate(axis, keep.string(self.name)), **named)
+
+
+class Dot(_NativeLayer):
+    """Sums of products of two inputs along an axis of each."""
+
+    def __init__(self, axes: _Any, normalize: bool = False, **named: _Any):
+        first, second = (axes, 0) if isinstance(axes, int) else axes
+        super().__init__(lambda keep: _lib.est_layer_dot(first, keep.options(
+            "est_dot_options", name=keep.string(self.name), second_axis=second, normalize=normalize)), **named)
+
+
+class Activation(_NativeLayer):
+    """An activation as a layer."""
+
+    def __init__(self, activation: _Any, **named: _Any):
+        c_function, function = _activation(activation)
+        if function is not None:
+            super().__init__(lambda keep: _ffi.NULL, **named)
+            self.__dict__["_call_in"] = lambda graph, args, more, training: function(args[0])
+        else:
+            super().__init__(lambda keep: _lib.est_layer_activation(c_function, keep.string(self.name)), **named)
+
+
+class ReLU(Activation):
+    def __init__(self, **named: _Any):
+        _refuse(max_value=named.pop("max_value", None), threshold=named.pop("threshold", None) or None,
+                negative_slope=named.pop("negative_slope", None) or None)
+        super().__init__("relu", **named)
+
+
+class Softmax(Activation):
+    def __init__(self, axis: int = -1, **named: _Any):
+        if axis != -1:
+            raise NotImplementedError("Softmax: axis is -1")
+        super().__init__("softmax", **named)
+
+
+class Dropout(_NativeLayer):
+    """Zeroes elements with that probability while training, and scales the others up."""
+
+    def __init__(self, rate: float, noise_shape: _Any = None, seed: _Any = None, **named: _Any):
+        _refuse(noise_shape=noise_shape)
+        super().__init__(lambda keep: _lib.est_layer_dropout(rate, keep.string(self.name)), **named)
+        self.rate = rate
+
+
+class BatchNormalization(_NativeLayer):
+    """Normalizes the last axis by the batch while training, by moving averages otherwise."""
+
+    def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True,
+                 scale: bool = True, beta_initializer: _Any = "zeros", gamma_initializer: _Any = "ones",
+                 moving_mean_initializer: _Any = "zeros", moving_variance_initializer: _Any = "ones", **named: _Any):
+        if axis not in (-1, 3, [3], [-1]):
+            raise NotImplementedError("BatchNormalization: axis is the last one")
+        super().__init__(lambda keep: _lib.est_layer_batch_norm(keep.options(
+            "est_batch_norm_options", name=keep.string(self.name), momentum=_off(momentum), epsilon=epsilon,
+            no_center=not center, no_scale=not scale, beta_initializer=_initializers._c(keep, beta_initializer),
+            gamma_initializer=_initializers._c(keep, gamma_initializer),
+            moving_mean_initializer=_initializers._c(keep, moving_mean_initializer),
+            moving_variance_initializer=_initializers._c(keep, moving_variance_initializer))), **named)
+
+
+class LayerNormalization(_NativeLayer):
+    """Normalizes the last axis of each example."""
+
+    def __init__(self, axis: int = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True,
+                 beta_initializer: _Any = "zeros", gamma_initializer: _Any = "ones", **named: _Any):
+        if axis not in (-1, [-1]):
+            raise NotImplementedError("LayerNormalization: axis is the last one")
+        super().__init__(lambda keep: _lib.est_layer_layer_norm(keep.options(
+            "est_layer_norm_options", name=keep.string(self.name), epsilon=epsilon, no_center=not center,
+            no_scale=not scale, beta_initializer=_initializers._c(keep, beta_initializer),
+            gamma_initializer=_initializers._c(keep, gamma_initializer))), **named)
+
+
+class Embedding(_NativeLayer):
+    """Rows of a trained table [input_dim, output_dim]."""
+
+    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: _Any = "uniform",
+                 embeddings_regularizer: _Any = None, activity_regularizer: _Any = None,
+                 embeddings_constraint: _Any = None, mask_zero: bool = False, input_length: int | None = None,
+                 **named: _Any):
+        _refuse(activity_regularizer=activity_regularizer, embeddings_constraint=embeddings_constraint,
+                mask_zero=mask_zero)
+        if input_length is not None and "input_shape" not in named:
+            named["input_shape"] = (input_length,)
+        super().__init__(lambda keep: _lib.est_layer_embedding(int(input_dim), int(output_dim), keep.options(
+            "est_embedding_options", name=keep.string(self.name),
+            initializer=_initializers._c(keep, embeddings_initializer),
+            regularizer=_regularizers._c(keep, embeddings_regularizer))), **named)
+        self.input_dim, self.output_dim = int(input_dim), int(output_dim)
+        if embeddings_regularizer is not None:
+            self._regularized.append((0, _regularizers.get(embeddings_regularizer)))
+
+    embeddings = property(lambda self: self._all_weights()[0])
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        node = args[0]
+        if isinstance(node, _Node) and not node.dtype.is_integer:  # Keras casts ids that are floats
+            args = (_Node(graph, _lib.est_cast(node._c, _int64.number)),) + args[1:]
+        return super()._call_in(graph, args, named, training)
+
+
+class Lambda(Layer):
+    """A function as a layer."""
+
+    _scoped = False
+
+    def __init__(self, function: _Callable, output_shape: _Any = None, mask: _Any = None, arguments: _Any = None,
+                 **named: _Any):
+        super().__init__(**named)
+        _refuse(mask=mask)
+        self.__dict__["function"] = function
+        self.__dict__["arguments"] = dict(arguments or {})
+
+    def call(self, inputs: _Any) -> _Any:
+        return self.function(inputs, **self.arguments)
+
+
+class _Attention(_NativeLayer):
+    _function = ""
+
+    def __init__(self, use_scale: bool = False, dropout: float = 0.0, **named: _Any):
+        super().__init__(lambda keep: getattr(_lib, self._function)(keep.options(
+            "est_attention_options", name=keep.string(self.name), use_scale=use_scale, dropout=dropout)), **named)
+
+
+class Attention(_Attention):
+    """The mean of values, weighted by the dot products of queries and keys."""
+
+    _function = "est_layer_attention"
+
+
+class AdditiveAttention(_Attention):
+    """The mean of values, weighted by sums of tanh(query + key)."""
+
+    _function = "est_layer_additive_attention"
+
+    def __init__(self, use_scale: bool = True, dropout: float = 0.0, **named: _Any):
+        if not use_scale:
+            raise NotImplementedError("AdditiveAttention has a scale that is trained")
+        super().__init__(use_scale, dropout, **named)
+
+
+class MultiHeadAttention(_NativeLayer):
+    """Attention of several heads; called with (query, value, key)."""
+
+    def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0,
+                 use_bias: bool = True, output_shape: _Any = None, **named: _Any):
+        super().__init__(lambda keep: _lib.est_layer_multi_head_attention(int(num_heads), int(key_dim), keep.options(
+            "est_multi_head_options", name=keep.string(self.name), value_dim=int(value_dim or 0), no_bias=not use_bias,
+            units=int(output_shape or 0), dropout=dropout)), **named)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        inputs = list(args) + ([named["key"]] if named.get("key") is not None else [])
+        return super()._call_in(graph, (inputs,), {}, training)
+
+
+# --- preprocessing ----------------------------------------------------------------------------------------------------
+
+
+class _Adapting(_NativeLayer):
+    """A layer that takes what it needs from data."""
+
+    def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Takes what the layer needs from all elements of a dataset or of an array."""
+        from ....data import Dataset
+        if not isinstance(data, Dataset):
+            from ..._eager import unwrap
+            data = Dataset.from_tensor_slices(unwrap(data), copy=True)
+        if steps is not None:
+            data = data.take(steps)
+        pointer, keep = data._finish()
+        dataset = _ffi.gc(pointer, _lib.est_dataset_free)
+        _check(_lib.est_layer_adapt(self._layer(), dataset, data._names[0].encode()))
+        del keep
+
+
+class StringLookup(_Adapting):
+    """Words to ids, in the order of the vocabulary; unknown words first, and before them the mask token if there is
+    one."""
+
+    def __init__(self, max_tokens: int | None = None, num_oov_indices: int = 1, mask_token: str | None = None,
+                 oov_token: str = "[UNK]", vocabulary: _Any = None, idf_weights: _Any = None, encoding: str = "utf-8",
+                 invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
+                 **named: _Any):
+        _refuse(idf_weights=idf_weights, invert=invert, sparse=sparse, pad_to_max_tokens=pad_to_max_tokens)
+        if output_mode != "int" or oov_token != "[UNK]":
+            raise NotImplementedError("StringLookup: output_mode is \"int\" and oov_token \"[UNK]\"")
+        words = None if vocabulary is None or isinstance(vocabulary, str) else [
+            word.decode() if isinstance(word, bytes) else str(word) for word in _list(vocabulary)]
+
+        def make(keep: _Keep) -> _Any:
+            out = keep.options("est_string_lookup_options", vocabulary=keep.strings(words or []),
+                               file=keep.string(vocabulary if isinstance(vocabulary, str) else None),
+                               mask_token=keep.string(mask_token), num_oov_indices=_off(num_oov_indices),
+                               max_tokens=max_tokens or 0)
+            return _lib.est_layer_string_lookup(out, keep.string(self.name))
+
+        super().__init__(make, **named)
+        self.__dict__["num_oov_indices"] = num_oov_indices
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
+        lookup = _lib.est_layer_vocabulary(self._layer())
+        found = []
+        for i in range(_lib.est_string_lookup_size(lookup)):
+            word = _lib.est_string_lookup_word(lookup, i)
+            found.append(bytes(_ffi.buffer(word.data, word.size)).decode() if word.size else "")
+        return found
+
+    def vocabulary_size(self) -> int:
+        return len(self.get_vocabulary())
+
+    vocab_size = vocabulary_size
+
+
+def _list(values: _Any) -> list:
+    from ..._eager import unwrap
+    values = unwrap(values)
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+class Normalization(_Adapting):
+    """(x - mean) / sqrt(variance), by adapt or as given."""
+
+    def __init__(self, axis: _Any = -1, mean: _Any = None, variance: _Any = None, invert: bool = False, **named: _Any):
+        if axis not in (-1, None):
+            raise NotImplementedError("Normalization: axis is -1 or None")
+
+        def numbers(value: _Any) -> list[float]:
+            return [] if value is None else [float(v) for v in (_list(value) if hasattr(value, "__len__") else [value])]
+
+        super().__init__(lambda keep: _lib.est_layer_normalization(keep.options(
+            "est_normalization_options", name=keep.string(self.name), mean=keep.f32s(numbers(mean)),
+            variance=keep.f32s(numbers(variance)), over_all=axis is None, invert=invert)), **named)
+
+
+class Discretization(_Adapting):
+    """Numbers to the number of the bin between boundaries."""
+
+    def __init__(self, bin_boundaries: _Any = None, num_bins: int | None = None, epsilon: float = 0.01,
+                 output_mode: str = "int", sparse: bool = False, **named: _Any):
+        _refuse(sparse=sparse)
+        if output_mode != "int":
+            raise NotImplementedError("Discretization: output_mode is \"int\"")
+        super().__init__(lambda keep: _lib.est_layer_discretization(keep.options(
+            "est_discretization_options", name=keep.string(self.name), boundaries=keep.f32s(bin_boundaries or []),
+            num_bins=num_bins or 0, epsilon=epsilon)), **named)
+
+
+class Hashing(_NativeLayer):
+    """Strings or integers to num_bins ids by their hash."""
+
+    def __init__(self, num_bins: int, mask_value: _Any = None, salt: _Any = None, output_mode: str = "int",
+                 sparse: bool = False, **named: _Any):
+        _refuse(salt=salt, sparse=sparse)
+        if output_mode != "int":
+            raise NotImplementedError("Hashing: output_mode is \"int\"")
+        super().__init__(lambda keep: _lib.est_layer_hashing(int(num_bins), keep.options(
+            "est_hashing_options", name=keep.string(self.name),
+            mask_value=keep.string(None if mask_value is None else str(mask_value)))), **named)
+
+
+class CategoryEncoding(_NativeLayer):
+    """Ids to vectors of ones, or of counts."""
+
+    _MODES = {"multi_hot": 0, "one_hot": 1, "count": 2}
+
+    def __init__(self, num_tokens: int, output_mode: str = "multi_hot", sparse: bool = False, **named: _Any):
+        _refuse(sparse=sparse)
+        if output_mode not in self._MODES:
+            raise ValueError(f"Unknown argument for output_mode: {output_mode}")
+        super().__init__(lambda keep: _lib.est_layer_category_encoding(int(num_tokens), keep.options(
+            "est_category_encoding_options", name=keep.string(self.name), mode=self._MODES[output_mode])), **named)
+
+
+def concatenate(inputs: _Sequence, axis: int = -1, **named: _Any) -> _Any:
+    return Concatenate(axis, **named)(inputs)
+
+
+def add(inputs: _Sequence, **named: _Any) -> _Any:
+    return Add(**named)(inputs)
+
+
+def multiply(inputs: _Sequence, **named: _Any) -> _Any:
+    return Multiply(**named)(inputs)
+
+
+from . import experimental  # noqa: E402,F401
+
+__getattr__ = _module_getattr(__name__)

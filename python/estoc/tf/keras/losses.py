@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.losses: those of the library, as functions and as objects."""
+from __future__ import annotations
+
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+from ..._lib import Handle as _Handle
+from ..._lib import Keep as _Keep
+from ..._lib import check as _check
+from ..._lib import ffi as _ffi
+from ..._lib import lib as _lib
+from ..._lib import node_callback as _node_callback
+from ...graph import Graph as _Graph
+from ...graph import Node as _Node
+from ...graph import as_node as _as_node
+from .._absent import module_getattr as _module_getattr
+from .._eager import dispatch as _dispatch
+from .._eager import unwrap as _unwrap
+from ..._tensor import as_array as _as_array
+
+
+class Reduction:
+    AUTO, NONE, SUM, SUM_OVER_BATCH_SIZE = "auto", "none", "sum", "sum_over_batch_size"
+
+    @classmethod
+    def all(cls) -> tuple:
+        return cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE
+
+
+def _convert(positional: tuple, named: dict) -> tuple:
+    def one(value: _Any) -> _Any:
+        value = _unwrap(value)
+        return value if value is None or isinstance(value, (str, bool)) or callable(value) else _as_array(value)
+
+    return tuple(one(value) for value in positional), {key: one(value) for key, value in named.items()}
+
+
+def _aligned(labels: _Any, predictions: _Any) -> tuple[_Node, _Node]:
+    """Both as nodes; a last axis of size 1 that only one of them has is dropped, as Keras does."""
+    graph = labels.graph if isinstance(labels, _Node) else predictions.graph
+    predictions = _as_node(predictions, graph)
+    labels = _as_node(labels, graph)
+    a, b = labels.shape, predictions.shape
+    if a is not None and b is not None:
+        if len(a) == len(b) + 1 and a[-1] == 1:
+            labels = _Node(graph, _lib.est_squeeze(labels._c, _Keep().i64s([-1])))
+        elif len(b) == len(a) + 1 and b[-1] == 1 and len(a) > 1:
+            predictions = _Node(graph, _lib.est_squeeze(predictions._c, _Keep().i64s([-1])))
+    return labels, predictions
+
+
+class _Each:
+    """A loss of the library: one value an example, from nodes. It is a part of keys, so there is one of each kind."""
+
+    _made: dict[_Any, "_Each"] = {}
+
+    def __init__(self, struct: _Any):
+        self.struct = struct
+
+    @classmethod
+    def named(cls, name: str) -> "_Each":
+        if name not in cls._made:
+            struct = _ffi.new("est_loss *")
+            _check(_lib.est_loss_by_name(name.encode(), struct))
+            cls._made[name] = cls(struct)
+        return cls._made[name]
+
+    @classmethod
+    def made(cls, function: str, *arguments: _Any) -> "_Each":
+        key = (function,) + arguments
+        if key not in cls._made:
+            cls._made[key] = cls(_ffi.new("est_loss *", getattr(_lib, function)(*arguments)))
+        return cls._made[key]
+
+    def __call__(self, labels: _Any, predictions: _Any) -> _Node:
+        labels, predictions = _aligned(labels, predictions)
+        node = _Node(predictions.graph, self.struct.each(self.struct, labels._c, predictions._c))
+        predictions.graph.check()
+        return node
+
+
+def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
+    graph, keep = each.graph, _Keep()
+    number = {"none": _lib.EST_LOSS_NONE, "sum": _lib.EST_LOSS_SUM}.get(reduction, _lib.EST_LOSS_SUM_OVER_BATCH_SIZE)
+    members = {} if weights is None else {"weights": _as_node(weights, graph, each.dtype)._c}
+    node = _Node(graph, _lib.est_loss_reduce(each._c, keep.options("est_loss_options", reduction=number, **members)))
+    graph.check()
+    return node
+
+
+class _Reduced:
+    """A loss of a batch over nodes, as a key."""
+
+    _made: dict[_Any, "_Reduced"] = {}
+
+    def __init__(self, each: _Callable, reduction: str):
+        self.each, self.reduction = each, reduction
+
+    @classmethod
+    def of(cls, each: _Callable, reduction: str) -> "_Reduced":
+        key = (each, reduction)
+        if key not in cls._made:
+            cls._made[key] = cls(each, reduction)
+        return cls._made[key]
+
+    def __call__(self, labels: _Any, predictions: _Any, weights: _Any = None) -> _Node:
+        return _reduced(self.each(labels, predictions), weights, self.reduction)
+
+
+class Loss:
+    """A loss as an object. Subclasses override call(y_true, y_pred), which gives one value an example."""
+
+    def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):
+        if reduction not in Reduction.all():
+            raise ValueError(f"Invalid Reduction Key: {reduction}. Expected keys are \"{Reduction.all()}\"")
+        self.reduction = reduction
+        self.name = name
+
+    _each: _Any = None
+
+    def call(self, y_true: _Any, y_pred: _Any) -> _Any:
+        raise NotImplementedError("Must be implemented in subclasses.")
+
+    def _values(self) -> _Callable:
+        """One value an example, from nodes."""
+        if self._each is not None:
+            return self._each
+        if "_own_each" not in self.__dict__:
+            self._own_each = lambda labels, predictions: self.call(labels, predictions)
+        return self._own_each
+
+    def __call__(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> _Any:
+        arguments = (y_true, y_pred) if sample_weight is None else (y_true, y_pred, sample_weight)
+        return _dispatch(_Reduced.of(self._values(), self.reduction), arguments, {}, _convert)
+
+    def get_config(self) -> dict:
+        return {"reduction": self.reduction, "name": self.name}
+
+    @property
+    def _c_loss(self) -> _Any:
+        """The est_loss for est_network_compile, kept by the object."""
+        if self._each is not None:
+            return self._each.struct
+        if "_struct" not in self.__dict__:
+            self._handle = _Handle(self._values())
+            self._label = _ffi.new("char[]", (self.name or type(self).__name__).encode())
+            self._struct = _ffi.new("est_loss *")
+            self._struct.name = self._label
+            self._struct.each = _lib.py_on_loss
+            self._struct.user = self._handle.pointer
+        return self._struct
+
+
+@_node_callback("py_on_loss", lambda self, labels, predictions: predictions.graph)
+def _on_loss(self: _Any, labels: _Any, predictions: _Any) -> _Any:
+    graph = _borrowed(predictions.graph)
+    with graph.as_default():
+        each = _as_node(_Handle.get(self.user)(_Node(graph, labels), _Node(graph, predictions)), graph)
+    if each.shape == ():  # a loss of the whole batch: the same for every example
+        rows = _Node(graph, _lib.est_shape_of(predictions))[:1]
+        each = _Node(graph, _lib.est_broadcast_to(each._c, rows._c))
+    graph.check()
+    return each._c
+
+
+def _borrowed(pointer: _Any) -> _Graph:
+    """The graph of a callback of the library, as Python knows it."""
+    from ._network import graph_of
+    return graph_of(pointer)
+
+
+class LossFunctionWrapper(Loss):
+    """A function of labels and predictions as a loss."""
+
+    def __init__(self, fn: _Callable, reduction: str = Reduction.AUTO, name: str | None = None, **named: _Any):
+        super().__init__(reduction, name or getattr(fn, "__name__", None))
+        self.fn, self._named = fn, named
+
+    def call(self, y_true: _Any, y_pred: _Any) -> _Any:
+        return self.fn(y_true, y_pred, **self._named)
+
+
+def _class(name: str, keras: str, doc: str) -> type:
+    def __init__(self, reduction: str = Reduction.AUTO, name: str = keras) -> None:
+        Loss.__init__(self, reduction, name)
+        self._each = _Each.named(keras)
+
+    return type(name, (Loss,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+
+
+MeanSquaredError = _class("MeanSquaredError", "mean_squared_error", "(p - l)^2")
+MeanAbsoluteError = _class("MeanAbsoluteError", "mean_absolute_error", "|p - l|")
+MeanAbsolutePercentageError = _class("MeanAbsolutePercentageError", "mean_absolute_percentage_error", "In percent.")
+MeanSquaredLogarithmicError = _class("MeanSquaredLogarithmicError", "mean_squared_logarithmic_error", "Of logarithms.")
+Hinge = _class("Hinge", "hinge", "max(0, 1 - l p)")
+SquaredHinge = _class("SquaredHinge", "squared_hinge", "max(0, 1 - l p)^2")
+CategoricalHinge = _class("CategoricalHinge", "categorical_hinge", "max(0, neg - pos + 1)")
+KLDivergence = _class("KLDivergence", "kl_divergence", "l log(l / p)")
+LogCosh = _class("LogCosh", "log_cosh", "log(cosh(p - l))")
+Poisson = _class("Poisson", "poisson", "p - l log p")
+
+
+class CosineSimilarity(Loss):
+    """-1 when the vectors point the same way."""
+
+    def __init__(self, axis: int = -1, reduction: str = Reduction.AUTO, name: str = "cosine_similarity"):
+        if axis != -1:
+            raise NotImplementedError("CosineSimilarity: axis is -1")
+        super().__init__(reduction, name)
+        self._each = _Each.named("cosine_similarity")
+
+
+class Huber(Loss):
+    """Square up to delta, linear beyond."""
+
+    def __init__(self, delta: float = 1.0, reduction: str = Reduction.AUTO, name: str = "huber_loss"):
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_huber", float(delta))
+
+
+class BinaryCrossentropy(Loss):
+    """Of probabilities, or of logits with from_logits."""
+
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 reduction: str = Reduction.AUTO, name: str = "binary_crossentropy"):
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing))
+
+
+class CategoricalCrossentropy(Loss):
+    """Against distributions."""
+
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 reduction: str = Reduction.AUTO, name: str = "categorical_crossentropy"):
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing))
+
+
+class SparseCategoricalCrossentropy(Loss):
+    """Against class numbers."""
+
+    def __init__(self, from_logits: bool = False, ignore_class: _Any = None, reduction: str = Reduction.AUTO,
+                 name: str = "sparse_categorical_crossentropy"):
+        if ignore_class is not None:
+            raise NotImplementedError("ignore_class does not exist yet; give sample weights of 0")
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits))
+
+
+class BinaryFocalCrossentropy(Loss):
+    """Crossentropy that counts hard examples more."""
+
+    def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0,
+                 from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 reduction: str = Reduction.AUTO, name: str = "binary_focal_crossentropy"):
+        if label_smoothing:
+            raise NotImplementedError("BinaryFocalCrossentropy: label_smoothing does not exist yet")
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_binary_focal_crossentropy", bool(from_logits),
+                                float(gamma) if gamma else float(_lib.EST_OFF),
+                                float(alpha) if apply_class_balancing else 0.0)
+
+
+class CategoricalFocalCrossentropy(Loss):
+    """The same for classes."""
+
+    def __init__(self, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
+                 axis: int = -1, reduction: str = Reduction.AUTO, name: str = "categorical_focal_crossentropy"):
+        if label_smoothing:
+            raise NotImplementedError("CategoricalFocalCrossentropy: label_smoothing does not exist yet")
+        super().__init__(reduction, name)
+        self._each = _Each.made("est_loss_value_categorical_focal_crossentropy", bool(from_logits),
+                                float(gamma) if gamma else float(_lib.EST_OFF), float(alpha))
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def _function(keras: str) -> _Callable:
+    def function(y_true: _Any, y_pred: _Any) -> _Any:
+        return _dispatch(_Each.named(keras), (y_true, y_pred), {}, _convert)
+
+    function.__name__ = function.__qualname__ = keras
+    function.__doc__ = f"{keras} of each example."
+    return function
+
+
+for _name in ("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
+              "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "kl_divergence",
+              "log_cosh", "poisson", "cosine_similarity"):
+    globals()[_name] = _function(_name)
+mse = MSE = globals()["mean_squared_error"]
+mae = MAE = globals()["mean_absolute_error"]
+mape = MAPE = globals()["mean_absolute_percentage_error"]
+msle = MSLE = globals()["mean_squared_logarithmic_error"]
+kld = KLD = globals()["kl_divergence"]
+
+
+def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
+                        axis: int = -1) -> _Any:
+    return _dispatch(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
+                     (y_true, y_pred), {}, _convert)
+
+
+def categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
+                             axis: int = -1) -> _Any:
+    return _dispatch(_Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing)),
+                     (y_true, y_pred), {}, _convert)
+
+
+def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
+    return _dispatch(_Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), (y_true, y_pred),
+                     {}, _convert)
+
+
+def huber(y_true: _Any, y_pred: _Any, delta: float = 1.0) -> _Any:
+    return _dispatch(_Each.made("est_loss_value_huber", float(delta)), (y_true, y_pred), {}, _convert)
+
+
+class _ByName(Loss):
+    def __init__(self, name: str):
+        super().__init__(Reduction.AUTO, name)
+        self._each = _Each.named(name)
+
+
+def _as_loss(identifier: _Any) -> _Any:
+    """A Loss for compile."""
+    if isinstance(identifier, str):
+        return _ByName(identifier)
+    found = get(identifier)
+    return found if found is None or isinstance(found, Loss) else LossFunctionWrapper(found)
+
+
+def get(identifier: _Any) -> _Any:
+    """The function of a name, or a function or an object itself."""
+    if identifier is None or isinstance(identifier, Loss):
+        return identifier
+    if isinstance(identifier, str):
+        _Each.named(identifier)  # an unknown name is an error here
+        return globals()[identifier] if callable(globals().get(identifier)) else _function(identifier)
+    if isinstance(identifier, type):
+        return identifier()
+    if callable(identifier):
+        return identifier
+    raise ValueError(f"Could not interpret loss function identifier: {identifier}")
+
+
+__getattr__ = _module_getattr(__name__)

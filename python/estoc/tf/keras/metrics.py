@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.metrics: those of the library, as objects that functions update and programs read and reset."""
+from __future__ import annotations
+
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+import numpy as _np
+
+from ..._lib import Handle as _Handle
+from ..._lib import Keep as _Keep
+from ..._lib import fail as _fail
+from ..._lib import check as _check
+from ..._lib import ffi as _ffi
+from ..._lib import here as _here
+from ..._lib import lib as _lib
+from ...graph import Graph as _Graph
+from ...graph import Node as _Node
+from ...graph import as_node as _as_node
+from ...graph import default_graph as _default_graph
+from .._absent import module_getattr as _module_getattr
+from .._eager import Tensor as _Tensor
+from .._function import Function as _Function
+from .._world import Variable as _Variable
+from .._world import current_trace as _current_trace
+from . import losses as _losses
+from ._layer import Layer as _Layer
+from ._layer import snake as _snake
+from ._layer import unique_name as _unique_name
+
+
+class _State:
+    """What a metric of the library has built into a graph."""
+
+    def __init__(self):
+        self.value: _Any = None
+        self.reset: _Any = None
+        self.updates: dict[int, list] = {}  # by trace, its updates so far
+
+
+class Metric(_Layer):
+    """A metric. Subclasses override update_state, result and reset_state over variables of add_weight."""
+
+    _where = "tf.keras.metrics.Metric"
+
+    def __init__(self, name: str | None = None, dtype: _Any = None, **named: _Any):
+        super().__init__(name=name or _unique_name(_snake(type(self).__name__)), dtype=dtype, **named)
+        self.__dict__["_updating"] = None
+        self.__dict__["_reading"] = None
+
+    def add_weight(self, name: str, shape: _Any = (), aggregation: _Any = None, synchronization: _Any = None,
+                   initializer: _Any = "zeros", dtype: _Any = None) -> _Variable:
+        graph = _default_graph()
+        world = self._world_now()
+        graph = graph if graph is not None else world.graph
+        with graph.scope(self.name):
+            variable = super().add_weight(name, shape, dtype, initializer, trainable=False)
+        variable._metric = True
+        return variable
+
+    def __init_subclass__(cls, **named: _Any) -> None:
+        super().__init_subclass__(**named)
+        if "update_state" in cls.__dict__:
+            inner = cls.__dict__["update_state"]
+
+            def update_state(self: "Metric", *args: _Any, **more: _Any) -> _Any:
+                if _default_graph() is not None:
+                    return inner(self, *args, **more)
+                if self.__dict__.get("_updating") is None:
+                    self.__dict__["_updating"] = _Function(lambda *a, **m: inner(self, *a, **m))
+                return self._updating.concrete(args, more, self._world_now())[0].run(
+                    _flat(args, more))
+
+            cls.update_state = update_state
+        if "reset_states" not in cls.__dict__ and "reset_state" in cls.__dict__:
+            cls.reset_states = cls.__dict__["reset_state"]
+
+    def update_state(self, *args: _Any, **named: _Any) -> _Any:
+        raise NotImplementedError("Must be implemented in subclasses.")
+
+    def result(self) -> _Any:
+        raise NotImplementedError("Must be implemented in subclasses.")
+
+    def reset_state(self) -> None:
+        for variable in self._own_weights:
+            variable.assign(_np.zeros(tuple(variable.shape), variable.dtype.as_numpy_dtype))
+
+    def reset_states(self) -> None:
+        self.reset_state()
+
+    def __call__(self, *args: _Any, **named: _Any) -> _Any:
+        """Updates the state and returns the result."""
+        self.update_state(*args, **named)
+        return self.result()
+
+
+def _flat(args: tuple, named: dict) -> list:
+    from .. import _structure
+    return _structure.flatten((args, named))
+
+
+class _Native(Metric):
+    """A metric of the library: spec(keep) is an est_metric_spec."""
+
+    _takes_labels = True
+
+    def __init__(self, spec: _Callable[[_Keep], _Any], name: str | None, dtype: _Any):
+        super().__init__(name=name, dtype=dtype)
+        d = self.__dict__
+        d["_spec"], d["_key"], d["_states"] = spec, _Handle(None), {}
+        d["_steps"] = {}
+
+    def _struct(self, keep: _Keep) -> _Any:
+        struct = keep.new("est_metric_spec *", self._spec(keep))
+        struct.name = keep.string(self.name)
+        struct.shared = self._world_now().shares_metrics
+        return struct
+
+    def _state(self, graph: _Graph) -> _State:
+        if graph not in self._states:
+            self._states[graph] = _State()
+        return self._states[graph]
+
+    # --- in a graph ---
+
+    def _update_in(self, labels: _Any, predictions: _Any, weights: _Any) -> None:
+        _here()
+        node = next(value for value in (predictions, labels, weights) if isinstance(value, _Node))
+        graph, keep = node.graph, _Keep()
+        predictions = _as_node(predictions, graph)
+        labels = _as_node(labels, graph) if labels is not None else predictions
+        if self._takes_labels:
+            labels, predictions = _losses._aligned(labels, predictions)
+        weight = _ffi.new("est_node *")[0] if weights is None else _as_node(weights, graph)._c
+        struct = self._struct(keep)
+        graph.keep.append(keep)
+        _lib.est_share_begin(graph._c, self._key.pointer)
+        metric = struct.make(struct, labels._c, predictions._c, weight)
+        _lib.est_share_end(graph._c)
+        graph.check()
+        state, trace = self._state(graph), _current_trace()
+        update = _Node(graph, metric.update)
+        if state.value is None:
+            state.value, state.reset = _Node(graph, metric.value), _Node(graph, metric.reset)
+        if trace is not None:
+            state.updates.setdefault(id(trace), []).append(update)
+            trace.late.append(lambda: state.updates.pop(id(trace), None))
+            trace.targets.append(update)
+
+    def update_state(self, y_true: _Any, y_pred: _Any = None, sample_weight: _Any = None) -> None:
+        if not self._takes_labels:
+            y_true, y_pred, sample_weight = None, y_true, y_pred if sample_weight is None else sample_weight
+        self._update_in(y_true, y_pred, sample_weight)
+
+    def _at_once(self, labels: _Any, predictions: _Any, weights: _Any) -> None:
+        self._update_in(labels, predictions, weights)
+
+    def result(self) -> _Any:
+        trace = _current_trace()
+        if trace is None:
+            return self._result_now()
+        if trace.world is not self._world_now():
+            from .._world import OtherWorld
+            raise OtherWorld(self._world_now())
+        state = self._states.get(trace.graph)
+        if state is None or state.value is None:
+            return _as_node(_np.float32(0), trace.graph)
+        keep, updates = _Keep(), state.updates.get(id(trace), [])
+        node = _lib.est_read_after(state.value._c, keep.span("est_nodes", "est_node", [u._c for u in updates]))
+        trace.graph.check()
+        return _Node(trace.graph, node)
+
+    def _result_now(self) -> _Any:
+        world = self._world_now()
+        state = self._states.get(world.graph)
+        if state is None or state.value is None:
+            return _Tensor(_np.float32(0))
+        return _Tensor(world.run(self._step("value", [state.value], []), [])[0])
+
+    def reset_state(self) -> None:
+        world = self._world_now()
+        state = self._states.get(world.graph)
+        if state is None or state.reset is None:
+            return
+        trace = _current_trace()
+        if trace is not None:
+            trace.targets.append(state.reset)
+            return
+        world.run(self._step("reset", [], [state.reset]), [])
+
+    def reset_states(self) -> None:
+        self.reset_state()
+
+    def _step(self, what: str, fetches: list, targets: list) -> _Any:
+        world = self._world_now()
+        session = world.ready()
+        step = self._steps.get(what)
+        if step is None or step._of_session is not session:
+            step = self._steps[what] = world.prepare([], fetches, targets)
+        return step
+
+
+def _wrap_update(cls: type) -> type:
+    """Metrics of the library update outside of functions by a step of their world."""
+    inner = cls.update_state
+
+    def update_state(self: _Any, y_true: _Any, y_pred: _Any = None, sample_weight: _Any = None) -> None:
+        if _default_graph() is not None:
+            graph = _default_graph()
+            values = [_in(value, graph) for value in (y_true, y_pred, sample_weight)]
+            if self._world_now().graph is not graph and _current_trace() is not None:
+                from .._world import OtherWorld
+                raise OtherWorld(self._world_now())
+            return inner(self, *values)
+        if self.__dict__.get("_updating") is None:
+            self.__dict__["_updating"] = _Function(lambda *values: inner(self, *values))
+        values = tuple(None if value is None else _Tensor(_plain(value)) for value in (y_true, y_pred, sample_weight))
+        concrete, leaves = self._updating.concrete(values, {}, self._world_now())
+        concrete.run(leaves)
+        return None
+
+    cls.update_state = update_state
+    return cls
+
+
+def _in(value: _Any, graph: _Graph) -> _Any:
+    return None if value is None else value if isinstance(value, _Node) else _as_node(
+        value._as_node(graph) if isinstance(value, _Variable) else value, graph)
+
+
+def _plain(value: _Any) -> _Any:
+    from .._eager import unwrap
+    return unwrap(value)
+
+
+_Native = _wrap_update(_Native)
+
+
+def _by_name(name: str) -> _Callable:
+    def make(keep: _Keep) -> _Any:
+        out = keep.new("est_metric_spec *")
+        _check(_lib.est_metric_by_name(keep.string(name), out))
+        return out[0]
+
+    return make
+
+
+class Mean(_Native):
+    """The mean of values, weighted."""
+
+    _takes_labels = False
+
+    def __init__(self, name: str = "mean", dtype: _Any = None):
+        super().__init__(_by_name("mean"), name, dtype)
+
+
+class Sum(_Native):
+    """The sum of values, weighted."""
+
+    _takes_labels = False
+
+    def __init__(self, name: str = "sum", dtype: _Any = None):
+        super().__init__(_by_name("sum"), name, dtype)
+
+
+class Accuracy(_Native):
+    """The part of predictions equal to labels."""
+
+    def __init__(self, name: str = "accuracy", dtype: _Any = None):
+        def make(keep: _Keep) -> _Any:
+            struct = keep.new("est_metric_spec *")
+            struct.make = _lib.py_on_metric
+            handle = _Handle(_equal_classes)
+            keep.append(handle)
+            struct.user = handle.pointer
+            return struct[0]
+
+        super().__init__(make, name, dtype)
+
+
+def _equal_classes(keep: _Keep, spec: _Any, labels: _Any, predictions: _Any, weights: _Any) -> _Any:
+    if _lib.est_node_dtype(labels) != _lib.est_node_dtype(predictions):
+        labels = _lib.est_cast(labels, _lib.est_node_dtype(predictions))
+    return _lib.est_metric_accuracy(labels, predictions, keep.options(
+        "est_metric_options", name=spec.name, weights=weights, shared=spec.shared))
+
+
+@_ffi.def_extern(name="py_on_metric")
+def _on_metric(self: _Any, labels: _Any, predictions: _Any, weights: _Any) -> _Any:
+    try:
+        return _Handle.get(self.user)(_Keep(), self, labels, predictions, weights)
+    except BaseException as exception:
+        bad = _lib.est_graph_poison(predictions.graph, _fail(exception))
+        return _ffi.new("est_metric *", {"value": bad, "update": bad, "reset": bad})[0]
+
+
+def _class(name: str, keras: str, doc: str, shown: str | None = None) -> type:
+    def __init__(self, name: str = shown or keras, dtype: _Any = None) -> None:
+        _Native.__init__(self, _by_name(keras), name, dtype)
+
+    return type(name, (_Native,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+
+
+CategoricalAccuracy = _class("CategoricalAccuracy", "categorical_accuracy", "Of distributions.")
+SparseCategoricalAccuracy = _class("SparseCategoricalAccuracy", "sparse_categorical_accuracy", "Of class numbers.")
+MeanSquaredError = _class("MeanSquaredError", "mean_squared_error", "The mean of (p - l)^2.")
+MeanAbsoluteError = _class("MeanAbsoluteError", "mean_absolute_error", "The mean of |p - l|.")
+MeanAbsolutePercentageError = _class("MeanAbsolutePercentageError", "mean_absolute_percentage_error", "In percent.")
+MeanSquaredLogarithmicError = _class("MeanSquaredLogarithmicError", "mean_squared_logarithmic_error", "Of logarithms.")
+RootMeanSquaredError = _class("RootMeanSquaredError", "root_mean_squared_error", "The root of the mean of (p - l)^2.")
+Hinge = _class("Hinge", "hinge", "The mean of max(0, 1 - l p).")
+SquaredHinge = _class("SquaredHinge", "squared_hinge", "The mean of its square.")
+CategoricalHinge = _class("CategoricalHinge", "categorical_hinge", "Of classes.")
+KLDivergence = _class("KLDivergence", "kl_divergence", "The mean of l log(l / p).",
+                      "kullback_leibler_divergence")
+LogCoshError = _class("LogCoshError", "log_cosh", "The mean of log(cosh(p - l)).", "logcosh")
+Poisson = _class("Poisson", "poisson", "The mean of p - l log p.")
+CosineSimilarity = _class("CosineSimilarity", "cosine_similarity", "1 when they point the same way.")
+TruePositives = _class("TruePositives", "true_positives", "Counted.")
+TrueNegatives = _class("TrueNegatives", "true_negatives", "Counted.")
+FalsePositives = _class("FalsePositives", "false_positives", "Counted.")
+FalseNegatives = _class("FalseNegatives", "false_negatives", "Counted.")
+
+
+class BinaryAccuracy(_Native):
+    """The part of probabilities on the right side of the threshold."""
+
+    def __init__(self, name: str = "binary_accuracy", dtype: _Any = None, threshold: float = 0.5):
+        super().__init__(lambda keep: _lib.est_metric_value_binary_accuracy(threshold or _lib.EST_OFF), name, dtype)
+
+
+class Precision(_Native):
+    """tp / (tp + fp)"""
+
+    def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
+                 name: str = "precision", dtype: _Any = None):
+        if top_k is not None or class_id is not None:
+            raise NotImplementedError("Precision: top_k and class_id do not exist yet")
+        super().__init__(lambda keep: _lib.est_metric_value_precision(thresholds or 0), name, dtype)
+
+
+class Recall(_Native):
+    """tp / (tp + fn)"""
+
+    def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
+                 name: str = "recall", dtype: _Any = None):
+        if top_k is not None or class_id is not None:
+            raise NotImplementedError("Recall: top_k and class_id do not exist yet")
+        super().__init__(lambda keep: _lib.est_metric_value_recall(thresholds or 0), name, dtype)
+
+
+class AUC(_Native):
+    """The area under the ROC or the precision-recall curve."""
+
+    def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
+                 name: str = "auc", dtype: _Any = None, **named: _Any):
+        if summation_method != "interpolation" or any(value not in (None, False) for value in named.values()):
+            raise NotImplementedError("AUC has num_thresholds, curve and the interpolation of v2")
+        if curve not in ("ROC", "PR"):
+            raise ValueError(f"Invalid AUC curve value: \"{curve}\".")
+        super().__init__(lambda keep: _lib.est_metric_value_auc(0 if curve == "ROC" else 1, num_thresholds), name, dtype)
+
+
+class TopKCategoricalAccuracy(_Native):
+    """Whether the class is among the k most likely."""
+
+    def __init__(self, k: int = 5, name: str = "top_k_categorical_accuracy", dtype: _Any = None):
+        super().__init__(lambda keep: _lib.est_metric_value_top_k_categorical_accuracy(k), name, dtype)
+
+
+class SparseTopKCategoricalAccuracy(_Native):
+    """The same for class numbers."""
+
+    def __init__(self, k: int = 5, name: str = "sparse_top_k_categorical_accuracy", dtype: _Any = None):
+        super().__init__(lambda keep: _lib.est_metric_value_sparse_top_k_categorical_accuracy(k), name, dtype)
+
+
+class _OfLoss(_Native):
+    """The mean of a loss."""
+
+    def __init__(self, each: _Any, name: str, dtype: _Any):
+        super().__init__(lambda keep: _lib.est_metric_value_of_loss(each.struct), name, dtype)
+
+
+class BinaryCrossentropy(_OfLoss):
+    """The mean crossentropy."""
+
+    def __init__(self, name: str = "binary_crossentropy", dtype: _Any = None, from_logits: bool = False,
+                 label_smoothing: float = 0):
+        super().__init__(_losses._Each.made("est_loss_value_binary_crossentropy", bool(from_logits),
+                                            float(label_smoothing)), name, dtype)
+
+
+class CategoricalCrossentropy(_OfLoss):
+    """The mean crossentropy against distributions."""
+
+    def __init__(self, name: str = "categorical_crossentropy", dtype: _Any = None, from_logits: bool = False,
+                 label_smoothing: float = 0, axis: int = -1):
+        super().__init__(_losses._Each.made("est_loss_value_categorical_crossentropy", bool(from_logits),
+                                            float(label_smoothing)), name, dtype)
+
+
+class SparseCategoricalCrossentropy(_OfLoss):
+    """The mean crossentropy against class numbers."""
+
+    def __init__(self, name: str = "sparse_categorical_crossentropy", dtype: _Any = None, from_logits: bool = False,
+                 axis: int = -1):
+        super().__init__(_losses._Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), name,
+                         dtype)
+
+
+class _Named(_Native):
+    def __init__(self, name: str):
+        super().__init__(_by_name(name), name, None)
+
+
+def get(identifier: _Any) -> _Any:
+    """The metric of a name, or an object itself."""
+    if isinstance(identifier, str):
+        return _Named(identifier)
+    return identifier() if isinstance(identifier, type) else identifier
+
+
+for _name in ("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
+              "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "kl_divergence",
+              "poisson", "binary_crossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy", "mse",
+              "mae", "mape", "msle", "MSE", "MAE", "MAPE", "MSLE", "kld", "KLD"):
+    globals()[_name] = getattr(_losses, _name)
+
+__getattr__ = _module_getattr(__name__)

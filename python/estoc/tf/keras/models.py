@@ -1,0 +1,885 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
+from __future__ import annotations
+
+import os as _os
+import tempfile as _tempfile
+from typing import Any as _Any
+from typing import Sequence as _Sequence
+
+import numpy as _np
+
+from ... import data as _data
+from ..._lib import NULL as _NULL
+from ..._lib import Keep as _Keep
+from ..._lib import check as _check
+from ..._lib import check_signals as _check_signals
+from ..._lib import ffi as _ffi
+from ..._lib import lib as _lib
+from ..._lib import owned as _owned
+from ..._lib import text as _text
+from ..._tensor import float32 as _float32
+from ..._tensor import take_tensor as _take_tensor
+from ..._tensor import to_array as _to_array
+from ...graph import Graph as _Graph
+from ...graph import Node as _Node
+from ...graph import default_graph as _default_graph
+from .. import _structure
+from .._absent import module_getattr as _module_getattr
+from .._function import Function as _Function
+from .._function import GradientTape as _GradientTape
+from .._world import _seed
+from .._world import current_strategy as _current_strategy
+from . import callbacks as _callbacks
+from . import losses as _losses
+from . import metrics as _metrics
+from . import optimizers as _optimizers
+from ._layer import Input as _Input
+from ._layer import KerasTensor as _KerasTensor
+from ._layer import Layer as _Layer
+from ._layer import build_in as _build_in
+from ._network import Network as _Network
+from ._network import labels_of as _labels_of
+from ._network import metrics_of as _metrics_of
+from ._network import rows_of as _rows_of
+
+_VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
+
+
+class _Fit:
+    """A fit under way, for callbacks: what they may change of the model is taken over after each of them."""
+
+    def __init__(self, model: "Model"):
+        self.model = model
+        self.rate = float("nan")
+
+    def before(self, loop: _Any) -> None:
+        network, model = self.model._network, self.model
+        if model._world_now().is_remote:
+            return
+        model._world_now().trained.add(network)
+        self.rate = float(_lib.est_network_learning_rate(network._c))
+        model._take_rate(self.rate)
+
+    def after(self, loop: _Any) -> None:
+        network, model = self.model._network, self.model
+        if not model._world_now().is_remote:
+            network.take()
+            model._world_now().trained.add(network)
+            model._give_rate(self.rate)
+        if model.stop_training:
+            _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
+
+
+class Model(_Layer):
+    """tf.keras.Model: Model(inputs, outputs) is functional; subclasses override call."""
+
+    _where = "tf.keras.Model"
+    _functional = False
+
+    def __new__(cls, *args: _Any, **named: _Any) -> "Model":
+        if cls is Model and (args or "inputs" in named):
+            return super().__new__(Functional)
+        return super().__new__(cls)
+
+    def __init__(self, *args: _Any, name: str | None = None, trainable: bool = True, dtype: _Any = None,
+                 **named: _Any):
+        if named and not self._functional:
+            raise TypeError(f"{type(self).__name__} takes no argument {next(iter(named))!r}")
+        super().__init__(trainable=trainable, name=name, dtype=dtype)
+        d = self.__dict__
+        d["_network"] = None
+        d["_strategy"] = _current_strategy()
+        d["optimizer"] = d["loss"] = None
+        d["stop_training"] = False
+        d["history"] = None
+        d["_compiled"] = None
+        d["_specs"] = None  # of inputs, when known: (dtype, shape)
+        d["_input_form"] = None
+        d["_steps"] = {}
+
+    @property
+    def layers(self) -> list:
+        return list(self._layers)
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> _Layer:
+        if index is not None:
+            return self.layers[index]
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(f"No such layer: {name}. Existing layers are: {[layer.name for layer in self.layers]}.")
+
+    @property
+    def metrics(self) -> list:
+        found = list(self._own_metrics)
+        if self._compiled is not None:
+            found = self._compiled.metric_objects() + found
+        return found
+
+    @property
+    def metrics_names(self) -> list[str]:
+        if self._network is not None and self._compiled is not None:
+            return [_text(_lib.est_network_metric(self._network._c, i))
+                    for i in range(_lib.est_network_metrics(self._network._c))]
+        return [metric.name for metric in self.metrics]
+
+    def _ordered_weights(self) -> list:
+        """Layer by layer."""
+        self._ensure_built()
+        found = [variable for layer in self._layers for variable in layer._ordered_weights()] + list(self._own_weights)
+        return list({id(variable): variable for variable in found}.values())
+
+    # --- inputs ---
+
+    def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
+        """The leaves of an input and their names in the network."""
+        self.__dict__["_input_form"] = _structure.map_structure(lambda leaf: None, x)
+        if isinstance(x, dict):
+            return [x[key] for key in sorted(x)], sorted(x)
+        leaves = _structure.flatten(x)
+        return leaves, ["input_1"] if len(leaves) == 1 else [f"input_{i + 1}" for i in range(len(leaves))]
+
+    def _pack_inputs(self, nodes: list) -> _Any:
+        return _structure.pack_as(self._input_form, nodes)
+
+    def _takes_tuple(self, form: tuple) -> bool:
+        return False
+
+    def _seed_of_network(self) -> int:
+        return _seed[0]
+
+    def build(self, input_shape: _Any) -> None:
+        if self.built:
+            return
+        shapes = input_shape if isinstance(input_shape, list) and input_shape and isinstance(
+            input_shape[0], (list, tuple)) else [tuple(input_shape)]
+        if type(self).call is not _Layer.call:
+            _build_in(self, self._world_now(), [(_float32, tuple(shape)) for shape in shapes])
+        self.__dict__["built"] = True
+
+    def _build_and_call(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        self.__dict__["built"] = True  # build(input_shape) of a model calls it
+        return super()._build_and_call(graph, args, named, training)
+
+    # --- compiling ---
+
+    def compile(self, optimizer: _Any = "rmsprop", loss: _Any = None, metrics: _Any = None, loss_weights: _Any = None,
+                weighted_metrics: _Any = None, run_eagerly: bool | None = None, steps_per_execution: int | None = None,
+                jit_compile: bool | None = None, **named: _Any) -> None:
+        if loss_weights is not None:
+            raise NotImplementedError("loss_weights does not exist yet: models have one output")
+        if named:
+            raise TypeError(f"Invalid keyword argument(s) in `compile()`: {next(iter(named))}")
+        d = self.__dict__
+        d["optimizer"] = _optimizers.get(optimizer)
+        d["loss"] = loss
+        d["_compiled"] = _Compiled(_losses._as_loss(_only(loss)), _list(metrics), _list(weighted_metrics))
+        if self._network is not None:
+            self._compile_network()
+
+    def _compile_network(self) -> None:
+        compiled, network, keep = self._compiled, self._network, _Keep()
+        if compiled.loss is None:
+            raise ValueError("compile needs a loss; a model without one overrides train_step")
+        network.take()
+        label, _ = _labels_of(network.names)
+        plain, values, weighted = [], [], []
+        for metric in compiled.metrics:
+            if isinstance(metric, str):
+                plain.append(keep.string(metric))
+            else:
+                values.append(compiled.spec(metric, keep))
+        for metric in compiled.weighted:
+            if not isinstance(metric, str):
+                raise NotImplementedError("weighted_metrics are names")
+            weighted.append(keep.string(metric))
+        _check(_lib.est_network_compile(network._c, keep.options(
+            "est_compile_options", loss_value=compiled.loss._c_loss[0], optimizer_value=self.optimizer._c(keep),
+            metrics=keep.span("est_strings", "char *", plain),
+            metric_values=keep.span("est_metric_specs", "est_metric_spec", values),
+            weighted_metrics=keep.span("est_strings", "char *", weighted),
+            label=keep.string(label))))
+        network._keep.append((keep, compiled))
+
+    def _need_compiled(self) -> None:
+        if self._compiled is None:
+            raise RuntimeError("You must compile your model before training/testing. Use `model.compile(optimizer, "
+                               "loss)`.")
+
+    def _ready(self, rows: _Any, compiled: bool = True) -> _Network:
+        """The network, built for such rows, with the variables of the world."""
+        if compiled:
+            self._need_compiled()
+        specs = rows.first()
+        if not self.built or self.__dict__["_specs"] is None:
+            self._build_for(rows.names, specs)
+        network = self._network
+        if network is None:
+            network = _Network(self, [(name, dtype, tuple(shape)[1:]) for name, (dtype, shape) in
+                                      zip(rows.names, specs)])
+            network.names = rows.names
+            self.__dict__["_network"] = network
+            if self._compiled is not None:
+                self._compile_network()
+            _check(_lib.est_network_build(network._c, _NULL))
+            network._own_graph()
+        network.take()
+        return network
+
+    def _build_for(self, names: list[str], specs: list) -> None:
+        """Makes the variables in the world, from which the network gets its values."""
+        from .._world import Trace
+        world = self._world_now()
+        with Trace(world):
+            nodes = [world.graph.placeholder(None, dtype, (None,) + tuple(shape)[1:]) for dtype, shape in specs]
+            self._in_graph(self._pack_inputs(nodes))
+        self.__dict__["_specs"] = specs
+        self.__dict__["built"] = True
+
+    # --- the learning rate ---
+
+    def _take_rate(self, rate: float) -> None:
+        """Of the network, into the variable of the optimizer."""
+        if self._world_now().is_remote:
+            return
+        if rate == rate and not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
+            bound = self.optimizer._in_world(self._world_now())
+            bound.rate.assign(_np.float32(rate))
+
+    def _give_rate(self, known: float) -> None:
+        if known != known or self._world_now().is_remote or isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
+            return
+        rate = float(self.optimizer._in_world(self._world_now()).rate.numpy())
+        if _np.float32(rate) != _np.float32(known):
+            _check(_lib.est_network_set_learning_rate(self._network._c, rate))
+
+    # --- training ---
+
+    def fit(self, x: _Any = None, y: _Any = None, batch_size: int | None = None, epochs: int = 1,
+            verbose: _Any = "auto", callbacks: _Any = None, validation_split: float = 0.0, validation_data: _Any = None,
+            shuffle: bool = True, class_weight: dict | None = None, sample_weight: _Any = None, initial_epoch: int = 0,
+            steps_per_epoch: int | None = None, validation_steps: int | None = None,
+            validation_batch_size: int | None = None, validation_freq: int = 1, max_queue_size: int = 10,
+            workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
+        """Trains; the loop is C's unless train_step is overridden."""
+        self.__dict__["stop_training"] = False
+        if type(self).train_step is not Model.train_step:
+            return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight, initial_epoch,
+                                    steps_per_epoch, verbose, shuffle)
+        keep = _Keep()
+        self._need_compiled()
+        rows = _rows_of(self, x, y, sample_weight)
+        network = self._ready(rows)
+        members = rows.options(keep)
+        if validation_data is not None:
+            members.update(self._validation(validation_data).options(keep, "validation", "validation_arrays"))
+        if class_weight is not None:
+            top = max(class_weight)
+            members["class_weight"] = keep.f64s([class_weight.get(i, 1.0) for i in range(top + 1)])
+        fit, history = _Fit(self), _callbacks.History()
+        hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose})
+        if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
+            self._give_rate(float(_lib.est_network_learning_rate(network._c)))
+        out = _ffi.new("est_history **")
+        world = self._world_now()
+        world.trained.add(network)
+        status = _lib.est_network_fit(network._c, keep.options(
+            "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch or 0, validation_split=validation_split,
+            validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
+            callbacks=hooks, verbose=_VERBOSE[verbose], **members), out)
+        if out[0] != _NULL:
+            pointer = _owned(out[0], "est_history_free")
+            n = _lib.est_history_epochs(pointer)
+            history.epoch = [int(_lib.est_history_epoch(pointer, i)) for i in range(n)]
+            for k in range(_lib.est_history_count(pointer)):
+                name = _lib.est_history_name(pointer, k)
+                values = [float(_lib.est_history_value(pointer, name, i)) for i in range(n)]
+                history.history[_text(name)] = [value for value in values if value == value or
+                                                _text(name) in ("loss", "val_loss")]
+        for callback in callbacks or ():
+            if getattr(callback, "_raised", None) is not None:
+                raised, callback._raised = callback._raised, None
+                raise raised
+        _check_signals(status)
+        self._take_rate(float(_lib.est_network_learning_rate(network._c)))
+        world.trained.add(network)
+        history.set_model(self)
+        self.__dict__["history"] = history
+        return history
+
+    def _validation(self, given: _Any) -> _Any:
+        if isinstance(given, _data.Dataset):
+            return _rows_of(self, given)
+        return _rows_of(self, *given)
+
+    def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False) -> _Any:
+        hooks = []
+        for callback in _structure.flatten(callbacks) if callbacks is not None else []:
+            if not isinstance(callback, _callbacks.Callback):
+                raise TypeError(f"a callback is a tf.keras.callbacks.Callback, not {callback!r}")
+            callback.set_params(params)
+            callback.set_model(self)
+            if isinstance(callback, _callbacks.History):
+                continue
+            if test and isinstance(callback, _callbacks._Native):
+                continue
+            hooks.append(callback._hook(fit, keep, test))
+        return keep.span("est_hooks", "est_hook *", hooks)
+
+    # --- evaluation and prediction ---
+
+    def evaluate(self, x: _Any = None, y: _Any = None, batch_size: int | None = None, verbose: _Any = "auto",
+                 sample_weight: _Any = None, steps: int | None = None, callbacks: _Any = None,
+                 return_dict: bool = False, **named: _Any) -> _Any:
+        """The loss, or a list of the loss and the metrics."""
+        if type(self).test_step is not Model.test_step:
+            return self._evaluate_traced(x, y, batch_size, sample_weight, steps, return_dict)
+        keep = _Keep()
+        rows = _rows_of(self, x, y, sample_weight)
+        network = self._ready(rows)
+        out = _ffi.new("est_metrics **")
+        _check_signals(_lib.est_network_evaluate(network._c, keep.options(
+            "est_network_evaluate_options", batch_size=batch_size or 0, steps=steps or 0, verbose=_VERBOSE[verbose],
+            callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True), **rows.options(keep)), out))
+        found = _metrics_of(_owned(out[0], "est_metrics_free"))
+        if return_dict:
+            return found
+        values = [found[name] for name in self.metrics_names if name in found]
+        return values[0] if len(values) == 1 else values
+
+    def predict(self, x: _Any, batch_size: int | None = None, verbose: _Any = "auto", steps: int | None = None,
+                callbacks: _Any = None, **named: _Any) -> _np.ndarray:
+        """The outputs for all rows."""
+        keep = _Keep()
+        rows = _rows_of(self, x)
+        network = self._ready(rows, compiled=False)
+        out = _ffi.new("est_tensor **")
+        _check_signals(_lib.est_network_predict(network._c, keep.options(
+            "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
+        return _to_array(_take_tensor(out[0]), copy=True)
+
+    def predict_on_batch(self, x: _Any) -> _np.ndarray:
+        keep, out = _Keep(), _ffi.new("est_tensor **")
+        rows = _rows_of(self, x)
+        network = self._ready(rows, compiled=False)
+        _check(_lib.est_network_predict_on_batch(network._c, rows.named(keep), out))
+        return _to_array(_take_tensor(out[0]), copy=True)
+
+    def _on_batch(self, function: str, x: _Any, y: _Any, sample_weight: _Any, return_dict: bool) -> _Any:
+        keep = _Keep()
+        rows = _rows_of(self, x, y, sample_weight)
+        network = self._ready(rows)
+        n = _lib.est_network_metrics(network._c)
+        values = _ffi.new("double[]", n)
+        _check(getattr(_lib, function)(network._c, rows.named(keep), values))
+        if return_dict:
+            return dict(zip(self.metrics_names, list(values)))
+        return values[0] if n == 1 else list(values)
+
+    def train_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, class_weight: _Any = None,
+                       reset_metrics: bool = True, return_dict: bool = False) -> _Any:
+        if class_weight is not None:
+            raise NotImplementedError("train_on_batch: give sample_weight in place of class_weight")
+        result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
+        self._world_now().trained.add(self._network)
+        return result
+
+    def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,
+                      return_dict: bool = False) -> _Any:
+        return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict)
+
+    # --- steps that are written in Python ---
+
+    def compute_loss(self, x: _Any = None, y: _Any = None, y_pred: _Any = None, sample_weight: _Any = None) -> _Any:
+        loss = self._compiled.loss
+        total = None if loss is None else loss(y, y_pred, sample_weight)
+        for term in self.losses:
+            total = term if total is None else total + term
+        return total
+
+    @property
+    def compiled_loss(self) -> _Any:
+        def call(y_true: _Any, y_pred: _Any, sample_weight: _Any = None, regularization_losses: _Any = None) -> _Any:
+            value = self._compiled.loss(y_true, y_pred, sample_weight)
+            for term in regularization_losses or ():
+                value = value + term
+            self._compiled.mean.update_state(value)
+            return value
+
+        return call
+
+    @property
+    def compiled_metrics(self) -> _Any:
+        return self._compiled
+
+    def compute_metrics(self, x: _Any, y: _Any, y_pred: _Any, sample_weight: _Any) -> dict:
+        self._compiled.update_state(y, y_pred, sample_weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def train_step(self, data: _Any) -> dict:
+        """One step; fit calls it only where a subclass overrides it."""
+        x, y, sample_weight = _unpack(data)
+        with _GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(x, y, y_pred, sample_weight)
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        self._compiled.mean.update_state(loss)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def test_step(self, data: _Any) -> dict:
+        x, y, sample_weight = _unpack(data)
+        y_pred = self(x, training=False)
+        self._compiled.mean.update_state(self.compute_loss(x, y, y_pred, sample_weight))
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def _batches(self, x: _Any, y: _Any, batch_size: int | None, sample_weight: _Any, shuffle: bool) -> _Any:
+        from ..data import Dataset
+        if isinstance(x, _data.Dataset):
+            return x
+        parts = tuple(part for part in (x, y, sample_weight) if part is not None)
+        rows = Dataset.from_tensor_slices(_structure.map_structure(_np.asarray, parts if len(parts) > 1 else parts[0]))
+        count = len(_np.asarray(_structure.flatten(x)[0]))
+        return (rows.shuffle(count) if shuffle else rows).batch(batch_size or 32)
+
+    def _step(self, what: str) -> _Function:
+        if what not in self._steps:
+            method = getattr(self, what)
+            self._steps[what] = _Function(lambda iterator: method(next(iterator)))
+        return self._steps[what]
+
+    def _pass(self, what: str, batches: _Any, steps: int | None, each: _Any) -> dict:
+        logs: dict = {}
+        iterator, n = iter(batches), 0
+        step = self._step(what)
+        from ...errors import OutOfRangeError
+        while steps is None or n < steps:
+            try:
+                concrete, leaves = step.concrete((iterator,), {}, self._world_now())
+                logs = concrete.run(leaves)
+            except OutOfRangeError:
+                break
+            each(n, logs)
+            n += 1
+        return {name: float(value) for name, value in (logs or {}).items()}
+
+    def _fit_traced(self, x: _Any, y: _Any, batch_size: _Any, epochs: int, callbacks: _Any, validation_data: _Any,
+                    sample_weight: _Any, initial_epoch: int, steps: int | None, verbose: _Any,
+                    shuffle: bool) -> _callbacks.History:
+        self._need_compiled()
+        given = _structure.flatten(callbacks) if callbacks is not None else []
+        for callback in given:
+            if isinstance(callback, _callbacks._Native):
+                raise NotImplementedError(f"{type(callback).__name__} runs in C's loop, and this model overrides "
+                                          "train_step; write it as a subclass of tf.keras.callbacks.Callback")
+            callback.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
+            callback.set_model(self)
+        batches = self._batches(x, y, batch_size, sample_weight, shuffle)
+        history = _callbacks.History()
+        for callback in given:
+            callback.on_train_begin({})
+        for epoch in range(initial_epoch, epochs):
+            self.reset_metrics()
+            for callback in given:
+                callback.on_epoch_begin(epoch, {})
+
+            def each(n: int, logs: dict) -> None:
+                for callback in given:
+                    callback.on_train_batch_end(n, {name: float(value) for name, value in logs.items()})
+
+            logs = self._pass("train_step", batches, steps, each if any(
+                callback._overrides("on_train_batch_end", "on_batch_end") for callback in given) else
+                lambda n, logs: None)
+            if validation_data is not None:
+                if not isinstance(validation_data, _data.Dataset):
+                    validation_data = self._batches(*_three(validation_data), batch_size=batch_size, shuffle=False)
+                self.reset_metrics()
+                found = self._pass("test_step", validation_data, None, lambda n, logs: None)
+                logs.update({f"val_{name}": value for name, value in found.items()})
+            for callback in given:
+                callback.on_epoch_end(epoch, logs)
+            history.epoch.append(epoch)
+            for name, value in logs.items():
+                history.history.setdefault(name, []).append(value)
+            if verbose not in (0,):
+                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {v:.4f}" for n, v in logs.items()))
+            if self.stop_training:
+                break
+        for callback in given:
+            callback.on_train_end({})
+        self.__dict__["history"] = history
+        return history
+
+    def _evaluate_traced(self, x: _Any, y: _Any, batch_size: _Any, sample_weight: _Any, steps: int | None,
+                         return_dict: bool) -> _Any:
+        self.reset_metrics()
+        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps,
+                           lambda n, logs: None)
+        return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
+
+    def reset_metrics(self) -> None:
+        for metric in self.metrics:
+            metric.reset_state()
+
+    # --- what it consists of ---
+
+    def summary(self, line_length: int | None = None, positions: _Any = None, print_fn: _Any = None, **named: _Any) -> None:
+        """Prints the table of layers."""
+        specs = self._known_inputs()
+        if self._network is None:
+            if specs is None:
+                raise ValueError("This model has not yet been built. Build the model first by calling `build()` or by "
+                                 "calling the model on a batch of data.")
+            self._network_from(specs)
+        with _tempfile.TemporaryFile("w+b") as file:
+            pointer = _ffi.cast("FILE *", file)
+            _check(_lib.est_network_summary(self._network._c, pointer))
+            file.flush()
+            file.seek(0)
+            lines = file.read().decode()
+        if print_fn is None:
+            print(lines, end="")
+        else:
+            for line in lines.splitlines():
+                print_fn(line)
+
+    def _known_inputs(self) -> list | None:
+        """(name, dtype, shape with the batch) of inputs, when known before any data."""
+        return None
+
+    def _network_from(self, specs: list) -> None:
+        class _Given:
+            names = [name for name, _, _ in specs]
+
+            @staticmethod
+            def first() -> list:
+                return [(dtype, shape) for _, dtype, shape in specs]
+
+        self._ready(_Given, compiled=False)
+
+    def _saved_network(self) -> _Network:
+        if self._network is None:
+            specs = self._known_inputs()
+            if specs is None:
+                raise ValueError("the model was never called, so the shapes of its inputs are not known; fit, predict "
+                                 "or call it first")
+            self._network_from(specs)
+        self._network.take()
+        return self._network
+
+    # --- saving ---
+
+    def save_weights(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, options: _Any = None) -> None:
+        """Writes the variables as a checkpoint of TensorFlow's format."""
+        path = _os.fspath(filepath)
+        if path.endswith((".h5", ".keras", ".hdf5")) or save_format == "h5":
+            raise NotImplementedError("weights are saved as checkpoints; give a path without .h5")
+        _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
+
+    def load_weights(self, filepath: _Any, skip_mismatch: bool = False, by_name: bool = False,
+                     options: _Any = None) -> None:
+        """Sets the variables from a checkpoint or a SavedModel."""
+        keep, network = _Keep(), self._saved_network()
+        _check(_lib.est_network_load_weights(network._c, keep.string(filepath), keep.options(
+            "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch)))
+        self._world_now().trained.add(network)
+
+    def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, **named: _Any) -> None:
+        """Writes a SavedModel for prediction."""
+        path = _os.fspath(filepath)
+        if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
+            raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
+        _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
+
+    export = save
+
+
+def _three(data: _Any) -> tuple:
+    data = tuple(data)
+    return data + (None,) * (3 - len(data)) if len(data) < 3 else data
+
+
+def _unpack(data: _Any) -> tuple:
+    if not isinstance(data, tuple):
+        return data, None, None
+    return data + (None,) * (3 - len(data))
+
+
+def _only(loss: _Any) -> _Any:
+    if isinstance(loss, (list, tuple, dict)):
+        values = list(loss.values()) if isinstance(loss, dict) else list(loss)
+        if len(values) != 1:
+            raise NotImplementedError("models have one output, and so one loss")
+        return values[0]
+    return loss
+
+
+def _list(metrics: _Any) -> list:
+    return [] if metrics is None else _structure.flatten(metrics) if isinstance(metrics, (list, tuple, dict)) else [
+        metrics]
+
+
+class _Compiled:
+    """What compile was given."""
+
+    def __init__(self, loss: _Any, metrics: list, weighted: list):
+        self.loss, self.metrics, self.weighted = loss, metrics, weighted
+        self.mean = _metrics.Mean(name="loss")
+        self._objects: list | None = None
+
+    def spec(self, metric: _Any, keep: _Keep) -> _Any:
+        """A metric for the network."""
+        if isinstance(metric, type):
+            metric = metric()
+        if isinstance(metric, _metrics._Native):
+            struct = keep.new("est_metric_spec *", metric._spec(keep))
+            struct.name = keep.string(metric.name)
+            return struct[0]
+        if isinstance(metric, _metrics.Metric):
+            raise NotImplementedError(f"{type(metric).__name__} is a metric of your own; update it in a train_step")
+        if callable(metric):
+            loss = _losses.LossFunctionWrapper(metric)
+            keep.append(loss)
+            struct = keep.new("est_metric_spec *", _lib.est_metric_value_of_loss(loss._c_loss))
+            struct.name = keep.string(getattr(metric, "__name__", "metric"))
+            return struct[0]
+        raise TypeError(f"a metric is a name, an object or a function, not {metric!r}")
+
+    def objects(self) -> list:
+        """The metrics for steps that are written in Python."""
+        if self._objects is None:
+            self._objects = [_metrics.get(metric) if isinstance(metric, (str, type)) else metric
+                             for metric in self.metrics]
+        return self._objects
+
+    def metric_objects(self) -> list:
+        return [self.mean] + self.objects()
+
+    def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
+        for metric in self.objects():
+            metric.update_state(y_true, y_pred)
+
+    def reset_state(self) -> None:
+        for metric in self.metric_objects():
+            metric.reset_state()
+
+
+# --- functional -------------------------------------------------------------------------------------------------------
+
+
+class Functional(Model):
+    """A model of inputs and outputs, between which layers were called."""
+
+    _functional = True
+    _scoped = False
+
+    def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, **named: _Any):
+        Model.__init__(self, name=name, **named)
+        d = self.__dict__
+        d["_inputs"], d["_outputs"] = inputs, outputs
+        d["_flat"] = _structure.flatten(inputs)
+        for item in d["_flat"]:
+            if not isinstance(item, _KerasTensor) or item._call is not None:
+                raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
+                                 f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
+        d["_calls"] = self._order(outputs)
+        for call in d["_calls"]:
+            if call.layer is not None and not any(call.layer is layer for layer in self._layers):
+                self._layers.append(call.layer)
+        d["built"] = True
+
+    inputs = property(lambda self: self._flat)
+    outputs = property(lambda self: _structure.flatten(self._outputs))
+    input = property(lambda self: self._inputs)
+    output = property(lambda self: self._outputs)
+    input_shape = property(lambda self: _shapes(self._inputs))
+    output_shape = property(lambda self: _shapes(self._outputs))
+    input_names = property(lambda self: [item.name for item in self._flat])
+
+    def _order(self, outputs: _Any) -> list:
+        order, seen = [], set()
+
+        def visit(tensor: _Any) -> None:
+            if not isinstance(tensor, _KerasTensor):
+                return
+            call = tensor._call
+            if call is None:
+                if not any(tensor is item for item in self._flat):
+                    raise ValueError(f"Graph disconnected: cannot obtain value for tensor {tensor!r}; it is not among "
+                                     "the inputs of the model.")
+                return
+            if id(call) in seen:
+                return
+            seen.add(id(call))
+            for leaf in _structure.flatten((call.positional, call.named)):
+                visit(leaf)
+            order.append(call)
+
+        for leaf in _structure.flatten(outputs):
+            visit(leaf)
+        return order
+
+    def _names(self) -> list[str]:
+        if isinstance(self._inputs, dict):
+            return sorted(self._inputs)
+        return [item.name for item in self._flat]
+
+    def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
+        names = self._names()
+        if isinstance(x, dict):
+            if isinstance(self._inputs, dict):
+                missing = [key for key in names if key not in x]
+                if missing:
+                    raise ValueError(f"Missing data for input \"{missing[0]}\". You passed a data dictionary with keys "
+                                     f"{sorted(x)}. Expected the following keys: {names}")
+                return [x[key] for key in names], names
+            return [x[name] for name in names], names
+        leaves = _structure.flatten(x)
+        if len(leaves) != len(names):
+            raise ValueError(f"Layer \"{self.name}\" expects {len(names)} input(s), but it received {len(leaves)} "
+                             "input tensors.")
+        return leaves, names
+
+    def _takes_tuple(self, form: tuple) -> bool:
+        return False
+
+    def _pack_inputs(self, nodes: list) -> _Any:
+        return nodes[0] if len(nodes) == 1 else nodes
+
+    def _known_inputs(self) -> list | None:
+        by_name = dict(zip(self._names(), self._flat if not isinstance(self._inputs, dict) else
+                           [self._inputs[key] for key in sorted(self._inputs)]))
+        return [(name, item.dtype, tuple(item.shape)) for name, item in by_name.items()]
+
+    def _ensure_built(self) -> None:
+        if _default_graph() is not None or self._world_now().graph in self.__dict__.setdefault("_made_in", set()):
+            return
+        self._made_in.add(self._world_now().graph)
+        _build_in(self, self._world_now(), [(dtype, shape) for _, dtype, shape in self._known_inputs()])
+
+    def build(self, input_shape: _Any) -> None:
+        """Its variables are known already."""
+
+    def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
+        leaves, _ = self._flat_inputs(inputs)
+        order = [self._inputs[key] for key in sorted(self._inputs)] if isinstance(self._inputs, dict) else self._flat
+        made = {id(item): _conform(leaf, item) for item, leaf in zip(order, leaves)}
+        results: dict[tuple, _Any] = {}
+
+        def find(leaf: _Any) -> _Any:
+            if not isinstance(leaf, _KerasTensor):
+                return leaf
+            if leaf._call is None:
+                return made[id(leaf)]
+            return results[(id(leaf._call), leaf._index)]
+
+        for call in self._calls:
+            args, named = _structure.map_structure(find, (call.positional, call.named))
+            if call.layer is None:
+                from .._eager import unwrap
+                args, named = _structure.map_structure(unwrap, (args, named))
+            value = call.function(*args, **named)
+            for i, leaf in enumerate(_structure.flatten(value)):
+                results[(id(call), i)] = leaf
+        return _structure.map_structure(find, self._outputs)
+
+
+def _shapes(tensors: _Any) -> _Any:
+    shapes = _structure.map_structure(lambda item: tuple(item.shape), tensors)
+    return shapes
+
+
+def _conform(node: _Node, wanted: _KerasTensor) -> _Node:
+    """A last axis of 1 more or less, and the dtype of the Input, as Keras does it."""
+    have, want = node.shape, wanted.shape
+    if have is not None and want is not None:
+        if len(have) == len(want) + 1 and have[-1] == 1:
+            node = _Node(node.graph, _lib.est_squeeze(node._c, _Keep().i64s([-1])))
+        elif len(have) == len(want) - 1 and want[-1] == 1:
+            node = _Node(node.graph, _lib.est_expand_dims(node._c, -1))
+    if node.dtype != wanted.dtype:
+        node = _Node(node.graph, _lib.est_cast(node._c, wanted.dtype.number))
+    node.graph.check()
+    return node
+
+
+class Sequential(Model):
+    """One layer after the other."""
+
+    _scoped = False
+
+    def __init__(self, layers: _Sequence | None = None, name: str | None = None):
+        super().__init__(name=name)
+        self.__dict__["_input"] = None
+        for layer in layers or ():
+            self.add(layer)
+
+    def add(self, layer: _Any) -> None:
+        if isinstance(layer, _KerasTensor):
+            self.__dict__["_input"] = layer
+            return
+        if not isinstance(layer, _Layer):
+            raise TypeError(f"The added layer must be an instance of class Layer. Received: layer={layer} of type "
+                            f"{type(layer)}.")
+        if any(layer.name == other.name for other in self._layers):
+            raise ValueError("All layers added to a Sequential model should have unique names. Name "
+                             f"\"{layer.name}\" is already the name of a layer in this model.")
+        if not self._layers and self._input is None and layer._batch_input_shape is not None:
+            self.__dict__["_input"] = _Input(batch_shape=layer._batch_input_shape, name=f"{layer.name}_input")
+        self._layers.append(layer)
+
+    def pop(self) -> None:
+        if not self._layers:
+            raise TypeError("There are no layers in the model.")
+        self._layers.pop()
+
+    inputs = property(lambda self: None if self._input is None else [self._input])
+    input_shape = property(lambda self: None if self._input is None else tuple(self._input.shape))
+
+    @property
+    def output_shape(self) -> _Any:
+        if self._input is None:
+            raise AttributeError("The layer has never been called and thus has no defined output shape.")
+        return tuple(self(self._input).shape)
+
+    def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
+        leaves = _structure.flatten(x)
+        if len(leaves) != 1:
+            raise ValueError(f"Sequential takes one input; {len(leaves)} were given")
+        name = self._input.name if self._input is not None else f"{self._layers[0].name}_input"
+        return leaves, [name]
+
+    def _pack_inputs(self, nodes: list) -> _Any:
+        return nodes[0]
+
+    def _known_inputs(self) -> list | None:
+        if self._input is None:
+            return None
+        return [(self._input.name, self._input.dtype, tuple(self._input.shape))]
+
+    def _ensure_built(self) -> None:
+        if _default_graph() is not None or self._input is None or self.built and any(
+                layer._in_graphs.get(self._world_now().graph) for layer in self._flat_layers()):
+            return
+        _build_in(self, self._world_now(), [(self._input.dtype, tuple(self._input.shape))])
+
+    def build(self, input_shape: _Any = None) -> None:
+        if self._input is None and input_shape is not None:
+            self.__dict__["_input"] = _Input(batch_shape=tuple(input_shape), name=f"{self._layers[0].name}_input")
+        self._ensure_built()
+
+    def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
+        if self._input is not None and isinstance(inputs, _Node) and not isinstance(inputs, _KerasTensor):
+            inputs = _conform(inputs, self._input)
+        for layer in self._layers:
+            inputs = layer(inputs)
+        return inputs
+
+
+def load_model(filepath: _Any, **named: _Any) -> _Any:
+    raise NotImplementedError("a SavedModel has no layers to go on training with; tf.saved_model.load runs it, and "
+                              "model.load_weights(folder) takes its variables into a model of the same layers")
+
+
+__getattr__ = _module_getattr(__name__)

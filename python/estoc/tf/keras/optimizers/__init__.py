@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.optimizers of Keras 2.15; those that estimators take are under `legacy`."""
+from __future__ import annotations
+
+import weakref as _weakref
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+import numpy as _np
+
+from .... import optimizers as _own
+from ...._lib import Keep as _Keep
+from ...._lib import ffi as _ffi
+from ...._lib import here as _here
+from ...._lib import lib as _lib
+from ....graph import Graph as _Graph
+from ....graph import Node as _Node
+from ....graph import as_node as _as_node
+from ....graph import default_graph as _default_graph
+from ..._absent import module_getattr as _module_getattr
+from ..._eager import unwrap as _unwrap
+from ..._function import Function as _Function
+from ..._function import GradientTape as _GradientTape
+from ..._function import IndexedSlices as _IndexedSlices
+from ..._world import Variable as _Variable
+from ..._world import current_trace as _current_trace
+from ..._world import current_world as _current_world
+from .._layer import unique_name as _unique_name
+from . import legacy, schedules  # noqa: F401
+
+
+class _Bound:
+    """The variables of an optimizer in a world."""
+
+    def __init__(self, optimizer: "Optimizer", world: _Any):
+        rate = optimizer._rate
+        self.iterations = _Variable._in(world, _np.int64(0), "iteration")
+        self.rate = None if isinstance(rate, schedules.LearningRateSchedule) else _Variable._in(
+            world, _np.float32(rate), "learning_rate")
+
+
+class Optimizer:
+    """How gradients update variables. The update is that of the library."""
+
+    def __init__(self, make: _Callable[[_Any], _own.Optimizer], learning_rate: _Any, name: str,
+                 clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None,
+                 weight_decay: float | None = None, use_ema: bool = False, ema_momentum: float = 0.99,
+                 ema_overwrite_frequency: _Any = None, jit_compile: bool = True, **named: _Any):
+        if weight_decay:
+            raise NotImplementedError("weight_decay does not exist yet; a kernel_regularizer does nearly the same")
+        if use_ema:
+            raise NotImplementedError("use_ema does not exist yet")
+        if named.pop("decay", None):
+            raise ValueError("decay is deprecated in the new Keras optimizer; use a schedule of "
+                             "tf.keras.optimizers.schedules")
+        if named:
+            raise TypeError(f"{name} takes no argument {next(iter(named))!r}")
+        if sum(value is not None for value in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError("At most one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set.")
+        self._make = make
+        self._rate = learning_rate
+        self.name = name
+        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+        self._scope = _unique_name("optimizer")
+        self._bound: _weakref.WeakKeyDictionary = _weakref.WeakKeyDictionary()
+        self._applying: dict = {}
+        self._compiled: _weakref.WeakSet = _weakref.WeakSet()  # networks that train with it
+
+    # --- variables ---
+
+    def _in_world(self, world: _Any) -> _Bound:
+        if world not in self._bound:
+            self._bound[world] = _Bound(self, world)
+        return self._bound[world]
+
+    def _first(self) -> _Bound:
+        for bound in self._bound.values():
+            return bound
+        return self._in_world(_current_world())
+
+    @property
+    def iterations(self) -> _Variable:
+        return self._first().iterations
+
+    @property
+    def learning_rate(self) -> _Any:
+        if isinstance(self._rate, schedules.LearningRateSchedule):
+            return self._rate(self.iterations)
+        return self._first().rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: _Any) -> None:
+        if isinstance(self._rate, schedules.LearningRateSchedule) or isinstance(value, schedules.LearningRateSchedule):
+            if self._bound:
+                raise TypeError("This optimizer was created with a `LearningRateSchedule` object as its "
+                                "`learning_rate` constructor argument, hence its learning rate is not settable.")
+            self._rate = value
+            return
+        self._rate = float(_unwrap(value))
+        for bound in self._bound.values():
+            bound.rate.assign(_np.float32(self._rate))
+
+    lr = learning_rate
+
+    @property
+    def variables(self) -> list[_Variable]:
+        return [self.iterations] + ([self._first().rate] if self._first().rate is not None else [])
+
+    def build(self, var_list: _Any) -> None:
+        """Slots are made with the first update."""
+
+    # --- updates ---
+
+    def _c(self, keep: _Keep) -> _Any:
+        """An est_optimizer for a network."""
+        rate = self._rate
+        if isinstance(rate, schedules.LearningRateSchedule):
+            made = _lib.est_with_schedule(self._make(0.0)._c(keep), rate._schedule(keep))
+        else:
+            made = self._make(float(self._first().rate.numpy()) if self._bound else float(rate))._c(keep)
+        return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
+
+    def compute_gradients(self, loss: _Any, var_list: _Any, tape: _Any = None) -> list:
+        if tape is None:
+            with _GradientTape() as tape:
+                loss = loss()
+        return list(zip(tape.gradient(loss, var_list), var_list))
+
+    def minimize(self, loss: _Any, var_list: _Any, tape: _Any = None) -> _Any:
+        return self.apply_gradients(self.compute_gradients(loss, var_list, tape))
+
+    def apply_gradients(self, grads_and_vars: _Any, name: str | None = None,
+                        skip_gradients_aggregation: bool = False, **named: _Any) -> _Any:
+        """Updates the variables; in a replica the gradients of all replicas are summed first."""
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise ValueError("No gradients provided for any variable.")
+        variables = tuple(variable for _, variable in pairs)
+        if _default_graph() is not None:
+            return self._apply([gradient for gradient, _ in pairs], variables)
+        key = (tuple(id(variable) for variable in variables),
+               tuple(isinstance(gradient, _IndexedSlices) for gradient, _ in pairs))
+        if key not in self._applying:
+            sparse = key[1]
+
+            def apply(*values: _Any) -> None:
+                rest = iter(values)
+                self._apply([_IndexedSlices(next(rest), next(rest)) if is_sparse else next(rest)
+                             for is_sparse in sparse], variables)
+
+            self._applying[key] = (_Function(apply), variables)
+        values = [value for gradient, _ in pairs for value in (
+            (gradient.values, gradient.indices) if isinstance(gradient, _IndexedSlices) else (gradient,))]
+        from ..._eager import Tensor
+        values = tuple(value if isinstance(value, Tensor) else Tensor(_unwrap(value)) for value in values)
+        concrete, leaves = self._applying[key][0].concrete(values, {}, variables[0]._world)
+        concrete.run(leaves)
+        return self.iterations
+
+    def _apply(self, gradients: list, variables: tuple) -> _Any:
+        _here()
+        trace = _current_trace()
+        graph = _default_graph()
+        if trace is not None and variables[0].graph is not graph:
+            from ..._world import OtherWorld
+            raise OtherWorld(variables[0]._world)
+        keep = _Keep()
+        if trace is None:
+            return self._apply_v1(graph, gradients, variables, keep)
+        bound = self._in_world(trace.world)
+        count = _ffi.new("est_gradient[]", len(variables))
+        for i, (gradient, variable) in enumerate(zip(gradients, variables)):
+            if isinstance(gradient, _IndexedSlices):
+                count[i].values = _as_node(_unwrap(gradient.values), graph, variable.dtype)._c
+                count[i].indices = _as_node(_unwrap(gradient.indices), graph)._c
+            else:
+                count[i].values = _as_node(_unwrap(gradient), graph, variable.dtype)._c
+        self._clip(count, len(variables))
+        if bound.rate is not None:
+            rate = bound.rate._as_node(graph)
+        else:
+            rate = _as_node(self._rate(bound.iterations), graph)
+        handles = [variable._handle._c for variable in variables]
+        operation = _Node(graph, _lib.est_apply_gradients(
+            _lib.est_with_learning_node(self._make(0.0)._c(keep), rate._c),
+            keep.span("est_nodes", "est_node", handles), count,
+            keep.options("est_minimize_options", global_step=bound.iterations._handle._c, no_update_ops=True,
+                         share_slots=True, slot_scope=keep.string(self._scope))))
+        graph.check()
+        names = [variable._name for variable in variables] + [bound.iterations._name]
+        trace.add_write(names, operation)
+        return operation
+
+    def _clip(self, gradients: _Any, n: int) -> None:
+        if self.clipvalue is not None:
+            _lib.est_clip_gradients_by_value(gradients, n, self.clipvalue)
+        elif self.clipnorm is not None:
+            _lib.est_clip_gradients_by_norm(gradients, n, self.clipnorm)
+        elif self.global_clipnorm is not None:
+            _lib.est_clip_by_global_norm(gradients, n, self.global_clipnorm)
+
+    def _apply_v1(self, graph: _Graph, gradients: list, variables: tuple, keep: _Keep) -> _Any:
+        raise NotImplementedError("in a model_fn use tf.compat.v1.train or tf.keras.optimizers.legacy optimizers")
+
+    def get_config(self) -> dict:
+        return {"name": self.name, "learning_rate": self._rate}
+
+    def __repr__(self) -> str:
+        return f"<estoc.tf.keras.optimizers.{type(self).__name__}>"
+
+
+class SGD(Optimizer):
+    """w -= lr g; with momentum v = momentum v - lr g, w += v."""
+
+    def __init__(self, learning_rate: _Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD",
+                 **named: _Any):
+        if not 0 <= momentum <= 1:
+            raise ValueError("`momentum` must be a float between [0, 1].")
+        super().__init__(lambda rate: _own.SGD(rate, momentum, nesterov, keras=True), learning_rate, name, **named)
+
+
+class Adam(Optimizer):
+    """Adam."""
+
+    def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
+                 amsgrad: bool = False, name: str = "Adam", **named: _Any):
+        if amsgrad:
+            raise NotImplementedError("amsgrad does not exist yet")
+        super().__init__(lambda rate: _own.Adam(rate, beta_1, beta_2, epsilon, keras=True), learning_rate, name,
+                         **named)
+
+
+class RMSprop(Optimizer):
+    """Gradients divided by the root of a running mean of their squares."""
+
+    def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-7,
+                 centered: bool = False, name: str = "RMSprop", **named: _Any):
+        super().__init__(lambda rate: _own.RMSProp(rate, rho, momentum, epsilon, centered, keras=True,
+                                                   epsilon_inside=True), learning_rate, name, **named)
+
+
+class Adagrad(Optimizer):
+    """Gradients divided by the root of the sum of their squares."""
+
+    def __init__(self, learning_rate: _Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7,
+                 name: str = "Adagrad", **named: _Any):
+        super().__init__(lambda rate: _own.Adagrad(rate, initial_accumulator_value, epsilon, keras=True),
+                         learning_rate, name, **named)
+
+
+class Adadelta(Optimizer):
+    """Steps in the size of former ones."""
+
+    def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
+                 **named: _Any):
+        super().__init__(lambda rate: _own.Adadelta(rate, rho, epsilon, keras=True), learning_rate, name, **named)
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient in place of a mean square."""
+
+    def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
+                 name: str = "Adamax", **named: _Any):
+        super().__init__(lambda rate: _own.Adamax(rate, beta_1, beta_2, epsilon), learning_rate, name, **named)
+
+
+class Nadam(Optimizer):
+    """Adam with Nesterov's momentum."""
+
+    def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
+                 name: str = "Nadam", **named: _Any):
+        super().__init__(lambda rate: _own.Nadam(rate, beta_1, beta_2, epsilon), learning_rate, name, **named)
+
+
+class Ftrl(Optimizer):
+    """FTRL-proximal."""
+
+    def __init__(self, learning_rate: _Any = 0.001, learning_rate_power: float = -0.5,
+                 initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
+                 l2_regularization_strength: float = 0.0, l2_shrinkage_regularization_strength: float = 0.0,
+                 beta: float = 0.0, name: str = "Ftrl", **named: _Any):
+        super().__init__(lambda rate: _own.Ftrl(
+            rate, learning_rate_power, initial_accumulator_value, l1_regularization_strength,
+            l2_regularization_strength, l2_shrinkage_regularization_strength, beta, keras=True), learning_rate, name,
+            **named)
+
+
+_CLASSES = {kind.__name__.lower(): kind for kind in (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, Nadam, Ftrl)}
+
+
+def get(identifier: _Any) -> Optimizer:
+    """The optimizer of a name, or the object itself."""
+    if isinstance(identifier, (Optimizer, _own.Optimizer)):
+        return identifier
+    if isinstance(identifier, str):
+        if identifier.lower() not in _CLASSES:
+            raise ValueError(f"Unknown optimizer: '{identifier}'; there are {', '.join(sorted(_CLASSES))}")
+        return _CLASSES[identifier.lower()]()
+    raise ValueError(f"Could not interpret optimizer identifier: {identifier}")
+
+
+__getattr__ = _module_getattr(__name__, {
+    "AdamW": "weight decay does not exist yet; tf.keras.optimizers.Adam with kernel_regularizer",
+    "experimental": "tf.keras.optimizers, which are those of Keras 2.15"})

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.keras.regularizers"""
+from __future__ import annotations
+
+from typing import Any as _Any
+
+from ... import initializers as _own
+from ..._lib import Keep as _Keep
+from ..._lib import check as _check
+from ..._lib import ffi as _ffi
+from ..._lib import lib as _lib
+from .._absent import module_getattr as _module_getattr
+
+
+class Regularizer(_own.Regularizer):
+    """l1 * sum |w| + l2 * sum w^2."""
+
+    def __call__(self, x: _Any) -> _Any:
+        from ... import ops
+        from .._eager import eager
+        total = eager(ops.multiply)(eager(ops.reduce_sum)(eager(ops.square)(x)), float(self.l2))
+        if self.l1:
+            total = total + eager(ops.multiply)(eager(ops.reduce_sum)(eager(ops.abs)(x)), float(self.l1))
+        return total
+
+    def get_config(self) -> dict:
+        return {"l1": self.l1, "l2": self.l2}
+
+
+class L1(Regularizer):
+    def __init__(self, l1: float = 0.01):
+        super().__init__(l1, 0)
+
+
+class L2(Regularizer):
+    def __init__(self, l2: float = 0.01):
+        super().__init__(0, l2)
+
+
+class L1L2(Regularizer):
+    def __init__(self, l1: float = 0.0, l2: float = 0.0):
+        super().__init__(l1, l2)
+
+
+def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
+    return L1L2(l1, l2)
+
+
+l1, l2 = L1, L2
+
+
+def get(identifier: _Any) -> Regularizer | None:
+    if identifier is None or isinstance(identifier, Regularizer):
+        return identifier
+    if isinstance(identifier, str):
+        out = _ffi.new("est_regularizer *")
+        _check(_lib.est_regularizer_by_name(identifier.encode(), out))
+        return L1L2(out.l1, out.l2)
+    if isinstance(identifier, type) and issubclass(identifier, Regularizer):
+        return identifier()
+    raise NotImplementedError("a regularizer is a name or one of tf.keras.regularizers; functions do not exist yet")
+
+
+def _c(keep: _Keep, value: _Any) -> _Any:
+    return _own.c_regularizer(keep, get(value))
+
+
+__getattr__ = _module_getattr(__name__)

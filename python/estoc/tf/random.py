@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.random: in a function every run draws other numbers; outside every call does."""
+from __future__ import annotations
+
+import itertools as _itertools
+from typing import Any as _Any
+from typing import Callable as _Callable
+
+import numpy as _np
+
+from .._lib import here as _here
+from .._lib import lib as _lib
+from .._tensor import as_array as _as_array
+from .._tensor import as_dtype as _as_dtype
+from .._tensor import float32 as _float32
+from ..graph import Graph as _Graph
+from ..graph import Node as _Node
+from ..graph import Session as _Session
+from ..graph import as_node as _as_node
+from ..graph import default_graph as _default_graph
+from ._absent import module_getattr as _module_getattr
+from ._eager import Tensor as _Tensor
+from ._eager import unwrap as _unwrap
+from ._world import _seed
+from ._world import set_seed as _set_seed
+
+_calls = [_itertools.count(1)]
+
+
+def set_seed(seed: int) -> None:
+    """Of everything that is drawn from now on."""
+    _set_seed(seed)
+    _calls[0] = _itertools.count(1)
+
+
+def _draw(build: _Callable, *inputs: _Any) -> _Any:
+    """A random operation over nodes."""
+    graph = _default_graph() or next((item.graph for item in inputs if isinstance(item, _Node)), None)
+    _here()
+    if graph is not None:
+        nodes = [_as_node(_unwrap(item), graph) for item in inputs]
+        return graph.node(build(*nodes))
+    number = next(_calls[0])
+    graph = _Graph((_seed[0] * 0x9E3779B97F4A7C15 + number) % 2**63 if _seed[0] else 0)
+    nodes = [graph.constant(_as_array(_unwrap(item))) for item in inputs]
+    with _Session(graph, threads=1) as session:
+        return _Tensor(session.run(graph.node(build(*nodes))))
+
+
+def _shape(shape: _Any) -> _Any:
+    return shape if isinstance(shape, _Node) else _np.asarray(_unwrap(shape), _np.int32).reshape(-1)
+
+
+def normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _float32, seed: int | None = None,
+           name: str | None = None) -> _Any:
+    """Normal numbers."""
+    kind = _as_dtype(dtype)
+    drawn = _draw(lambda node: _lib.est_random_normal(node._c, kind.number, seed or 0), _shape(shape))
+    return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
+
+
+def truncated_normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _float32,
+                     seed: int | None = None, name: str | None = None) -> _Any:
+    """Normal numbers within two deviations."""
+    kind = _as_dtype(dtype)
+    drawn = _draw(lambda node: _lib.est_truncated_normal(node._c, kind.number, seed or 0), _shape(shape))
+    return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
+
+
+def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _float32, seed: int | None = None,
+            name: str | None = None) -> _Any:
+    """Uniform numbers in [minval, maxval); maxval is 1 for floats, and needed for integers."""
+    kind = _as_dtype(dtype)
+    if kind.is_integer:
+        if maxval is None:
+            raise ValueError("Must specify maxval for integer dtype int32")
+        low, high = (_np.asarray(_unwrap(bound), kind.as_numpy_dtype) for bound in (minval, maxval))
+        return _draw(lambda node, a, b: _lib.est_random_uniform_int(node._c, a._c, b._c, seed or 0), _shape(shape), low,
+                     high)
+    drawn = _draw(lambda node: _lib.est_random_uniform(node._c, kind.number, seed or 0), _shape(shape))
+    high = 1.0 if maxval is None else maxval
+    return drawn if minval == 0 and maxval is None else drawn * (high - minval) + minval
+
+
+__getattr__ = _module_getattr(__name__)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.summary: values for TensorBoard, written at once by the default writer. Scalars, histograms and images have the
+form of tf.compat.v1.summary, which TensorBoard shows alike."""
+from __future__ import annotations
+
+import contextlib as _contextlib
+import threading as _threading
+from typing import Any as _Any
+
+import numpy as _np
+
+from ..summary import SummaryWriter as _Writer
+from ._absent import module_getattr as _module_getattr
+from ._eager import unwrap as _unwrap
+
+_local = _threading.local()
+
+
+def _writers() -> list:
+    return _local.__dict__.setdefault("writers", [])
+
+
+class SummaryWriter(_Writer):
+    """A writer of event files; as_default makes it the one that tf.summary writes to."""
+
+    @_contextlib.contextmanager
+    def as_default(self, step: _Any = None) -> _Any:
+        before = get_step()
+        _writers().append(self)
+        if step is not None:
+            experimental_set_step(step)
+        try:
+            yield self
+        finally:
+            _writers().remove(self)
+            experimental_set_step(before)
+            self.flush()
+
+    def set_as_default(self, step: _Any = None) -> None:
+        _writers().append(self)
+        if step is not None:
+            experimental_set_step(step)
+
+    def init(self) -> None:
+        """The file is made with the first event."""
+
+
+def create_file_writer(logdir: _Any, max_queue: _Any = None, flush_millis: _Any = None, filename_suffix: _Any = None,
+                       name: str | None = None, experimental_trackable: bool = False) -> SummaryWriter:
+    """A writer of an event file in a directory."""
+    return SummaryWriter(logdir, filename_suffix if filename_suffix is not None else ".v2")
+
+
+@_contextlib.contextmanager
+def _no_writer() -> _Any:
+    _writers().append(None)
+    try:
+        yield
+    finally:
+        _writers().remove(None)
+
+
+def create_noop_writer() -> _Any:
+    """A writer that writes nothing, for tasks that are not the chief."""
+    class Noop:
+        def as_default(self, step: _Any = None) -> _Any:
+            return _no_writer()
+
+        def flush(self) -> None:
+            """Nothing is there."""
+
+        close = init = flush
+
+    return Noop()
+
+
+def experimental_set_step(step: _Any) -> None:
+    _local.step = step
+
+
+def get_step() -> _Any:
+    return _local.__dict__.get("step")
+
+
+class experimental:  # noqa: N801 - a module in TensorFlow
+    """tf.summary.experimental"""
+
+    set_step = staticmethod(experimental_set_step)
+    get_step = staticmethod(get_step)
+
+
+def _number(step: _Any) -> int:
+    step = get_step() if step is None else step
+    if step is None:
+        raise ValueError("No step set. Please specify one either through the `step` argument or through "
+                         "tf.summary.experimental.set_step()")
+    return int(_np.asarray(step.numpy() if hasattr(step, "numpy") else step))
+
+
+def should_record_summaries() -> bool:
+    return bool(_writers()) and _writers()[-1] is not None
+
+
+def _write(kind: str, name: str, data: _Any, step: _Any) -> bool:
+    if not should_record_summaries():
+        return False
+    _writers()[-1].write([(kind, name, data)], _number(step))
+    return True
+
+
+def _array(data: _Any) -> _Any:
+    return _np.asarray(data.numpy() if hasattr(data, "numpy") else _unwrap(data))
+
+
+def scalar(name: str, data: _Any, step: _Any = None, description: str | None = None) -> bool:
+    """One number. True: it was written, since there is a default writer."""
+    array = _array(data)
+    if array.ndim != 0:
+        raise ValueError(f"the scalar {name!r} has the shape {array.shape}")
+    return _write("scalar", name, array, step)
+
+
+def histogram(name: str, data: _Any, step: _Any = None, buckets: _Any = None, description: str | None = None) -> bool:
+    """How numbers are distributed, in the buckets of tf.compat.v1.summary."""
+    if buckets is not None:
+        raise NotImplementedError("buckets does not exist: the buckets are those of tf.compat.v1.summary.histogram")
+    return _write("histogram", name, _array(data), step)
+
+
+def text(name: str, data: _Any, step: _Any = None, description: str | None = None) -> bool:
+    """One string."""
+    return _write("text", name, data.numpy() if hasattr(data, "numpy") else data, step)
+
+
+def image(name: str, data: _Any, step: _Any = None, max_outputs: int = 3, description: str | None = None) -> bool:
+    """The first pictures of [n, height, width, channels]: uint8, or floats from 0 to 1."""
+    array = _array(data)
+    if array.dtype.kind == "f":
+        array = (_np.clip(array, 0, 1) * 255 + 0.5).astype(_np.uint8)  # the v1 form would scale by the largest
+    return _write("image", name, (array, max_outputs), step)
+
+
+def flush(writer: _Any = None, name: str | None = None) -> None:
+    """Flushes a writer, or the default one."""
+    writer = writer if writer is not None else (_writers()[-1] if _writers() else None)
+    if writer is not None:
+        writer.flush()
+
+
+__all__ = ["SummaryWriter", "create_file_writer", "create_noop_writer", "experimental", "flush", "histogram", "image",
+           "scalar", "should_record_summaries", "text"]
+__getattr__ = _module_getattr(__name__)

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binding itself: declarations, errors, callbacks that raise, signals, fork, logging, memory."""
+import gc
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import traceback
+
+import numpy as np
+import pytest
+
+import estoc
+from estoc import _lib, _tensor
+from estoc._lib import Handle, Keep, ffi, lib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(program, check=True, **options):
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60, check=check, **options)
+
+
+# --- declarations -----------------------------------------------------------------------------------------------------
+
+
+def recorded():
+    with open(os.path.join(ROOT, "scripts", "abi-symbols"), encoding="utf-8") as file:
+        return set(re.findall(r"\b(est_\w+)\(", file.read()))
+
+
+def exported():
+    package = os.path.dirname(estoc.__file__)
+    library = next(name for name in os.listdir(package) if name.startswith("libestoc.so"))
+    output = subprocess.run(["nm", "-D", "--defined-only", os.path.join(package, library)], check=True, text=True,
+                            stdout=subprocess.PIPE).stdout
+    return {line.split()[2] for line in output.splitlines()}
+
+
+def test_every_exported_function_is_declared():
+    declared = {name for name in dir(estoc._native.lib) if name.startswith("est_")}
+    assert declared == exported()
+    assert not recorded() - declared
+
+
+def test_struct_sizes_are_those_of_the_macros():
+    with open(os.path.join(ROOT, "include", "estoc", "options.h"), encoding="utf-8") as file:
+        kinds = re.findall(r"X\((est_\w+), EST_", file.read())
+    assert len(kinds) > 70
+    for kind in kinds:
+        assert Keep().options(kind).struct_size == (getattr(lib, f"EST_STRUCT_{kind}") << 16) | ffi.sizeof(kind)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_the_class_of_its_code_with_the_text_of_the_library(tmp_path):
+    with pytest.raises(estoc.errors.NotFoundError) as caught:
+        estoc.load_checkpoint(tmp_path / "none")
+    assert str(tmp_path / "none") in caught.value.message
+    assert caught.value.error_code == estoc.errors.NOT_FOUND
+    assert re.fullmatch(r"\w+\.c:\d+", caught.value.where)
+
+
+def test_every_code_has_a_class():
+    for code in range(1, 17):
+        cls = estoc.errors.exception_type_from_error_code(code)
+        assert estoc.errors.error_code_from_exception_type(cls) == code
+        word = ffi.string(lib.est_status_name(code)).decode().replace("_", "").lower()
+        assert cls.__name__.lower() == word + "error"
+
+
+def test_a_wrong_graph_names_the_line_of_the_program():
+    graph = estoc.Graph()
+    x = graph.placeholder("x", estoc.float32, [2, 3])
+    with pytest.raises(ValueError, match=r"test_binding\.py:\d+"):
+        x + graph.placeholder("y", estoc.float32, [2, 4])
+
+
+# --- callbacks that raise ---------------------------------------------------------------------------------------------
+
+
+class Mistake(Exception):
+    pass
+
+
+def mistake(*_, **__):
+    raise Mistake("from the callback")
+
+
+def raises_whole(call):
+    """The exception itself comes out, and its traceback names the function that raised it."""
+    with pytest.raises(Mistake, match="from the callback") as caught:
+        call()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert "mistake" in names
+
+
+SPEC = estoc.TensorSpec([], estoc.int64)
+
+
+def bad_generator():
+    yield 1
+    mistake()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: estoc.Dataset.from_generator(bad_generator, SPEC),
+    lambda: estoc.Dataset.from_generator(mistake, SPEC),
+    lambda: estoc.Dataset.range(3).map(mistake, element_spec=SPEC),
+    lambda: estoc.Dataset.range(3).map(mistake),
+    lambda: estoc.Dataset.range(3).map(mistake, element_spec=SPEC, workers=2),
+    lambda: estoc.Dataset.range(3).filter(mistake),
+    lambda: estoc.Dataset.from_generator(bad_generator, SPEC).shuffle(4).batch(2).prefetch(2),
+])
+def test_dataset_functions(make):
+    raises_whole(lambda: list(make()))
+
+
+def test_traced_functions():
+    raises_whole(lambda: estoc.Dataset.range(3).map_graph(mistake))
+
+
+def test_input_fn_and_model_fn(dataset, model_fn, tmp_path):
+    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(mistake, steps=1))
+    raises_whole(lambda: estoc.Estimator(lambda features, labels, mode: mistake(), tmp_path).train(
+        lambda: dataset.batch(8), steps=1))
+
+
+@pytest.mark.parametrize("method", ["begin", "after_create_session", "before_run", "after_run", "end"])
+def test_hooks(method, dataset, model_fn, tmp_path):
+    hook = type("Bad", (estoc.Hook,), {method: mistake})()
+    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2, hooks=[hook]))
+
+
+@pytest.mark.parametrize("method", ["begin", "before_save", "after_save", "end"])
+def test_saving_listeners(method, dataset, model_fn, tmp_path):
+    listener = type("Bad", (estoc.SavingListener,), {method: mistake})()
+    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2,
+                                                                   saving_listeners=[listener]))
+
+
+def test_functions_of_columns_and_layers(dataset, tmp_path):
+    column = estoc.feature_column.numeric_column("x", 3, normalizer_fn=mistake)
+    raises_whole(lambda: estoc.LinearClassifier([column], tmp_path).train(lambda: dataset.batch(8), steps=1))
+    graph = estoc.Graph()
+    x = graph.placeholder("x", estoc.float32, [None, 3])
+    raises_whole(lambda: estoc.layers.dense(x, 2, kernel_initializer=mistake))
+    graph = estoc.Graph()
+    x = graph.placeholder("x", estoc.float32, [None, 3])
+    raises_whole(lambda: estoc.layers.dense(x, 2, activation=mistake))
+
+
+def test_metrics_exporters_and_predictions(dataset, model_fn, tmp_path):
+    estimator = estoc.Estimator(model_fn, tmp_path)
+    estimator.train(lambda: dataset.batch(8), steps=2)
+    raises_whole(lambda: estimator.add_metrics(mistake).evaluate(lambda: dataset.batch(8)))
+    raises_whole(lambda: list(estimator.predict(mistake)))
+    exporter = type("Bad", (estoc.Exporter,), {"export": mistake})("bad")
+    raises_whole(lambda: estoc.train_and_evaluate(
+        estimator, estoc.TrainSpec(lambda: dataset.batch(8), 4),
+        estoc.EvalSpec(lambda: dataset.batch(8), None, exporters=exporter)))
+
+
+def test_the_comparison_of_a_best_exporter(dataset, model_fn, tmp_path):
+    serving = estoc.ServingInput(raw={"x": estoc.TensorSpec([None, 3], estoc.float32)})
+    exporter = estoc.BestExporter("best", serving, compare_fn=mistake)
+    estimator = estoc.Estimator(model_fn, tmp_path)
+
+    def twice():  # the first evaluation has nothing to compare with
+        for steps in (2, 4):
+            estoc.train_and_evaluate(estimator, estoc.TrainSpec(lambda: dataset.batch(8).repeat(), steps),
+                                     estoc.EvalSpec(lambda: dataset.batch(8), None, exporters=exporter))
+
+    raises_whole(twice)
+
+
+def test_a_status_raised_in_a_callback_keeps_its_class(dataset, model_fn, tmp_path):
+    def fail(loop):
+        raise estoc.errors.DataLossError("a torn page")
+
+    hook = estoc.Hook()
+    hook.after_run = fail
+    with pytest.raises(estoc.errors.DataLossError, match="^a torn page$"):
+        estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2, hooks=[hook])
+
+
+def test_stop_iteration_of_a_function_does_not_end_a_dataset():
+    def stop(x):
+        raise StopIteration
+
+    with pytest.raises(RuntimeError):
+        list(estoc.Dataset.range(3).map(stop, element_spec=SPEC))
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+TRAIN = """
+    import numpy as np, os, signal, sys, threading, estoc
+    rows = estoc.Dataset.from_tensor_slices(({"x": np.ones([8, 1], np.float32)}, np.ones([8, 1], np.float32)))
+    estimator = estoc.LinearRegressor([estoc.feature_column.numeric_column("x")], sys.argv[1])
+    class Send(estoc.Hook):
+        def after_run(self, loop):
+            if loop.runs == 3:
+                os.kill(os.getpid(), SIGNAL)
+    try:
+        estimator.train(lambda: rows.repeat().batch(4), steps=10**9, hooks=[Send()])
+    except KeyboardInterrupt:
+        print("KeyboardInterrupt at", estimator.get_variable_value("global_step"))
+"""
+
+
+def signalled(number, folder):
+    program = textwrap.dedent(TRAIN).replace("SIGNAL", f"signal.{number}")
+    return subprocess.run([sys.executable, "-c", program, str(folder)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60)
+
+
+def test_ctrl_c_saves_and_raises_keyboard_interrupt(tmp_path):
+    done = signalled("SIGINT", tmp_path)
+    assert done.returncode == 0 and "KeyboardInterrupt at 3" in done.stdout, done.stdout
+
+
+def test_sigterm_saves_and_exits_with_75(tmp_path):
+    done = signalled("SIGTERM", tmp_path)
+    assert done.returncode == 75, done.stdout
+    assert int(estoc.load_checkpoint(tmp_path)["global_step"]) == 3
+
+
+def test_ctrl_c_in_a_loop_over_a_dataset():
+    done = run("""
+        import os, signal, estoc
+        try:
+            for x in estoc.Dataset.range(10**9):
+                if x == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            print("stopped at", x)
+    """)
+    assert done.stdout.startswith("stopped at"), done.stdout
+
+
+def test_fork_after_use_is_refused():
+    done = run("""
+        import os, estoc
+        rows = iter(estoc.Dataset.range(10).prefetch(2))
+        next(rows)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(rows)
+            except RuntimeError as error:
+                print(error, flush=True)
+            del rows
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(rows))
+    """)
+    assert "spawn" in done.stdout and done.stdout.endswith("7 1\n"), done.stdout
+
+
+def test_fork_before_use_is_fine():
+    done = run("""
+        import os, estoc
+        child = os.fork()
+        if child == 0:
+            print(sum(int(x) for x in estoc.Dataset.range(5)), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    """)
+    assert done.stdout == "10\n"
+
+
+def test_exit_with_threads_that_call_python():
+    done = run("""
+        import estoc
+        def endless():
+            while True:
+                yield 1
+        rows = iter(estoc.Dataset.from_generator(endless, estoc.TensorSpec([], estoc.int64)).prefetch(8))
+        print(next(rows))
+    """)
+    assert done.stdout == "1\n"
+
+
+def test_log_lines_go_to_logging(caplog, dataset, model_fn, tmp_path, monkeypatch):
+    monkeypatch.setattr(_lib, "logger", logging.getLogger("estoc"))  # a test may have imported estoc.tf
+    with caplog.at_level(logging.INFO, "estoc"):
+        estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=1)
+    lines = [record.getMessage() for record in caplog.records if record.name == "estoc"]
+    assert any("Saving checkpoints" in line for line in lines), lines
+    assert all("python exception" not in line for line in lines)
+
+
+def test_import_is_fast_and_needs_only_numpy():
+    done = run("""
+        import time, numpy, cffi
+        start = time.process_time()
+        import estoc.tf
+        assert time.process_time() - start < 0.25
+        import sys
+        assert "tensorflow" not in sys.modules
+    """)
+    assert done.stdout == ""
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def steady(loop, n):
+    """Memory after a first part must not be below that after the rest by more than noise."""
+    loop(n // 5)
+    gc.collect()
+    before = resident()
+    loop(n - n // 5)
+    gc.collect()
+    grown = resident() - before
+    assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
+
+
+def test_datasets_do_not_grow():
+    words = np.array(["a", "bb", "ccc", "dddd"] * 8)
+    rows = estoc.Dataset.from_tensor_slices({"x": np.zeros([32, 64], np.float32), "w": words}).repeat().map(
+        lambda row: {"x": row["x"] + 1, "w": row["w"]}).batch(2)
+    iterator = iter(rows)
+
+    def loop(n):
+        for _ in range(n):
+            next(iterator)
+
+    steady(loop, 20000)
+
+
+def test_iterators_and_graphs_do_not_grow():
+    array = np.zeros(100000, np.float32)
+
+    def loop(n):
+        for _ in range(n):
+            next(iter(estoc.Dataset.from_tensor_slices(array).batch(10)))
+            estoc.ops.add(array[:10], 1)
+
+    gc.collect()
+    _tensor._forget_released()
+    wrapped = len(_tensor._wrapped)
+    steady(loop, 1500)
+    _tensor._forget_released()
+    assert len(_tensor._wrapped) == wrapped
+
+
+def test_calls_of_an_estimator_keep_nothing(dataset, model_fn, tmp_path):
+    def with_hooks(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        spec.training_hooks = spec.evaluation_hooks = spec.prediction_hooks = [estoc.Hook()]
+        return spec
+
+    estimator = estoc.Estimator(with_hooks, tmp_path)
+
+    def calls():
+        estimator.train(lambda: dataset.map(lambda x, y: (x, y)).batch(8), steps=1)
+        estimator.evaluate(lambda: dataset.batch(8), hooks=[estoc.Hook()])
+        next(estimator.predict(lambda: dataset.batch(8)))
+        estimator.add_metrics(lambda labels: {}).evaluate(lambda: dataset.batch(8))
+        gc.collect()
+        return len(Handle._objects)
+
+    assert calls() == calls()
+
+
+def test_training_does_not_grow(dataset, model_fn, tmp_path):
+    sizes = []
+
+    class Watch(estoc.Hook):
+        def after_run(self, loop):
+            if loop.runs in (4000, 20000):
+                gc.collect()
+                sizes.append(resident())
+
+    estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.repeat().batch(4), steps=20000, hooks=[Watch()])
+    assert sizes[1] - sizes[0] < 2 * 2**20, sizes
+
+
+def test_failures_do_not_grow():
+    def loop(n):
+        for _ in range(n):
+            with pytest.raises(Mistake):
+                list(estoc.Dataset.range(1).filter(mistake))
+
+    loop(200)
+    objects = len(Handle._objects)
+    loop(200)
+    gc.collect()
+    assert len(Handle._objects) <= objects
+    assert len(_lib._raised) <= _lib._RAISED_MAX
+
+
+def test_sigint_handler_is_pythons_again(dataset, model_fn, tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=1)
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10**6):
+            pass

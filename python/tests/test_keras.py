@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviour of functions, Keras models and strategies that values alone do not show: failures, lifetimes, clusters."""
+import gc
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import estoc
+import estoc.tf as tf
+from estoc.cluster import LocalCluster
+
+from cases import data, dense_model
+
+
+class Broken(Exception):
+    pass
+
+
+def broken(*_, **__):
+    raise Broken("mine")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_trace_names_the_line_and_leaves_the_world_usable():
+    v = tf.Variable(np.ones((2, 2), np.float32))
+
+    @tf.function
+    def wrong(x):
+        return tf.matmul(x, v)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"test_keras\.py"):
+        wrong(tf.ones([2, 3]))
+    assert wrong(tf.ones([3, 2])).shape == (3, 2) and v.numpy().sum() == 4
+
+
+def test_a_layer_can_be_called_again_after_a_wrong_call():
+    layer = tf.keras.layers.Dense(2)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        layer(np.float32(1.0))
+    assert layer(np.ones((1, 3), np.float32)).shape == (1, 2)
+
+
+def test_python_cannot_branch_on_a_tensor_of_a_function():
+    with pytest.raises(TypeError, match="cannot branch"):
+        tf.function(lambda x: 1 if x > 0 else 2)(tf.constant(1.0))
+    with pytest.raises(NotImplementedError, match="iterate outside"):
+        tf.function(lambda: [x for x in tf.data.Dataset.range(2)])()
+    with pytest.raises(NotImplementedError, match="return the tensor"):
+        tf.function(lambda x: tf.print(x))(tf.constant(1.0))
+    with pytest.raises(NotImplementedError, match="AutoGraph|reads|read variables"):
+        v = tf.Variable(1.0)
+        tf.data.Dataset.range(2).map(lambda n: tf.cast(n, tf.float32) * v)
+
+
+class Raising(tf.keras.Model):
+    def call(self, x):
+        raise Broken("mine")
+
+
+@pytest.mark.parametrize("call", [
+    lambda m, x, y: m.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.LambdaCallback(on_epoch_end=broken)]),
+    lambda m, x, y: m.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.LambdaCallback(on_train_begin=broken)]),
+    lambda m, x, y: m.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.LambdaCallback(on_batch_end=broken)]),
+    lambda m, x, y: m.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.LearningRateScheduler(broken)]),
+    lambda m, x, y: (m.compile("sgd", broken), m.fit(x, y, verbose=0)),
+    lambda m, x, y: (m.compile("sgd", "mse", metrics=[broken]), m.fit(x, y, verbose=0)),
+    lambda m, x, y: (tf.keras.Sequential([tf.keras.layers.Lambda(broken)])(x)),
+    lambda m, x, y: tf.function(broken)(x),
+    lambda m, x, y: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).run(broken),
+    lambda m, x, y: Raising()(x),
+    lambda m, x, y: tf.keras.layers.Dense(1, kernel_initializer=broken)(x),
+])
+def test_exceptions_come_out_whole(call):
+    x, y = data()
+    model = dense_model(tf)
+    model.compile("sgd", "mse")
+    with pytest.raises(Broken, match="mine") as caught:
+        call(model, x, y)
+    assert "broken" in str(caught.traceback[-1]) or "call" in str(caught.traceback[-1])
+    fresh = dense_model(tf)
+    fresh.compile("sgd", "mse")
+    fresh.fit(x, y, verbose=0)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: tf.keras.Sequential().fit(np.ones((2, 2))), "compile"),
+    (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1)]).summary(), "not yet been built"),
+    (lambda: tf.keras.Input(), "shape"), (lambda: tf.keras.layers.Dense(0), "units"),
+    (lambda: tf.keras.optimizers.get("adamm"), "Unknown optimizer"), (lambda: tf.keras.losses.get("msee"), "mse"),
+    (lambda: tf.keras.Model(tf.keras.Input((2,)), tf.keras.layers.Dense(1)(tf.keras.Input((2,)))), "disconnected"),
+    (lambda: tf.keras.optimizers.SGD(clipnorm=1.0, clipvalue=1.0), "At most one"),
+    (lambda: tf.keras.optimizers.Adam().apply_gradients([(None, tf.Variable(1.0))]), "No gradients"),
+    (lambda: tf.Variable(tf.function), "initial|object|tensor|argument"),
+    (lambda: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"]), "cpu"),
+    (lambda: tf.distribute.coordinator.ClusterCoordinator(tf.distribute.MirroredStrategy()), "Only"),
+])
+def test_wrong_calls_say_what_is_wrong(call, text):
+    with pytest.raises((ValueError, RuntimeError, TypeError, tf.errors.InvalidArgumentError), match=text):
+        call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.Embedding(2, 2, mask_zero=True),
+    lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(weight_decay=0.1),
+    lambda: dense_model(tf).save("m.h5"), lambda: dense_model(tf).save_weights("w.h5"),
+    lambda: tf.keras.models.load_model("x"), lambda: tf.keras.metrics.Precision(top_k=1),
+    lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
+    lambda: tf.keras.callbacks.ModelCheckpoint("w.keras"), lambda: tf.GradientTape().jacobian(1, 2),
+])
+def test_what_does_not_exist_is_refused(call):
+    with pytest.raises(NotImplementedError):
+        call()
+
+
+def test_several_outputs_are_for_loops():
+    a = tf.keras.Input((2,))
+    model = tf.keras.Model(a, [tf.keras.layers.Dense(1)(a), tf.keras.layers.Dense(2)(a)])
+    assert [tuple(item.shape) for item in model(np.ones((3, 2), np.float32))] == [(3, 1), (3, 2)]
+    model.compile("sgd", "mse")
+    with pytest.raises(NotImplementedError, match="one output"):
+        model.fit(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32), verbose=0)
+
+
+# --- one model, several graphs ----------------------------------------------------------------------------------------
+
+
+def test_fit_loops_and_calls_share_variables():
+    x, y = data()
+    model = dense_model(tf)
+    model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+    optimizer = tf.keras.optimizers.SGD(0.05)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+
+    losses = [model.evaluate(x, y, verbose=0)]
+    for _ in range(3):
+        before = float(step())
+        assert np.isclose(before, losses[-1], rtol=1e-5)
+        model.fit(x, y, batch_size=32, verbose=0)
+        losses.append(model.evaluate(x, y, verbose=0))
+        assert np.isclose(losses[-1], float(tf.reduce_mean(tf.square(model(x) - y))), rtol=1e-5)
+        assert np.allclose(model.predict(x, verbose=0), model(x).numpy(), rtol=1e-5, atol=1e-6)
+    assert losses == sorted(losses, reverse=True)
+    model.set_weights([np.zeros_like(w) for w in model.get_weights()])
+    assert not model.predict(x, verbose=0).any()
+
+
+def test_a_callback_may_change_weights_and_the_learning_rate():
+    x, y = data()
+    model = dense_model(tf)
+    model.compile(tf.keras.optimizers.SGD(0.5), "mse")
+    rates = []
+
+    class Own(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.model.optimizer.learning_rate.assign(0.0)
+            self.model.set_weights([np.zeros_like(w) for w in self.model.get_weights()])
+
+        def on_epoch_end(self, epoch, logs=None):
+            rates.append(float(self.model.optimizer.learning_rate))
+            logs["mine"] = 7.0 + epoch
+
+    history = model.fit(x, y, epochs=2, verbose=0, callbacks=[Own()])
+    assert rates == [0.0, 0.0] and history.history["mine"] == [7.0, 8.0]
+    assert not any(w.any() for w in model.get_weights())
+    assert np.allclose(history.history["loss"], np.mean(y**2), rtol=1e-5)
+
+
+def test_a_model_in_a_model_fn_and_as_an_estimator(tmp_path):
+    x, y = data()
+
+    def model_fn(features, labels, mode):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,), kernel_initializer="zeros")])
+        predictions = model(features, training=mode == tf.estimator.ModeKeys.TRAIN)
+        loss = tf.reduce_mean(tf.keras.losses.MeanSquaredError(reduction="none")(labels, predictions))
+        train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(
+            loss, tf.compat.v1.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": predictions}, loss=loss, train_op=train)
+
+    def rows():
+        return tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+
+    own = tf.estimator.Estimator(model_fn, str(tmp_path / "a"))
+    own.train(lambda: rows().repeat(), steps=50)
+    assert own.evaluate(rows)["loss"] < 0.01 and "dense/kernel" in own.get_variable_names()
+    model = dense_model(tf)
+    model.compile("sgd", "mse")
+    before = model.evaluate(x, y, verbose=0)
+    estimator = tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path / "b"))
+    estimator.train(lambda: rows().repeat(), steps=20)
+    assert estimator.evaluate(rows)["loss"] < before and model.evaluate(x, y, verbose=0) == before
+
+
+def test_a_layer_of_python_in_a_model_fn(tmp_path):
+    class Own(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.w = self.add_weight(name="w", shape=(shape[-1], 1), initializer="zeros")
+
+        def call(self, x):
+            return tf.matmul(x, self.w)
+
+    def model_fn(features, labels, mode):
+        predictions = Own()(features)
+        loss = tf.reduce_mean(tf.square(predictions - labels))
+        train = tf.compat.v1.train.AdamOptimizer(0.1).minimize(loss, tf.compat.v1.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    x, y = data()
+    own = tf.estimator.Estimator(model_fn, str(tmp_path))
+    own.train(lambda: tf.data.Dataset.from_tensor_slices((x, y)).batch(32).repeat(), steps=60)
+    assert own.get_variable_value("own/w").shape == (4, 1)
+
+
+def test_saving(tmp_path):
+    x, _ = data()
+    model = dense_model(tf)
+    model.save(tmp_path / "saved")
+    assert (tmp_path / "saved" / "saved_model.pb").exists()
+    before = model(x).numpy()
+    model.set_weights([w + 1 for w in model.get_weights()])
+    model.load_weights(tmp_path / "saved")
+    assert np.allclose(model(x).numpy(), before)
+    lines = []
+    model.summary(print_fn=lines.append)
+    assert any("dense" in line for line in lines) and any("Total params: 49" in line for line in lines)
+
+
+def test_names_of_counted_layers():
+    tf.keras.backend.clear_session()
+    names = [tf.keras.layers.Dense(1).name for _ in range(3)] + [tf.keras.layers.MaxPooling2D().name]
+    assert names == ["dense", "dense_1", "dense_2", "max_pooling2d"]
+
+
+def test_metrics_of_several_traces_and_models_are_apart():
+    first, second = tf.keras.metrics.Mean(), tf.keras.metrics.Mean()
+
+    @tf.function
+    def step(x):
+        first.update_state(x)
+        second.update_state(x * 10.0)
+
+    step(tf.constant([1.0, 2.0]))
+    step(tf.constant([3.0]))
+    step(tf.constant(6.0))
+    assert float(first.result()) == 3.0 and float(second.result()) == 30.0
+    first.reset_state()
+    step(tf.constant([4.0]))
+    assert float(first.result()) == 4.0 and float(second.result()) == 32.0
+
+
+def test_nadam_follows_its_formula():
+    v, nadam = tf.Variable([1.0, -2.0]), tf.keras.optimizers.Nadam(0.1)
+    w, m, s, product = np.array([1.0, -2.0]), np.zeros(2), np.zeros(2), 1.0
+    for t in range(1, 4):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(v * v)
+        nadam.apply_gradients([(tape.gradient(loss, v), v)])
+        g = 2 * w
+        u, u1 = 0.9 * (1 - 0.5 * 0.96**t), 0.9 * (1 - 0.5 * 0.96 ** (t + 1))
+        product *= u
+        m, s = 0.9 * m + 0.1 * g, 0.999 * s + 0.001 * g * g
+        hat = u1 * m / (1 - product * u1) + (1 - u) * g / (1 - product)
+        w = w - 0.1 * hat / (np.sqrt(s / (1 - 0.999**t)) + 1e-7)
+        assert np.allclose(v.numpy(), w, rtol=1e-4)
+
+
+# --- speed and memory -------------------------------------------------------------------------------------------------
+
+
+def test_functions_trace_once_for_each_kind_of_arguments():
+    traces = []
+
+    @tf.function
+    def f(x, flag):
+        traces.append(x.shape)
+        return x * 2.0 if flag else x
+
+    for n in (1, 2, 3, 4, 5):
+        assert f(tf.ones([n]), True).shape == (n,)
+    assert len(traces) == 2  # the second is for any size
+    f(tf.ones([2, 2]), True)
+    f(tf.ones([2]), False)
+    assert len(traces) == 4
+
+
+def test_dead_objects_are_freed():
+    def run():
+        model = dense_model(tf)
+        model.compile("sgd", "mse")
+        model.fit(*data(), verbose=0)
+        return model._network
+
+    from weakref import ref
+    dead = ref(run())
+    gc.collect()
+    assert dead() is None
+
+
+# --- strategies -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda: tf.distribute.OneDeviceStrategy("/cpu:0"), lambda: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]),
+    lambda: tf.distribute.experimental.CentralStorageStrategy(["/cpu:0", "/cpu:1"]),
+    lambda: tf.distribute.MultiWorkerMirroredStrategy(), tf.distribute.get_strategy])
+def test_a_loop_under_every_strategy(make):
+    x, y = data()
+    strategy = make()
+    with strategy.scope():
+        model = dense_model(tf)
+        optimizer = tf.keras.optimizers.SGD(0.1)
+    rows = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).repeat(4).batch(16))
+
+    def replica(batch):
+        a, b = batch
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(tf.reduce_mean(tf.square(model(a) - b), 1), global_batch_size=16)
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+
+    @tf.function
+    def step(iterator):
+        return strategy.reduce("SUM", strategy.run(replica, args=(next(iterator),)), axis=None)
+
+    iterator, losses = iter(rows), []
+    with pytest.raises(tf.errors.OutOfRangeError):
+        while True:
+            losses.append(float(step(iterator)))
+    assert len(losses) == 8 and losses[-1] < losses[0]
+    plain = dense_model(tf)  # one replica gives the same losses
+    sgd, expected = tf.keras.optimizers.SGD(0.1), []
+    for a, b in tf.data.Dataset.from_tensor_slices((x, y)).repeat(4).batch(16):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(plain(a) - b))
+        expected.append(float(loss))
+        sgd.apply_gradients(zip(tape.gradient(loss, plain.trainable_variables), plain.trainable_variables))
+    assert np.allclose(losses, expected, rtol=1e-4)
+
+
+def test_merge_call_and_aggregation():
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    with strategy.scope():
+        first = tf.Variable(0.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        mean = tf.Variable(0.0, aggregation=tf.VariableAggregation.MEAN)
+        none = tf.Variable(0.0)
+
+    def merge(_, values):
+        return strategy.reduce("SUM", values, axis=None) * 10.0
+
+    def replica():
+        context = tf.distribute.get_replica_context()
+        own = tf.constant(1.0) * float(context.replica_id_in_sync_group + 1)
+        first.assign(own)
+        mean.assign_add(own)
+        return context.merge_call(merge, (own,))
+
+    result = tf.function(lambda: strategy.run(replica))()
+    assert [float(v) for v in strategy.experimental_local_results(result)] == [30.0, 30.0]
+    assert float(first) == 1.0 and float(mean) == 1.5
+    with pytest.raises(ValueError, match="aggregation"):
+        tf.function(lambda: strategy.run(lambda: none.assign(1.0)))()
+    gathered = strategy.gather(strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant([context.replica_id_in_sync_group])), axis=0)
+    assert gathered.numpy().tolist() == [0, 1]
+
+
+def test_a_coordinator_over_a_cluster_in_this_process():
+    x, y = data(64)
+    with LocalCluster(ps=2, workers=2) as cluster:
+        strategy = tf.distribute.ParameterServerStrategy(
+            cluster.resolver, tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        with strategy.scope():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+            optimizer = tf.keras.optimizers.SGD(0.05)
+            seen = tf.keras.metrics.Sum()
+        rows = coordinator.create_per_worker_dataset(
+            lambda: tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).repeat().batch(16))
+        iterator = iter(rows)
+
+        @tf.function
+        def step(batches, scale):
+            def replica(a, b):
+                with tf.GradientTape() as tape:
+                    loss = tf.nn.compute_average_loss(tf.reduce_mean(tf.square(model(a) - b), 1)) * scale
+                optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+                seen.update_state(tf.ones([16]))
+                return loss
+
+            return strategy.run(replica, args=next(batches))
+
+        values = [coordinator.schedule(step, args=(iterator, tf.constant(1.0))) for _ in range(60)]
+        coordinator.join()
+        assert coordinator.done() and float(seen.result()) == 60 * 16 and int(optimizer.iterations) == 60
+        losses = coordinator.fetch(values)
+        assert np.mean(losses[-5:]) < np.mean(losses[:5]) / 5 and values[0].get().dtype == tf.float32
+        assert [tuple(w.shape) for w in model.layers[0].weights] == [(2, 1), (2, 1), (1,)]
+        assert {w.device for w in model.layers[0].weights[:2]} == {
+            f"/job:ps/replica:0/task:{i}/device:CPU:0" for i in range(2)}
+        assert np.allclose(model(x).numpy(), x @ model.get_weights()[0] + model.get_weights()[1], atol=1e-5)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            next(iterator)
+        with pytest.raises(Broken):
+            coordinator.schedule(broken)
+
+        @tf.function
+        def failing(v):
+            return tf.debugging.check_numerics(model(x) / v, "mine")
+
+        coordinator.schedule(failing, args=(tf.constant(0.0),))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
+            coordinator.join()
+        coordinator.schedule(step, args=(iterator, tf.constant(1.0)))
+        coordinator.join()
+        strategy._world().close()
+
+
+def test_fit_under_parameter_servers():
+    x, y = data(64)
+    with LocalCluster(ps=1, workers=2) as cluster:
+        strategy = tf.distribute.experimental.ParameterServerStrategy(cluster.resolver)
+        with strategy.scope():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+            model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+        rows = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16)
+        creator = tf.keras.utils.experimental.DatasetCreator(lambda context: rows)
+        losses = model.fit(creator, epochs=4, steps_per_epoch=10, verbose=0).history["loss"]
+        assert losses[-1] < losses[0] / 5 and np.allclose(
+            model.predict(x, verbose=0), x @ model.get_weights()[0] + model.get_weights()[1], atol=1e-5)
+        model._network.close()
+
+
+TWO_WORKERS = """
+import json, os, sys
+import numpy as np
+import estoc.tf as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+y = x.sum(1, keepdims=True)
+with strategy.scope():
+    v = tf.Variable(np.zeros((4, 1), np.float32))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,), kernel_initializer="zeros")])
+    model.compile("sgd", "mse")
+def make(context):
+    rows = tf.data.Dataset.from_tensor_slices((x, y)).shard(context.num_input_pipelines, context.input_pipeline_id)
+    return rows.batch(context.get_per_replica_batch_size(8))
+def replica(batch):
+    a, b = batch
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(tf.matmul(a, v) - b)) / 8.0
+    gradient = tape.gradient(loss, v)
+    return tf.distribute.get_replica_context().all_reduce("SUM", gradient)
+@tf.function
+def step(batch):
+    return strategy.run(replica, args=(batch,))
+result = [step(batch).numpy().ravel().tolist() for batch in strategy.distribute_datasets_from_function(make)]
+print("RESULT", json.dumps([strategy.num_replicas_in_sync, result]))
+"""
+
+
+def test_two_workers(tmp_path):
+    from estoc.cluster import free_port
+    workers = [f"localhost:{free_port()}" for _ in range(2)]
+    children = []
+    for i in range(2):
+        config = '{"cluster": {"worker": ["%s", "%s"]}, "task": {"type": "worker", "index": %d}}' % (*workers, i)
+        children.append(subprocess.Popen([sys.executable, "-c", TWO_WORKERS], stdout=subprocess.PIPE, text=True, env=dict(
+            os.environ, TF_CONFIG=config, PYTHONPATH=os.pathsep.join(sys.path))))
+    outputs = [child.communicate(timeout=120)[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+    gradient = (2 * x.T @ (-x.sum(1, keepdims=True)) / 8).ravel()
+    for output in outputs:
+        replicas, steps = __import__("json").loads(output.split("RESULT", 1)[1])
+        assert replicas == 2 and np.allclose(steps[0], gradient, rtol=1e-5)
+
+
+def test_own_names_are_importable():
+    import estoc.tf.keras as keras
+    import estoc.tf.keras.layers.experimental.preprocessing as kpl
+    from estoc.tf.keras.layers import Dense
+    assert keras.layers.Dense is Dense and kpl.StringLookup is keras.layers.StringLookup and estoc.__name__ == "estoc"

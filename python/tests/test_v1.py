@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.compat.v1: graphs, sessions, variables, iterators, hooks and savers, beside the values of TensorFlow."""
+import json
+import os
+
+import numpy as np
+import pytest
+
+import estoc
+import estoc.tf as tf
+import programs
+
+v1 = tf.compat.v1
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.json"), encoding="utf-8") as _file:
+    GOLDEN = json.load(_file)["v1"]
+
+
+def same(mine, theirs, where):
+    if isinstance(theirs, dict):
+        assert sorted(mine) == sorted(theirs), where
+        for key in theirs:
+            same(mine[key], theirs[key], f"{where}.{key}")
+    elif isinstance(theirs, list):
+        assert len(mine) == len(theirs), (where, mine, theirs)
+        for i, item in enumerate(theirs):
+            same(mine[i], item, f"{where}[{i}]")
+    elif isinstance(theirs, float):
+        assert mine == pytest.approx(theirs, rel=2e-5, abs=1e-6), where
+    else:
+        assert mine == theirs, where
+
+
+@pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda program: program.__name__)
+def test_as_in_tensorflow(program):
+    same(programs.as_json(program(tf)), GOLDEN[program.__name__], program.__name__)
+
+
+# --- graphs and sessions ----------------------------------------------------------------------------------------------
+
+
+def test_names_of_tensorflow_1_without_anything_else():
+    tf.reset_default_graph()
+    x = tf.placeholder(tf.float32, [None])
+    w = tf.get_variable("w", initializer=2.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(x * w, {x: [1, 2]}).tolist() == [2, 4]
+        assert tf.get_default_session() is session and tf.get_default_graph() is session.graph
+        assert session.run(tf.constant(3) + 4) == 7
+    assert session.run is not None
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(w)
+    assert tf.get_default_session() is None
+    tf.reset_default_graph()
+    assert tf.global_variables() == []
+
+
+def test_graphs_without_eager_execution():
+    assert tf.executing_eagerly()
+    v1.disable_eager_execution()
+    try:
+        assert not tf.executing_eagerly()
+        total = tf.reduce_sum(tf.constant([1.0, 2.0]) * tf.ones([2]), name="total")
+        assert isinstance(total, v1.Graph()._made(total._c).__class__) and total.name == "total:0"
+        with v1.Session(config=v1.ConfigProto(intra_op_parallelism_threads=1)) as session:
+            assert session.run(total) == 3
+    finally:
+        v1.enable_eager_execution()
+        v1.reset_default_graph()
+    assert tf.constant(1).numpy() == 1
+
+
+def test_interactive_sessions_and_eval():
+    with v1.Graph().as_default():
+        session = v1.InteractiveSession()
+        v = v1.get_variable("v", [2], initializer=v1.ones_initializer())
+        v.initializer.run()
+        assert v.eval().tolist() == [1, 1] and v1.add(v, 1.0).eval().tolist() == [2, 2]
+        session.close()
+        with pytest.raises(ValueError, match="No default session"):
+            v.eval()
+
+
+@pytest.mark.parametrize("fetch, error", [(None, TypeError), (3, TypeError), ("nothing:0", KeyError),
+                                          ("nothing", KeyError), ([object()], TypeError)])
+def test_fetches_that_cannot_be(fetch, error):
+    with v1.Graph().as_default(), v1.Session() as session:
+        v1.constant(1)
+        with pytest.raises(error):
+            session.run(fetch)
+
+
+def test_runs_that_cannot_be():
+    with v1.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(v1.float32, [2], name="x")
+        v = v1.get_variable("v", [2])
+        with v1.Graph().as_default():
+            other = v1.constant(1.0)
+        with pytest.raises(ValueError, match="not an element of this graph"):
+            session.run(other)
+        with pytest.raises(ValueError, match="x"):
+            session.run(x + 1)
+        with pytest.raises(ValueError, match="x"):
+            session.run(x + 1, {x: [1, 2, 3]})
+        with pytest.raises(TypeError, match="tf.Tensor"):
+            session.run(x + 1, {x: v1.constant([1.0, 2.0])})
+        with pytest.raises(tf.errors.FailedPreconditionError, match="v"):
+            session.run(v)
+        with pytest.raises(NotImplementedError):
+            session.run(x, {x: [1, 2]}, options=v1.RunOptions())
+    with pytest.raises(ValueError, match="no \"allow_softly\" field"):
+        v1.ConfigProto(allow_softly=True)
+
+
+def test_optimizers_that_have_nothing_to_do():
+    with v1.Graph().as_default():
+        optimizer = v1.train.GradientDescentOptimizer(0.1)
+        with pytest.raises(ValueError, match="No variables to optimize"):
+            optimizer.minimize(v1.constant(1.0))
+        v = v1.get_variable("v", [2])
+        with pytest.raises(ValueError, match="No gradients provided for any variable"):
+            optimizer.minimize(v1.constant(1.0))
+        with pytest.raises(ValueError, match="No gradients provided"):
+            optimizer.apply_gradients([(None, v)])
+
+
+def test_sparse_gradients_pass_through():
+    with v1.Graph().as_default(), v1.Session() as session:
+        table = v1.get_variable("table", initializer=np.zeros([3, 2], np.float32))
+        rows = estoc.graph.Node(table.graph, estoc._lib.lib.est_resource_gather(
+            table._c, v1.constant(np.array([2, 0, 2]))._c))
+        optimizer = v1.train.GradientDescentOptimizer(1.0)
+        (gradient, variable), = optimizer.compute_gradients(v1.reduce_sum(rows))
+        assert type(gradient).__name__ == "IndexedSlices" and variable is table
+        train = optimizer.apply_gradients([(gradient, variable)])
+        session.run(v1.global_variables_initializer())
+        session.run(train)
+        assert session.run(table).tolist() == [[-1, -1], [0, 0], [-2, -2]]
+
+
+# --- devices and clusters ---------------------------------------------------------------------------------------------
+
+
+def test_devices_of_a_cluster():
+    seen = []
+
+    def pick(operation):
+        seen.append((operation.type, operation.name))
+        return "/job:ps/task:0" if operation.type == "VarHandleOp" else "/job:worker/task:1"
+
+    with estoc.LocalCluster(ps=1, workers=2) as cluster, v1.Graph().as_default() as graph:
+        with v1.device(pick):
+            v = v1.get_variable("v", initializer=[1.0, 2.0])
+        with v1.device("/job:worker/task:0"), v1.device("/cpu:0"):
+            x = v1.placeholder(v1.float32, [2])
+            y = x * v
+        with v1.Session(cluster.target("worker", 0).replace("tls:", "grpc:"), graph=graph) as session:
+            session.run(v1.global_variables_initializer())
+            session.run(v1.assign_add(v, [1.0, 1.0]))
+            assert session.run(y, {x: [2, 3]}).tolist() == [4, 9]
+        with v1.Session(cluster.target("worker", 1)) as session:  # variables live at the tasks
+            assert session.run(v).tolist() == [2, 3]
+    assert ("VarHandleOp", "v") in seen
+
+
+def test_devices_that_cannot_be():
+    with v1.Graph().as_default():
+        with pytest.raises(ValueError, match="no device"):
+            with v1.device("/jobs:ps"):
+                pass
+
+        def fails(operation):
+            raise KeyError("no device for it")
+
+        with pytest.raises(KeyError, match="no device for it"):
+            with v1.device(fails):
+                v1.constant(1.0)
+
+
+def test_replica_device_setter():
+    assert v1.train.replica_device_setter() is None
+    spec = tf.train.ClusterSpec({"ps": ["a:1", "b:1"], "worker": ["c:1"]})
+    with v1.Graph().as_default() as graph:
+        with v1.device(v1.train.replica_device_setter(cluster=spec, worker_device="/job:worker/task:0")):
+            variables = [v1.get_variable(f"v{i}", [1]) for i in range(3)]
+            v1.matmul([[1.0]], [[2.0]])
+        assert len(graph.trainable_variables) == len(variables) == 3
+
+
+def test_between_graph_replication(tmp_path):
+    """Two workers, each with a graph and a monitored session of its own, and a ps task that has the variables."""
+    import threading
+
+    spec = tf.train.ClusterSpec({job: [f"localhost:{estoc.cluster.free_port()}" for _ in range(n)]
+                                 for job, n in (("ps", 1), ("worker", 2))})
+    servers = {name: tf.train.Server(spec, *name) for name in (("ps", 0), ("worker", 0), ("worker", 1))}
+    last, failures = {}, []
+
+    def work(index):
+        try:
+            with v1.Graph().as_default():
+                with v1.device(v1.train.replica_device_setter(cluster=spec, worker_device=f"/job:worker/task:{index}")):
+                    x, y, loss, w, b = programs.regression(v1)
+                    step = v1.train.get_or_create_global_step()
+                    train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
+                with v1.train.MonitoredTrainingSession(
+                        servers["worker", index].target, is_chief=index == 0, checkpoint_dir=str(tmp_path),
+                        hooks=[v1.train.StopAtStepHook(last_step=20)], log_step_count_steps=None,
+                        max_wait_secs=60) as session:
+                    while not session.should_stop():
+                        last[index] = session.run([train, step, loss], {x: programs.X, y: programs.Y})[1]
+        except BaseException as failure:  # noqa: B036
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for server in servers.values():
+        server.close()
+    assert not failures and max(last.values()) >= 19
+    assert tf.train.load_variable(str(tmp_path), "global_step") >= 20
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+class Failing(v1.train.SessionRunHook):
+    def __init__(self, where):
+        self.where = where
+
+    def _fail(self, where):
+        if where == self.where:
+            raise LookupError(where)
+
+    def begin(self):
+        self._fail("begin")
+
+    def after_create_session(self, session, coord):
+        self._fail("after_create_session")
+
+    def before_run(self, run_context):
+        self._fail("before_run")
+
+    def after_run(self, run_context, run_values):
+        self._fail("after_run")
+
+    def end(self, session):
+        self._fail("end")
+
+
+@pytest.mark.parametrize("where", ["begin", "after_create_session", "before_run", "after_run", "end"])
+def test_what_a_hook_raises_comes_out(where, tmp_path, dataset, model_fn):
+    with v1.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        with pytest.raises(LookupError, match=where):
+            with v1.train.MonitoredSession(hooks=[Failing(where)]) as session:
+                session.run(step)
+    with pytest.raises(LookupError, match=where):
+        estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(20), hooks=[Failing(where)], steps=2)
+
+
+def test_a_session_run_hook_of_an_estimator(tmp_path, dataset, model_fn):
+    seen = []
+
+    class Watch(tf.estimator.SessionRunHook):
+        def begin(self):
+            self.step = v1.train.get_global_step()
+            self.kernel = v1.trainable_variables()[0]
+
+        def before_run(self, run_context):
+            return tf.estimator.SessionRunArgs([self.step, self.kernel])
+
+        def after_run(self, run_context, run_values):
+            seen.append((int(run_values.results[0]), run_values.results[1].shape))
+            if len(seen) == 3:
+                run_context.request_stop()
+
+    estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.repeat().batch(20), hooks=[Watch()], steps=100)
+    assert [shape for _, shape in seen] == [(3, 1)] * 3
+
+
+def test_a_hook_feeds():
+    with v1.Graph().as_default():
+        x = v1.placeholder(v1.float32, [2])
+        total = v1.reduce_sum(x)
+        v1.train.get_or_create_global_step()
+        values = iter([[1, 2], [3, 4]])
+        with v1.train.MonitoredSession(hooks=[v1.train.FeedFnHook(lambda: {x: next(values)})]) as session:
+            assert [session.run(total), session.run(total)] == [3, 7]
+
+
+def test_monitored_sessions_end_with_their_input():
+    with v1.Graph().as_default():
+        element = v1.data.make_one_shot_iterator(tf.data.Dataset.range(3)).get_next()
+        final = v1.train.FinalOpsHook(v1.constant(5))
+        v1.train.get_or_create_global_step()
+        seen = []
+        with v1.train.SingularMonitoredSession(hooks=[final]) as session:
+            assert session.run_step_fn(lambda context: context.session.run(element)) == 0
+            while not session.should_stop():
+                seen.append(int(session.run(element)))
+        assert seen == [1, 2] and final.final_ops_values == 5
+        with pytest.raises(RuntimeError):
+            session.run(element)
+
+
+def test_nan_and_saving_hooks(tmp_path, caplog):
+    saved = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            saved.append(global_step_value)
+
+    with v1.Graph().as_default():
+        x = v1.placeholder(v1.float32, [])
+        loss = v1.get_variable("v", initializer=1.0) * x
+        step = v1.train.get_or_create_global_step()
+        train = v1.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+        hooks = [v1.train.CheckpointSaverHook(str(tmp_path), save_steps=2, listeners=[Listener()]),
+                 v1.train.NanTensorHook(loss, fail_on_nan_loss=False), v1.train.LoggingTensorHook({"x": x}, 1)]
+        with caplog.at_level("INFO", logger="tensorflow"):
+            with v1.train.MonitoredSession(hooks=hooks) as session:
+                for value in (1, 2, float("nan")):
+                    session.run(train, {x: value})
+                assert session.should_stop()
+    assert saved[0] == 0 and 2 in saved and "x = 1" in caplog.text
+    assert estoc.latest_checkpoint(tmp_path)
+
+
+# --- summaries --------------------------------------------------------------------------------------------------------
+
+
+def test_summaries_of_sessions(tmp_path):
+    with v1.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(v1.float32, [None])
+        with v1.name_scope("layer"):
+            v1.summary.scalar("mean", v1.reduce_mean(x))
+        v1.summary.histogram("x", x)
+        v1.summary.text("word", v1.constant("hello"))
+        merged = v1.summary.merge_all()
+        with v1.summary.FileWriter(tmp_path) as writer:
+            for step in range(2):
+                writer.add_summary(session.run(merged, {x: [step, step + 1]}), step)
+            writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="own", simple_value=2.5)]), 7)
+    entries = [(e["step"], e["tag"], e["kind"]) for e in estoc.EventReader(tmp_path)]
+    assert (1, "layer/mean", "scalar") in entries and (0, "x", "histogram") in entries
+    assert (0, "word", "text") in entries and (7, "own", "scalar") in entries
+    assert [e["value"] for e in estoc.EventReader(tmp_path) if e["tag"] == "layer/mean"] == [0.5, 1.5]
+
+
+def test_summaries_of_monitored_sessions(tmp_path):
+    with v1.Graph().as_default():
+        x = v1.placeholder(v1.float32, [])
+        v1.summary.scalar("x", x)
+        step = v1.train.get_or_create_global_step()
+        count = v1.assign_add(step, 1)
+        with v1.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), save_summaries_steps=1,
+                                               log_step_count_steps=None) as session:
+            for value in (1, 2):
+                session.run(count, {x: value})
+    assert [e["value"] for e in estoc.EventReader(tmp_path) if e["tag"] == "x"] == [1, 2]
+
+
+def test_tf_summary(tmp_path):
+    assert tf.summary.scalar("nobody", 1.0, step=0) is False
+    with tf.summary.create_file_writer(str(tmp_path)).as_default():
+        tf.summary.scalar("loss", tf.constant(0.5), step=3)
+        tf.summary.experimental.set_step(4)
+        tf.summary.histogram("h", np.arange(5.0))
+        tf.summary.text("t", "words")
+        tf.summary.image("i", np.zeros([1, 2, 2, 3], np.uint8))
+        with pytest.raises(ValueError, match="shape"):
+            tf.summary.scalar("s", [1.0, 2.0])
+    with tf.summary.create_noop_writer().as_default():
+        assert tf.summary.scalar("nobody", 1.0, step=0) is False
+    entries = {e["tag"]: (e["step"], e["kind"]) for e in estoc.EventReader(tmp_path)}
+    assert entries["loss"] == (3, "scalar") and entries["h"] == (4, "histogram") and entries["t"] == (4, "text")
+    assert any(kind == "image" for _, kind in entries.values())
+    tf.summary.experimental.set_step(None)
