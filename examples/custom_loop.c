@@ -1,35 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A training loop of one's own with a strategy: two replicas, each with its half of every batch, learn which points lie
- * in a circle. Above each part, the lines of the TensorFlow 2 program that it stands for. */
+ * A training loop of one's own with a strategy: two replicas, each with its part of every global batch, learn which
+ * points lie in a circle. Above each part, the TensorFlow 2 calls that it stands for. */
 #include <estoc/estoc.h>
 #include <stdio.h>
 
-#define REPLICAS     2
-#define GLOBAL_BATCH 64
-#define PART         (GLOBAL_BATCH / REPLICAS)
-#define STEPS        100 /* of an epoch */
-#define EPOCHS       5
+#define REPLICAS        2
+#define GLOBAL_BATCH    64
+#define ROWS            6400
+#define STEPS_PER_EPOCH 100
+#define EPOCHS          5
 
 typedef struct loop {
-    est_per_replica x, y;
-    est_node        train;
-    est_metric      accuracy[REPLICAS];
+    const est_distributed_dataset *dataset;
+
+    est_nodes  inputs; /* of all replicas */
+    est_node   train;
+    est_metric accuracy[REPLICAS];
 } loop;
 
-static est_node points(const est_replica_context *ctx, void *user)
+/* --- data --------------------------------------------------------------------------------------------------------- */
+
+/* Points in a square; the label is 1 in the circle. */
+static est_status make_points(est_tensor **x, est_tensor **y)
 {
-    (void)user;
-    return est_placeholder(ctx->graph, "x", EST_F32, EST_SHAPE(-1, 2));
+    static float xs[ROWS][2], ys[ROWS];
+    uint64_t     state = 1;
+
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < 2; k++) {
+            state    = state * 6364136223846793005u + 1442695040888963407u;
+            xs[i][k] = (float)(state >> 40) / 8388608.0f - 1; /* in [-1, 1) */
+        }
+        float r = xs[i][0] * xs[i][0] + xs[i][1] * xs[i][1];
+        ys[i]   = r < 0.6f ? 1 : 0;
+    }
+    EST_TRY(est_tensor_f32(EST_SHAPE(ROWS, 2), xs[0], x));
+    return est_tensor_f32(EST_SHAPE(ROWS, 1), ys, y);
 }
 
-static est_node labels(const est_replica_context *ctx, void *user)
+/* def dataset_fn(input_context):
+ *     batch_size = input_context.get_per_replica_batch_size(GLOBAL_BATCH)
+ *     d = tf.data.Dataset.from_tensor_slices((x, y)).shard(num_input_pipelines, input_pipeline_id)
+ *     return d.shuffle(ROWS).repeat().batch(batch_size).prefetch(2) */
+static est_status dataset_fn(const est_input_context *ctx, void *user, est_dataset **out)
 {
+    est_tensor *x = NULL, *y = NULL;
+    int64_t     batch_size;
+
     (void)user;
-    return est_placeholder(ctx->graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    EST_TRY(est_per_replica_batch_size(ctx, GLOBAL_BATCH, &batch_size));
+    est_status status = make_points(&x, &y);
+    if (status == EST_OK) {
+        est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
+        d              = est_dataset_shard(d, ctx->n_pipelines, ctx->pipeline);
+        d              = est_dataset_shuffle(d, ROWS, ctx->seed);
+        d              = est_dataset_repeat(d, EST_FOREVER);
+        d              = est_dataset_batch(d, batch_size, NULL);
+        d              = est_dataset_prefetch(d, 2);
+        status         = est_dataset_finish(d, out);
+    }
+    est_tensor_free(x); /* the dataset shares them */
+    est_tensor_free(y);
+    return status;
 }
 
-/* def train_step(x, y):
+/* --- a step ------------------------------------------------------------------------------------------------------- */
+
+/* def replica_fn(inputs):
+ *     x, y = inputs
  *     with tf.GradientTape() as tape:
  *         logits = model(x)
  *         per_example = tf.nn.sigmoid_cross_entropy_with_logits(y, logits)
@@ -37,11 +76,15 @@ static est_node labels(const est_replica_context *ctx, void *user)
  *     gradients = tape.gradient(loss, model.trainable_variables)
  *     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
  *     accuracy.update_state(y, tf.sigmoid(logits))
- *     return loss */
-static est_node train_step(const est_replica_context *ctx, void *user)
+ *     return loss
+ *
+ * The model, the optimizer and the metric are created here and not in a strategy.scope(): the second replica gets the
+ * variables of the first. */
+static est_node replica_fn(const est_replica_context *ctx, void *user)
 {
     loop    *l = user;
-    est_node x = l->x.data[ctx->replica], y = l->y.data[ctx->replica];
+    est_node x = est_distributed_input(l->dataset, l->inputs, ctx->replica, "x");
+    est_node y = est_distributed_input(l->dataset, l->inputs, ctx->replica, "y");
 
     est_node hidden      = est_dense(x, 32, EST_DENSE(.activation = est_relu));
     est_node logits      = est_dense(hidden, 1, NULL);
@@ -53,98 +96,84 @@ static est_node train_step(const est_replica_context *ctx, void *user)
     return loss;
 }
 
-/* The part of a batch that one replica gets. */
-static est_status make_part(uint64_t *state, est_tensor **x, est_tensor **y)
+/* @tf.function
+ * def step_fn(iterator):
+ *     per_replica_losses = strategy.run(replica_fn, args=(next(iterator),))
+ *     return strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica_losses, axis=None)
+ *
+ * Here: what is built and prepared once. next(iterator) feeds the prepared step, in train(). */
+static est_status make_step_fn(
+    const est_strategy *strategy, est_graph *graph, loop *l, est_session **session, est_step **step_fn)
 {
-    float xs[PART][2], ys[PART];
+    l->inputs = est_distributed_placeholders(l->dataset, graph);
 
-    for (int i = 0; i < PART; i++) {
-        for (int k = 0; k < 2; k++) {
-            *state   = *state * 6364136223846793005u + 1442695040888963407u;
-            xs[i][k] = (float)(*state >> 40) / 8388608.0f - 1; /* in [-1, 1) */
-        }
-        float r = xs[i][0] * xs[i][0] + xs[i][1] * xs[i][1];
-        ys[i]   = r < 0.6f ? 1 : 0;
-    }
-    EST_TRY(est_tensor_f32(EST_SHAPE(PART, 2), xs[0], x));
-    return est_tensor_f32(EST_SHAPE(PART, 1), ys, y);
+    est_per_replica losses = est_strategy_run(strategy, graph, replica_fn, l);
+    est_node        loss   = est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, losses, EST_NO_AXIS);
+    EST_TRY(est_graph_status(graph)); /* the first failure of any of the above */
+
+    EST_TRY(est_session_create(graph, NULL, session));
+    EST_TRY(est_session_init(*session));
+    return est_session_prepare(*session, l->inputs, EST_NODES(loss),
+        EST_NODES(l->train, l->accuracy[0].update, l->accuracy[1].update), step_fn);
 }
 
-static est_status train_batch(est_step *step, uint64_t *state, double *loss)
-{
-    est_tensor *parts[2 * REPLICAS] = { 0 };
-    est_status  status              = EST_OK;
-
-    for (int i = 0; i < REPLICAS && status == EST_OK; i++) {
-        status = make_part(state, &parts[2 * i], &parts[2 * i + 1]);
-    }
-    if (status == EST_OK) status = est_step_run(step, (const est_tensor *const *)parts);
-    if (status == EST_OK) *loss += est_step_scalar(step, 0);
-    for (int i = 0; i < 2 * REPLICAS; i++) est_tensor_free(parts[i]);
-    return status;
-}
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 /* for epoch in range(EPOCHS):
- *     total = 0.0
  *     accuracy.reset_state()
- *     for x, y in dist_dataset:
- *         total += distributed_train_step(x, y)
+ *     for step in range(STEPS_PER_EPOCH):
+ *         total += step_fn(iterator)
  *     print(...) */
-static est_status train(est_session *session, const loop *l, est_step *step)
+static est_status train(est_session *session, const loop *l, est_step *step_fn, est_distributed_iterator *iterator)
 {
-    uint64_t state = 1;
-
     for (int epoch = 1; epoch <= EPOCHS; epoch++) {
         est_tensor *accuracy = NULL;
         double      total    = 0;
 
         EST_TRY(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(l->accuracy[0].reset), NULL));
-        for (int i = 0; i < STEPS; i++) EST_TRY(train_batch(step, &state, &total));
+        for (int step = 0; step < STEPS_PER_EPOCH; step++) {
+            const est_tensor *const *inputs;
+
+            EST_TRY(est_distributed_iterator_next(iterator, &inputs));
+            EST_TRY(est_step_run(step_fn, inputs));
+            total += est_step_scalar(step_fn, 0);
+        }
         EST_TRY(est_session_run(session, EST_NO_FEEDS, EST_NODES(l->accuracy[0].value), EST_NO_NODES, &accuracy));
-        printf("epoch %d  loss %.4f  accuracy %.4f\n", epoch, total / STEPS, *(const float *)est_tensor_data(accuracy));
+        printf("epoch %d  loss %.4f  accuracy %.4f\n", epoch, total / STEPS_PER_EPOCH,
+            *(const float *)est_tensor_data(accuracy));
         est_tensor_free(accuracy);
     }
     return EST_OK;
 }
 
-/* @tf.function
- * def distributed_train_step(x, y):
- *     per_replica_losses = strategy.run(train_step, args=(x, y))
- *     return strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica_losses, axis=None) */
-static est_status build_and_train(const est_strategy *strategy, est_graph *graph)
-{
-    loop         l;
-    est_session *session = NULL;
-    est_step    *step    = NULL;
-
-    l.x = est_strategy_values_from_function(strategy, graph, points, NULL);
-    l.y = est_strategy_values_from_function(strategy, graph, labels, NULL);
-
-    est_per_replica losses = est_strategy_run(strategy, graph, train_step, &l);
-    est_node        loss   = est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, losses, EST_NO_AXIS);
-    EST_TRY(est_graph_status(graph)); /* the first failure of any of the above */
-
-    est_nodes  feeds   = EST_NODES(l.x.data[0], l.y.data[0], l.x.data[1], l.y.data[1]);
-    est_nodes  targets = EST_NODES(l.train, l.accuracy[0].update, l.accuracy[1].update);
-    est_status status  = est_session_create(graph, NULL, &session);
-    if (status == EST_OK) status = est_session_init(session);
-    if (status == EST_OK) status = est_session_prepare(session, feeds, EST_NODES(loss), targets, &step);
-    if (status == EST_OK) status = train(session, &l, step);
-    est_session_free(session);
-    return status;
-}
-
 int main(void)
 {
-    est_strategy *strategy = NULL;
-    est_graph    *graph    = NULL;
+    est_strategy             *strategy = NULL;
+    est_distributed_dataset  *dataset  = NULL;
+    est_distributed_iterator *iterator = NULL;
+    est_graph                *graph    = NULL;
+    est_session              *session  = NULL;
+    est_step                 *step_fn  = NULL;
+    loop                      l        = { 0 };
 
     /* strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]) */
     est_status status = est_mirrored_strategy(EST_MIRRORED(.replicas = REPLICAS), &strategy);
-    if (status == EST_OK) status = est_graph_create(7, &graph);
     if (status == EST_OK) printf("replicas in sync: %d\n", est_strategy_num_replicas_in_sync(strategy));
-    if (status == EST_OK) status = build_and_train(strategy, graph);
+
+    /* dataset = strategy.distribute_datasets_from_function(dataset_fn) */
+    if (status == EST_OK) status = est_strategy_datasets_from_function(strategy, dataset_fn, NULL, &dataset);
+    l.dataset = dataset;
+
+    if (status == EST_OK) status = est_graph_create(7, &graph);
+    if (status == EST_OK) status = make_step_fn(strategy, graph, &l, &session, &step_fn);
+
+    /* iterator = iter(dataset): one for all epochs, since a new one would give the same batches again */
+    if (status == EST_OK) status = est_distributed_iterator_create(dataset, NULL, &iterator);
+    if (status == EST_OK) status = train(session, &l, step_fn, iterator);
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    est_distributed_iterator_free(iterator);
+    est_distributed_dataset_free(dataset);
+    est_session_free(session);
     est_graph_free(graph);
     est_strategy_free(strategy);
     return est_exit_code(status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The shortest program of the canned kind: hashed categories, embeddings of them, a classifier of three hidden layers,
- * and train_and_evaluate.
+ * and train_and_evaluate. Above each part, the TensorFlow calls that it stands for.
  *
  *   dnn_classifier [--steps N] [--model-dir DIR]
  *
@@ -50,6 +50,7 @@ static est_status make_row(void *user, const est_field *in, est_field *out)
     return est_tensor_i64(EST_SHAPE_SCALAR, &label, &out[3].values);
 }
 
+/* Dataset.map, .batch and .prefetch, which both input functions end with */
 static est_dataset *batches(est_dataset *rows)
 {
     const est_component columns[] = { { .name = "categorical_feature_a", .dtype = EST_STRING },
@@ -61,6 +62,7 @@ static est_dataset *batches(est_dataset *rows)
     return est_dataset_prefetch(rows, 2);
 }
 
+/* def train_input_fn(): returns features and labels, shuffled */
 static est_status train_input_fn(const est_input_context *ctx, void *user, est_dataset **out)
 {
     est_dataset *d = est_dataset_range(0, TRAIN_ROWS, 1);
@@ -72,6 +74,7 @@ static est_status train_input_fn(const est_input_context *ctx, void *user, est_d
     return est_dataset_finish(batches(d), out);
 }
 
+/* def eval_input_fn(): the same of rows that were not trained with */
 static est_status eval_input_fn(const est_input_context *ctx, void *user, est_dataset **out)
 {
     (void)ctx, (void)user;
@@ -86,6 +89,13 @@ static bool was_trained(const est_estimator *estimator, const est_metrics *metri
     return metrics == NULL && est_cluster_jobs(est_estimator_task(estimator)->cluster) == 0;
 }
 
+/* tf.feature_column.categorical_column_with_hash_bucket and embedding_column for each feature
+ * estimator = tf.estimator.DNNClassifier(
+ *     config=tf.estimator.RunConfig(model_dir=..., save_summary_steps=100),
+ *     feature_columns=[...], hidden_units=[1024, 512, 256])
+ * train_spec = tf.estimator.TrainSpec(input_fn=train_input_fn, max_steps=1000)
+ * eval_spec = tf.estimator.EvalSpec(input_fn=eval_input_fn)
+ * tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec) */
 static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
 {
     est_columns   *c         = est_columns_create();
@@ -107,7 +117,7 @@ static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
         &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(estimator, EST_TRAIN_SPEC(.input_fn = train_input_fn, .max_steps = max_steps),
-            EST_EVAL_SPEC(.input_fn = eval_input_fn, .steps = EST_FOREVER), &metrics);
+            EST_EVAL_SPEC(.input_fn = eval_input_fn), &metrics);
     }
     if (status == EST_OK && was_trained(estimator, metrics)) {
         status = est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = eval_input_fn), &metrics);
