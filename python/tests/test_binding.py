@@ -295,16 +295,16 @@ def test_log_lines_go_to_logging(caplog, dataset, model_fn, tmp_path, monkeypatc
     assert all("python exception" not in line for line in lines)
 
 
-def test_import_is_fast_and_needs_only_numpy():
+def test_import_needs_only_numpy():
+    """What else is installed costs nothing at import: pandas alone takes longer than everything here."""
     done = run("""
-        import time, numpy, cffi
-        start = time.process_time()
+        import sys, numpy, cffi
+        before = set(sys.modules)
         import estoc.tf
-        assert time.process_time() - start < 0.25
-        import sys
-        assert "tensorflow" not in sys.modules
+        new = {name.split(".")[0] for name in set(sys.modules) - before}
+        print(sorted(new - set(sys.stdlib_module_names)))
     """)
-    assert done.stdout == ""
+    assert done.stdout.strip() == "['_cffi_backend', 'estoc']", done.stdout
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

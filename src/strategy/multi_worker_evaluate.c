@@ -60,7 +60,7 @@ static est_status join_to_evaluate(est_multi_worker *m, const char *payload)
     if (payload[0] == '\0') return EST_OK;
 
     /* A chief that left before the group is complete would be taken for a lost one, and its reason would be lost too.
-     * After that it does not matter who has left. */
+     * After that every worker may leave. */
     if (barrier(m) != EST_OK) est_log_debug("%s", est_error_message());
     return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", payload);
 }
