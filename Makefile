@@ -2,11 +2,6 @@
 # A thin front: CMake and Ninja do the work, CMakePresets.json says what each build/<preset> is.
 
 PREFIX ?= /usr/local
-CTEST   = ctest --output-on-failure --no-label-summary -j 4 # many tests wait more than they compute
-
-# The sanitizers place their shadow memory where some kernels put a program when addresses are random.
-FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
-
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
@@ -43,7 +38,7 @@ run-multi-worker: build/release/build.ninja
 
 test:     ## build, then run the suite, and that of the Python package
 test: build
-	@$(CTEST) --no-tests=error -LE interop --test-dir build/release
+	@scripts/run-tests build/release -LE interop
 	@$(MAKE) --no-print-directory test-python
 
 test-python: ## the tests of the Python package on build/release (sets up build/python-venv); TESTS="-k dataset" selects
@@ -77,22 +72,22 @@ check: bootstrap
 asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer; SHORT=1: without what takes long
 asan: build/asan/build.ninja
 	@cmake --build build/asan
-	@$(FIXED) $(CTEST) --no-tests=error -LE 'interop$(if $(SHORT),|long)' --test-dir build/asan
+	@scripts/run-tests build/asan -LE 'interop$(if $(SHORT),|long)'
 
 tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
-	@$(FIXED) $(CTEST) --no-tests=error -L threads $(if $(SHORT),-LE long) --test-dir build/tsan
+	@scripts/run-tests build/tsan -L threads $(if $(SHORT),-LE long)
 
 far:      ## the tests that run on a far device (CPU kernels, memory that the host cannot touch), in release, asan and tsan
 far: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
 	@for kind in release asan tsan; do cmake --build build/$$kind && \
-	    $(FIXED) $(CTEST) --no-tests=error -L far --test-dir build/$$kind || exit 1; done
+	    scripts/run-tests build/$$kind -L far || exit 1; done
 
 interop:  ## exchange files of every format with TensorFlow (sets it up under build/)
 interop: build
 	@scripts/tensorflow-env
-	@$(CTEST) --no-tests=error -L interop --test-dir build/release
+	@scripts/run-tests build/release -L interop
 
 chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys|coordinator, SEED=7: only these; SEEDS=1000: as many
 chaos: build
