@@ -244,6 +244,9 @@ def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> Non
             lib.est_model_predict(model, keep.string(key), _value(node)._c)
     if spec.mode != ModeKeys.PREDICT:
         lib.est_model_loss(model, _value(spec.loss)._c)
+        for part in getattr(_value(spec.loss).graph, "summaries", ()):
+            most = (part.most,) if part.kind == "image" else ()
+            getattr(lib, "est_model_" + part.kind)(model, keep.string(part.tag), part.node._c, *most)
     if spec.mode == ModeKeys.TRAIN:
         lib.est_model_train_op(model, spec.train_op._c)
     if spec.mode == ModeKeys.EVAL:

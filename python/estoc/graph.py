@@ -307,6 +307,10 @@ def _on_device(node: Any, op: Any, device: Any, user: Any) -> Any:
     return own.result
 
 
+class NeedsValue(TypeError):
+    """Python wants to decide by what has no value while a graph is built."""
+
+
 class Node:
     """One output of an operation. Operators build further operations; a node has no value before a session runs it."""
 
@@ -354,12 +358,12 @@ class Node:
         return f"<estoc.{type(self).__name__} {self.name!r} shape={self.shape} dtype={kind}>"
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self.name} has no value while the graph is built, so Python cannot branch on it; use "
-                        "estoc.ops.where")
+        raise NeedsValue(f"{self.name} has no value while the graph is built, so Python cannot branch on it; use "
+                         "estoc.ops.where")
 
     def __iter__(self):
-        raise TypeError(f"{self.name} has no value while the graph is built, so Python cannot iterate over it; use "
-                        "estoc.ops.unstack")
+        raise NeedsValue(f"{self.name} has no value while the graph is built, so Python cannot iterate over it; use "
+                         "estoc.ops.unstack")
 
     def __len__(self):
         raise TypeError(f"len() of {self.name} is not known while the graph is built; use estoc.ops.size")
@@ -369,7 +373,7 @@ class Node:
                                   "functions of estoc.ops")
 
     def __float__(self):
-        raise TypeError(f"{self.name} has no value while the graph is built")
+        raise NeedsValue(f"{self.name} has no value while the graph is built")
 
     __int__ = __index__ = __float__
     __hash__ = object.__hash__

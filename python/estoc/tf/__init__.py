@@ -29,8 +29,9 @@ from ._eager import unwrap as _unwrap
 from ._function import dense as _dense
 from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
 from ._world import Variable  # noqa: F401
-from . import (compat, config, contrib, data, debugging, distribute, errors, estimator, feature_column, io,  # noqa: F401
-               keras, linalg, math, metrics, nest, nn, random, saved_model, strings, summary, train)
+from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
+               feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
+               saved_model, strings, summary, train)
 
 __version__ = "2.15.1+estoc"
 _set_logger("tensorflow")
@@ -104,5 +105,7 @@ for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
 
+newaxis = None
 compat.v1._take(globals())
+compat.v2._take(globals())
 __getattr__ = _module_getattr(__name__)

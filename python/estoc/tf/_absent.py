@@ -47,10 +47,15 @@ def error(where: str, name: str, hints: Mapping[str, str] = {}) -> AttributeErro
 def module_getattr(module: str, hints: Mapping[str, str] = {}) -> Callable[[str], Any]:
     """A __getattr__ for a module of this package."""
     where = "tf" + module[len("estoc.tf"):]
+    first = "estoc.tf.compat.v1" + module[len("estoc.tf"):]
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        # TensorFlow 1.x has such a module too: its names mean nothing else in TensorFlow 2
+        one = vars(sys.modules[first]) if first in sys.modules and not name.startswith("_") else {}
+        if name in one and name not in hints:
+            return one[name]
         raise error(where, name, hints)
 
     return __getattr__

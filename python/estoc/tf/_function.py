@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from typing import Any, Callable
 
 import numpy as np
@@ -12,11 +13,12 @@ from .. import errors
 from .._lib import Keep, ffi, here, lib
 from .._tensor import as_array, as_dtype
 from ..data import TensorSpec
-from ..graph import Graph, Node, as_node, default_graph
+from ..graph import Graph, NeedsValue, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, _tensor, tapes, unwrap
 from ._world import OtherWorld, Trace, Variable, World, current_world
 
+_logger = logging.getLogger("tensorflow")
 _WORLDS_MAX = 4  # attempts to find the world of a function
 
 
@@ -27,7 +29,7 @@ class TracedIterator:
         self._trace, self._position, self.element_spec = trace, position, spec
 
     def __iter__(self) -> "TracedIterator":
-        return self
+        raise NeedsValue("a function that is traced cannot loop over an iterator; next() takes one element")
 
     def __next__(self) -> Any:
         return self._trace.pull(self._position, self.element_spec)
@@ -117,8 +119,10 @@ def _output(graph: Graph) -> Callable:
 class Function:
     """A Python function that is traced once for each kind of arguments, and then run by C."""
 
-    def __init__(self, python_function: Callable, input_signature: Any = None, reduce_retracing: bool = False):
+    def __init__(self, python_function: Callable, input_signature: Any = None, autograph: bool = False):
         self.python_function = python_function
+        self._autograph = autograph  # whether Python may run it where tracing it is impossible
+        self._untraced = False
         self.input_signature = None if input_signature is None else tuple(input_signature)
         self._signature = inspect.signature(python_function)
         self._cache: dict[Any, ConcreteFunction] = {}
@@ -135,7 +139,8 @@ class Function:
             bound = {}
             object.__setattr__(instance, "_functions_of_estoc", bound)
         if id(self) not in bound:
-            bound[id(self)] = Function(self.python_function.__get__(instance, owner), self.input_signature)
+            bound[id(self)] = Function(self.python_function.__get__(instance, owner), self.input_signature,
+                                       self._autograph)
         return bound[id(self)]
 
     experimental_get_tracing_count = lambda self: self._count  # noqa: E731
@@ -148,10 +153,35 @@ class Function:
         concrete = self._fast.get(key) if key is not None else None
         if concrete is not None:
             return concrete.run(arguments)
-        concrete, leaves = self.concrete(arguments, named)
+        if self._untraced:
+            return self._call_python(arguments, named)
+        try:
+            concrete, leaves = self.concrete(arguments, named)
+        except NeedsValue as why:
+            if not self._autograph:
+                raise
+            self._untraced = True
+            _logger.warning("tf.function %s is run as Python, operation by operation, which is slower: %s. Functions "
+                            "that it calls, and those of strategy.run, are still traced.", self.__name__, why)
+            return self._call_python(arguments, named)
         if key is not None and len(leaves) == len(arguments):
             self._fast[key] = concrete
         return concrete.run(leaves)
+
+    def _call_python(self, arguments: tuple, named: dict) -> Any:
+        """What AutoGraph would have made of loops and branches on tensors: the same values, step by step."""
+        arguments, named = self._bind(arguments, named)
+        if self.input_signature is not None:
+            arguments = self._conform(arguments)
+
+        def tensor(leaf: Any) -> Any:
+            return _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+        positional, more = _structure.map_structure(tensor, (arguments, named))
+        result = self.python_function(*positional, **more)
+        return _structure.map_structure(
+            lambda leaf: Tensor(unwrap(leaf)) if isinstance(leaf, (bool, int, float, np.ndarray, np.generic)) else leaf,
+            result)
 
     @staticmethod
     def _tensors_key(arguments: tuple) -> Any:
@@ -314,10 +344,11 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
              experimental_autograph_options: Any = None, experimental_attributes: Any = None,
              experimental_relax_shapes: bool | None = None, experimental_compile: Any = None,
              experimental_follow_type_hints: Any = None) -> Any:
-    """Makes a step of a Python function, traced with nodes; `if` and `for` over tensors raise."""
+    """Makes a step of a Python function, traced with nodes. One that branches on tensors or loops over a dataset is run
+    as Python, with a warning; with autograph=False it raises."""
     if func is None:
-        return functools.partial(function, input_signature=input_signature)
-    return Function(func, input_signature)
+        return functools.partial(function, input_signature=input_signature, autograph=autograph)
+    return Function(func, input_signature, bool(autograph))
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 """tf.data: functions of map and filter are traced once, and C runs their graphs, as in TensorFlow."""
 from __future__ import annotations
 
+import enum
 import os
+import types
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -12,13 +14,57 @@ from .. import data as _data
 from .._lib import Keep, lib
 from .._tensor import as_dtype, int64
 from ..errors import OutOfRangeError
-from ..graph import Graph, Node, Shape, as_node
+from ..graph import Graph, NeedsValue, Node, Shape, as_node
 from ._absent import Named, module_getattr
 from ._eager import unwrap, wrap
 from ._world import current_trace
 
 AUTOTUNE = -1
 TensorSpec = _data.TensorSpec
+
+
+class AutoShardPolicy(enum.IntEnum):
+    """How workers share a dataset (tf.data.experimental.AutoShardPolicy)."""
+
+    OFF, AUTO, FILE, DATA, HINT = -1, 0, 1, 2, 3
+
+
+class _Distribute:
+    """Options.experimental_distribute"""
+
+    __slots__ = ("_policy",)
+
+    def __init__(self) -> None:
+        self._policy = AutoShardPolicy.AUTO
+
+    @property
+    def auto_shard_policy(self) -> AutoShardPolicy:
+        return self._policy
+
+    @auto_shard_policy.setter
+    def auto_shard_policy(self, value: Any) -> None:
+        if AutoShardPolicy(value) == AutoShardPolicy.HINT:
+            raise NotImplementedError("AutoShardPolicy.HINT does not exist; OFF, AUTO, FILE and DATA do")
+        self._policy = AutoShardPolicy(value)
+
+
+class _Hints:
+    """Options that change how fast TensorFlow's pipelines are, and nothing of their elements: any may be set."""
+
+
+class Options:
+    """tf.data.Options. Order and elements never depend on threads here, so `deterministic` is always True."""
+
+    __slots__ = ("experimental_distribute", "deterministic", "autotune", "experimental_optimization",
+                 "experimental_threading", "threading", "experimental_slack", "experimental_deterministic",
+                 "experimental_warm_start")
+
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, None)
+        self.experimental_distribute = _Distribute()
+        self.autotune, self.experimental_optimization = _Hints(), _Hints()
+        self.experimental_threading = self.threading = _Hints()
 
 
 class _Trace:
@@ -76,8 +122,8 @@ class Dataset(Named, _data.Dataset):
 
     def __iter__(self) -> "OwnedIterator":
         if current_trace() is not None:
-            raise NotImplementedError("a tf.function cannot iterate over a dataset: there is no AutoGraph; iterate "
-                                      "outside and call the function with each element, or pass it iter(dataset)")
+            raise NeedsValue("a function that is traced cannot iterate over a dataset; iterate outside and call the "
+                             "function with each element, or pass it iter(dataset) and take next()")
         return OwnedIterator(self)
 
     def as_numpy_iterator(self) -> Iterator[Any]:
@@ -191,6 +237,23 @@ class Dataset(Named, _data.Dataset):
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":
         return self.filter_graph(predicate)
 
+    def with_options(self, options: Options, name: str | None = None) -> "Dataset":
+        """The same elements; the policy of sharding holds where a strategy distributes this dataset."""
+        if not isinstance(options, Options):
+            raise TypeError(f"options is a tf.data.Options, not {options!r}")
+        dataset = self._then(lambda chain, stage: chain)
+        dataset._policy = options.experimental_distribute.auto_shard_policy
+        return dataset
+
+    def _shard_policy(self) -> AutoShardPolicy:
+        """Of the last with_options, here or before the stages that came after it."""
+        seen: list = [self]
+        for dataset in seen:
+            if dataset.__dict__.get("_policy") is not None:
+                return dataset._policy
+            seen += [item for item in dataset._parents if isinstance(item, Dataset)]
+        return AutoShardPolicy.AUTO
+
     def apply(self, transformation_func: Callable) -> "Dataset":
         return transformation_func(self)
 
@@ -224,6 +287,11 @@ class OwnedIterator(_data.DatasetIterator):
     def __init__(self, dataset: Dataset):
         super().__init__(dataset)
         self.element_spec = dataset.element_spec
+
+    def __iter__(self) -> "OwnedIterator":
+        if current_trace() is not None:
+            raise NeedsValue("a function that is traced cannot loop over an iterator; next() takes one element")
+        return self
 
     def __next__(self) -> Any:
         trace = current_trace()
@@ -294,5 +362,8 @@ def _signature(types: Any, shapes: Any) -> Any:
     return TensorSpec(None if shapes is None else Shape(shapes), as_dtype(types))
 
 
-__all__ = ["AUTOTUNE", "Dataset", "TFRecordDataset", "TextLineDataset"]
-__getattr__ = module_getattr(__name__, {"experimental": "tf.data.AUTOTUNE and the methods of tf.data.Dataset"})
+#: tf.data.experimental
+experimental = types.SimpleNamespace(AUTOTUNE=AUTOTUNE, AutoShardPolicy=AutoShardPolicy)
+
+__all__ = ["AUTOTUNE", "Dataset", "Options", "TFRecordDataset", "TextLineDataset", "experimental"]
+__getattr__ = module_getattr(__name__)

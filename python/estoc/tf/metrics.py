@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.metrics: the functions of TensorFlow 1.x whose names Keras' metrics do not have."""
+"""tf.metrics: those of Keras, and the functions of TensorFlow 1.x whose names Keras does not have."""
 from ._absent import module_getattr as _module_getattr
-from .compat.v1.metrics import (accuracy, auc, mean, mean_per_class_accuracy, precision, recall,  # noqa: F401
-                                root_mean_squared_error)
+from .keras import metrics as _metrics
+
+globals().update({key: value for key, value in vars(_metrics).items() if not key.startswith("_")})
 
 __getattr__ = _module_getattr(__name__)

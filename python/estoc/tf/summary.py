@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 import numpy as _np
 
+from ..graph import Node as _Node
 from ..summary import SummaryWriter as _Writer
 from ._absent import module_getattr as _module_getattr
 from ._eager import unwrap as _unwrap
@@ -94,6 +95,8 @@ def _number(step: _Any) -> int:
     if step is None:
         raise ValueError("No step set. Please specify one either through the `step` argument or through "
                          "tf.summary.experimental.set_step()")
+    if isinstance(step, _Node):
+        raise NotImplementedError("tf.summary within a tf.function: return the tensor, and write it outside")
     return int(_np.asarray(step.numpy() if hasattr(step, "numpy") else step))
 
 
@@ -112,16 +115,30 @@ def _array(data: _Any) -> _Any:
     return _np.asarray(data.numpy() if hasattr(data, "numpy") else _unwrap(data))
 
 
-def scalar(name: str, data: _Any, step: _Any = None, description: str | None = None) -> bool:
+def _in_graph(data: _Any) -> _Any:
+    """The functions of TensorFlow 1.x for a tensor of a model_fn or of a session's graph; None: it has a value."""
+    if not isinstance(data, _Node):
+        return None
+    if getattr(data.graph, "world", None) is not None:
+        raise NotImplementedError("tf.summary within a tf.function: return the tensor, and write it outside")
+    from .compat.v1 import summary
+    return summary
+
+
+def scalar(name: str, data: _Any, step: _Any = None, description: str | None = None) -> _Any:
     """One number. True: it was written, since there is a default writer."""
+    if _in_graph(data):
+        return _in_graph(data).scalar(name, data)
     array = _array(data)
     if array.ndim != 0:
         raise ValueError(f"the scalar {name!r} has the shape {array.shape}")
     return _write("scalar", name, array, step)
 
 
-def histogram(name: str, data: _Any, step: _Any = None, buckets: _Any = None, description: str | None = None) -> bool:
+def histogram(name: str, data: _Any, step: _Any = None, buckets: _Any = None, description: str | None = None) -> _Any:
     """How numbers are distributed, in the buckets of tf.compat.v1.summary."""
+    if _in_graph(data):
+        return _in_graph(data).histogram(name, data)
     if buckets is not None:
         raise NotImplementedError("buckets does not exist: the buckets are those of tf.compat.v1.summary.histogram")
     return _write("histogram", name, _array(data), step)

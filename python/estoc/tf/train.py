@@ -56,25 +56,40 @@ class Feature:
     def __init__(self, bytes_list: BytesList | None = None, float_list: FloatList | None = None,
                  int64_list: Int64List | None = None):
         given = [item for item in (bytes_list, float_list, int64_list) if item is not None]
-        if len(given) != 1:
+        if len(given) > 1:
             raise ValueError("a Feature has one of bytes_list, float_list and int64_list")
-        self.bytes_list, self.float_list, self.int64_list = bytes_list, float_list, int64_list
+        self.bytes_list = bytes_list if bytes_list is not None else BytesList()
+        self.float_list = float_list if float_list is not None else FloatList()
+        self.int64_list = int64_list if int64_list is not None else Int64List()
+        self._given = given[0] if given else None
 
     def _array(self) -> _Any:
-        if self.bytes_list is not None:
-            array = _np.empty(len(self.bytes_list.value), dtype=object)
-            array[:] = self.bytes_list.value
+        filled = [item for item in (self.bytes_list, self.float_list, self.int64_list) if item.value]
+        if len(filled) > 1:
+            raise ValueError("a Feature has one of bytes_list, float_list and int64_list; several have values")
+        one = filled[0] if filled else self._given
+        if one is None:
+            raise ValueError("a Feature without values: fill one of bytes_list, float_list and int64_list")
+        if one is self.bytes_list:
+            array = _np.empty(len(one.value), dtype=object)
+            array[:] = [bytes(item) for item in one.value]
             return array
-        if self.float_list is not None:
-            return _np.array(self.float_list.value, _np.float32)
-        return _np.array(self.int64_list.value, _np.int64)
+        return _np.array(one.value, _np.float32 if one is self.float_list else _np.int64)
+
+
+class _FeatureMap(dict):
+    """Features by name; one that is asked for is made, as in protocol buffers."""
+
+    def __missing__(self, name: str) -> Feature:
+        self[name] = feature = Feature()
+        return feature
 
 
 class Features:
     """Features by name."""
 
     def __init__(self, feature: _Mapping[str, Feature] | None = None):
-        self.feature = dict(feature or {})
+        self.feature = _FeatureMap(feature or {})
 
 
 class Example:

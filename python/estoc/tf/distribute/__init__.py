@@ -26,6 +26,7 @@ from ..._lib import text as _text
 from ..._tensor import borrowed_array as _borrowed_array
 from ...estimator import InputContext  # noqa: F401
 from ...estimator import _Input
+from ...graph import NeedsValue as _NeedsValue
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
@@ -327,7 +328,8 @@ class Strategy(_Named):
         out = _ffi.new("est_distributed_dataset **")
         pointer, keep = dataset._finish(dataset._turns)
         dataset._turns += 1
-        _check(_lib.est_strategy_distribute_dataset(self._c, pointer, _lib.EST_AUTO_SHARD_AUTO, out))
+        policy = dataset._shard_policy() if hasattr(dataset, "_shard_policy") else _lib.EST_AUTO_SHARD_AUTO
+        _check(_lib.est_strategy_distribute_dataset(self._c, pointer, int(policy), out))
         return DistributedDataset(self, out[0], dataset, (dataset, keep))
 
     def distribute_datasets_from_function(self, dataset_fn: _Callable, options: _Any = None) -> _Any:
@@ -388,6 +390,9 @@ class DistributedDataset(_Named):
         self.element_spec = one if self._count == 1 else _PerReplica([one] * self._count)
 
     def __iter__(self) -> "DistributedIterator":
+        if _world.current_trace() is not None:
+            raise _NeedsValue("a function that is traced cannot iterate over a dataset; iterate outside and call the "
+                              "function with each element, or pass it iter(dataset) and take next()")
         return DistributedIterator(self)
 
 
@@ -419,6 +424,8 @@ class DistributedIterator:
             _ffi.release(iterator)
 
     def __iter__(self) -> "DistributedIterator":
+        if _world.current_trace() is not None:
+            raise _NeedsValue("a function that is traced cannot loop over an iterator; next() takes one element")
         return self
 
     def _next_values(self, together: bool = True) -> list:
@@ -448,8 +455,29 @@ class DistributedIterator:
         except StopIteration:
             raise _errors.OutOfRangeError("End of sequence") from None
 
-    def get_next_as_optional(self) -> _Any:
-        raise NotImplementedError("get_next_as_optional does not exist yet; next() raises StopIteration at the end")
+    def get_next_as_optional(self) -> "_Optional":
+        """The next element, or none at the end."""
+        if _world.current_trace() is not None:
+            raise NotImplementedError("get_next_as_optional needs control flow in a tf.function; call it outside")
+        try:
+            return _Optional([next(self)])
+        except StopIteration:
+            return _Optional([])
+
+
+class _Optional:
+    """An element, or none (tf.experimental.Optional)."""
+
+    def __init__(self, found: list):
+        self._found = found
+
+    def has_value(self) -> _Tensor:
+        return _Tensor(_np.bool_(bool(self._found)))
+
+    def get_value(self) -> _Any:
+        if not self._found:
+            raise _errors.InvalidArgumentError("Cannot get the value of an empty optional")
+        return self._found[0]
 
 
 class _Local(Strategy):
@@ -487,6 +515,11 @@ class MultiWorkerMirroredStrategy(Strategy, _config.MultiWorkerMirroredStrategy)
         if cluster_resolver is not None or communication_options is not None:
             raise NotImplementedError("the cluster is that of TF_CONFIG; communication_options do not exist yet")
         _config.MultiWorkerMirroredStrategy.__init__(self)
+
+    @property
+    def cluster_resolver(self) -> _Any:
+        """The resolver of TF_CONFIG."""
+        return cluster_resolver.TFConfigClusterResolver()
 
     def _is_elsewhere(self) -> bool:
         context = _ffi.new("est_input_context *")

@@ -19,7 +19,7 @@ from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener
                                     GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
                                     ProfilerHook, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues,
                                     StepCounterHook, StopAtStepHook, SummarySaverHook)
-from . import experimental, export  # noqa: F401
+from . import experimental, export, inputs  # noqa: F401
 
 
 def _refuse(**arguments: _Any) -> None:
@@ -39,19 +39,31 @@ class RunConfig(_RunConfig):
                  eval_distribute: _Any = None, experimental_distribute: _Any = None,
                  experimental_max_worker_delay_secs: _Any = None, session_creation_timeout_secs: float = 7200,
                  checkpoint_save_graph_def: bool = True):
-        _refuse(session_config=session_config, device_fn=device_fn, experimental_distribute=experimental_distribute,
+        _refuse(device_fn=device_fn, experimental_distribute=experimental_distribute,
                 experimental_max_worker_delay_secs=experimental_max_worker_delay_secs)
         super().__init__(model_dir, tf_random_seed, save_summary_steps, save_checkpoints_steps, save_checkpoints_secs,
                          keep_checkpoint_max, keep_checkpoint_every_n_hours, log_step_count_steps, train_distribute,
                          eval_distribute, session_creation_timeout_secs, protocol,
                          no_graph_def=not checkpoint_save_graph_def)
+        self._set_session_config(session_config)
 
     tf_random_seed = property(lambda self: self.seed)
+    session_config = property(lambda self: self._session_config)
+
+    def _set_session_config(self, session_config: _Any) -> None:
+        """Its number of threads; the other fields are about devices that do not exist."""
+        self._session_config = session_config
+        self.threads = int(getattr(session_config, "intra_op_parallelism_threads", 0) or 0)
 
     def replace(self, **changes: _Any) -> "RunConfig":
         if "tf_random_seed" in changes:
             changes["seed"] = changes.pop("tf_random_seed")
-        return super().replace(**changes)
+        if "session_config" not in changes:
+            return super().replace(**changes)
+        session_config = changes.pop("session_config")
+        new = super().replace(**changes)
+        new._set_session_config(session_config)
+        return new
 
 
 def _reduction(value: _Any) -> str | None:
@@ -73,6 +85,13 @@ class _Estimator(_estimator.Estimator):
         serving = export.serving_input(serving_input_receiver_fn)
         export.check_features(self, serving)
         return super().export_saved_model(export_dir_base, serving, assets_extra, as_text, checkpoint_path).encode()
+
+    def export_savedmodel(self, export_dir_base: _Any, serving_input_receiver_fn: _Callable, assets_extra: _Any = None,
+                          as_text: bool = False, checkpoint_path: str | None = None,
+                          strip_default_attrs: bool = False) -> bytes:
+        """TensorFlow 1.x's name of export_saved_model."""
+        return self.export_saved_model(export_dir_base, serving_input_receiver_fn, assets_extra, as_text,
+                                       checkpoint_path)
 
     def __getattr__(self, name: str) -> _Any:
         if name.startswith("_"):

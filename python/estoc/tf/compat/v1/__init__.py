@@ -20,7 +20,7 @@ from ._initializers import (constant_initializer, glorot_normal_initializer, glo
                             truncated_normal_initializer, zeros_initializer)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
                        get_default_session)
-from . import data, feature_column, layers, logging, losses, metrics, summary, train  # noqa: F401
+from . import app, data, feature_column, gfile, layers, logging, losses, metrics, summary, train  # noqa: F401
 from .summary import Summary  # noqa: F401
 
 globals()["tuple"] = globals().pop("tuple_of_tensors")
@@ -34,10 +34,28 @@ _TO_TF = ("AUTO_REUSE", "ConfigProto", "GPUOptions", "GraphKeys", "InteractiveSe
 #: Names that TensorFlow 2 has with the same meaning.
 _SHARED = ("Graph", "Operation", "control_dependencies", "device", "executing_eagerly", "gradients", "group",
            "init_scope", "name_scope", "no_op")
+#: Functions that have moved to modules in TensorFlow 2.
+_MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature", "VarLenFeature": "io.VarLenFeature",
+          "parse_example": "io.parse_example", "parse_single_example": "io.parse_single_example",
+          "random_normal": "random.normal", "random_uniform": "random.uniform", "set_random_seed": "random.set_seed",
+          "truncated_normal": "random.truncated_normal", "log": "math.log", "is_nan": "math.is_nan",
+          "squared_difference": "math.squared_difference", "floordiv": "math.floordiv",
+          "string_to_hash_bucket_fast": "strings.to_hash_bucket_fast"}
 
 
 def _take(tf: "dict[str, _Any]") -> None:
     """Names of tf that mean the same here, and those of here that tf has too."""
+    for name, path in _MOVED.items():
+        found: _Any = tf
+        for part in path.split("."):
+            found = found.get(part) if found is tf else vars(found).get(part)
+            if found is None:
+                break
+        if found is not None:
+            globals()[name] = found
+    globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
+    globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
+    globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
     for name in _TO_TF + _SHARED:
         tf.setdefault(name, globals()[name])
     for name, value in list(tf.items()):

@@ -255,9 +255,13 @@ def LoggingTensorHook(tensors: Any, every_n_iter: int | None = None, every_n_sec
     named, by_name = {}, []
     for tag, item in tensors.items():
         if isinstance(item, str):
-            if tag != item:
-                raise NotImplementedError(f"the tag {tag!r} of the name {item!r}: give the tensor, or the name alone")
-            by_name.append(item.split(":")[0])
+            node = None if tag == item else _base.default_graph().find(item.split(":")[0])
+            if tag != item and node is None:
+                raise ValueError(f"the graph has no operation {item!r}, which the tag {tag!r} is for")
+            if node is not None:
+                named[tag] = node
+            else:
+                by_name.append(item.split(":")[0])
         else:
             named[tag] = item.value() if isinstance(item, _base.Variable) else item
     if named and by_name:

@@ -50,4 +50,13 @@ def batch_normalization(inputs: _Any, momentum: float = 0.99, epsilon: float = 0
     return _layers.batch_normalization(inputs, training, momentum, epsilon, center, scale, trainable, name)
 
 
-__getattr__ = _module_getattr(__name__)
+_CLASSES = ("BatchNormalization", "Conv2D", "Dense", "Dropout", "Flatten", "Layer", "MaxPooling2D", "AveragePooling2D",
+            "SeparableConv2D")
+
+
+def __getattr__(name: str) -> _Any:
+    """The layers of TensorFlow 1 are those of Keras."""
+    if name in _CLASSES:
+        from ...keras import layers
+        return getattr(layers, name)
+    return _module_getattr(__name__)(name)

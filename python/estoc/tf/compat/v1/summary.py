@@ -59,6 +59,7 @@ def _add(kind: str, name: str, tensor: Any, collections: Any, most: int = 0) -> 
     tag = (names[-1] if names else "") + name
     node = tensor.value() if isinstance(tensor, _base.Variable) else _base.as_node(tensor, graph)
     made = SummaryOp([_Part(kind, _graph._unique(graph, "summary:" + tag)[len("summary:"):], node, most)])
+    graph.__dict__.setdefault("summaries", []).extend(made.parts)  # what an Estimator writes
     for key in [_graph.GraphKeys.SUMMARIES] if collections is None else collections:
         _graph.add_to_collection(key, made)
     return made

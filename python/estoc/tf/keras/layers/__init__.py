@@ -25,7 +25,14 @@ from .._layer import channels_last as _channels_last
 from .._layer import refuse as _refuse
 from .._layer import two as _two
 
-InputLayer = Input
+
+
+def InputLayer(input_shape: _Any = None, batch_size: int | None = None, dtype: _Any = None,  # noqa: N802
+               name: str | None = None, batch_input_shape: _Any = None, **named: _Any) -> _Any:
+    """The input of a Sequential model."""
+    return Input(input_shape, batch_size, name, dtype, batch_shape=batch_input_shape, **named)
+
+
 
 
 class _WithActivation(_NativeLayer):

@@ -2,6 +2,7 @@
 """tf.keras.optimizers of Keras 2.15; those that estimators take are under `legacy`."""
 from __future__ import annotations
 
+import copy as _copy
 import weakref as _weakref
 from typing import Any as _Any
 from typing import Callable as _Callable
@@ -288,10 +289,26 @@ class Ftrl(Optimizer):
 _CLASSES = {kind.__name__.lower(): kind for kind in (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, Nadam, Ftrl)}
 
 
+def _of_legacy(given: _own.Optimizer) -> Optimizer:
+    """An optimizer of `legacy` for models and loops of Keras: the same formula and numbers."""
+    def make(rate: _Any) -> _own.Optimizer:
+        one = _copy.copy(given)
+        one.learning_rate = rate
+        return one
+
+    rate = given.learning_rate
+    if not isinstance(rate, (int, float, schedules.LearningRateSchedule)):
+        raise NotImplementedError(f"the learning rate of a Keras model is a number or a schedule of "
+                                  f"tf.keras.optimizers.schedules, not {rate!r}")
+    return Optimizer(make, rate, type(given).__name__)
+
+
 def get(identifier: _Any) -> Optimizer:
     """The optimizer of a name, or the object itself."""
-    if isinstance(identifier, (Optimizer, _own.Optimizer)):
+    if isinstance(identifier, Optimizer):
         return identifier
+    if isinstance(identifier, _own.Optimizer):
+        return _of_legacy(identifier)
     if isinstance(identifier, str):
         if identifier.lower() not in _CLASSES:
             raise ValueError(f"Unknown optimizer: '{identifier}'; there are {', '.join(sorted(_CLASSES))}")

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs written for TensorFlow 1.x and 2.x do around models: names, options, loops in functions."""
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import estoc
+import estoc.tf as tf
+
+
+def test_names_of_tensorflow_1_that_mean_nothing_else():
+    import estoc.tf.compat.v2.feature_column as columns
+
+    v1 = tf.compat.v1
+    assert columns is tf.feature_column
+    assert tf.train.AdagradOptimizer is v1.train.AdagradOptimizer
+    assert tf.summary.FileWriter is v1.summary.FileWriter
+    assert tf.losses.sparse_softmax_cross_entropy is v1.losses.sparse_softmax_cross_entropy
+    assert tf.losses.MeanSquaredError is tf.keras.losses.MeanSquaredError
+    assert tf.metrics.accuracy is v1.metrics.accuracy and tf.metrics.Mean is tf.keras.metrics.Mean
+    assert tf.optimizers.Adam is tf.keras.optimizers.Adam
+    assert tf.layers.Dense is tf.keras.layers.Dense
+    assert tf.dtypes.int64 is tf.int64
+    assert tf.to_float(3).dtype == tf.float32
+    with pytest.raises(AttributeError, match="tf.train has no 'Adagrat'"):
+        tf.train.Adagrat
+
+
+def test_app_run_calls_main_and_exits():
+    with pytest.raises(SystemExit) as exit:
+        tf.app.run(lambda argv: len(argv), argv=["program", "rest"])
+    assert exit.value.code == 2
+
+
+def test_gfile_of_tensorflow_1(tmp_path):
+    tf.gfile.MakeDirs(str(tmp_path / "a"))
+    assert tf.gfile.Exists(str(tmp_path / "a")) and tf.gfile.ListDirectory(str(tmp_path)) == ["a"]
+
+
+def test_options_keep_elements_and_carry_the_policy():
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    dataset = tf.data.Dataset.range(4).with_options(options).batch(2)
+    assert dataset._shard_policy() == tf.data.experimental.AutoShardPolicy.OFF
+    assert [list(batch) for batch in dataset.as_numpy_iterator()] == [[0, 1], [2, 3]]
+    assert tf.data.Dataset.range(4)._shard_policy() == tf.data.experimental.AutoShardPolicy.AUTO
+    with pytest.raises(AttributeError):
+        options.no_such_option = 1
+    with pytest.raises(NotImplementedError, match="HINT"):
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.HINT
+
+
+# --- functions that tracing cannot make a step of ---------------------------------------------------------------------
+
+
+def test_a_function_that_branches_runs_as_python_with_one_warning(caplog):
+    @tf.function
+    def collatz(n):
+        steps = 0
+        while n != 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            steps += 1
+        return steps
+
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        results = [collatz(tf.constant(6)), collatz(tf.constant(7))]
+    assert [int(result) for result in results] == [8, 16] and all(tf.is_tensor(result) for result in results)
+    assert sum("collatz is run as Python" in record.message for record in caplog.records) == 1
+
+
+def test_without_autograph_branches_raise():
+    @tf.function(autograph=False)
+    def sign(x):
+        return 1 if x > 0 else -1
+
+    with pytest.raises(TypeError, match="cannot branch"):
+        sign(tf.constant(1.0))
+
+
+@pytest.mark.parametrize("form", ["dataset", "iterator", "distributed"])
+def test_a_function_loops_over_a_dataset(form):
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    dataset = tf.data.Dataset.range(5).batch(2)
+    given = {"dataset": dataset, "iterator": iter(dataset),
+             "distributed": strategy.experimental_distribute_dataset(dataset)}[form]
+
+    @tf.function
+    def total(elements):
+        sum_ = tf.constant(0, tf.int64)
+        for element in elements:
+            sum_ += tf.reduce_sum(strategy.run(lambda x: 2 * x, args=(element,)))
+        return sum_
+
+    assert int(total(given)) == 20
+
+
+def test_get_next_as_optional():
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    iterator = iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(2).batch(2)))
+    first, second = iterator.get_next_as_optional(), iterator.get_next_as_optional()
+    assert bool(first.has_value()) and list(first.get_value().numpy()) == [0, 1]
+    assert not bool(second.has_value())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="empty optional"):
+        second.get_value()
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+def test_numpy_input_fn(rows):
+    x, y = rows
+    inputs = tf.compat.v1.estimator.inputs
+    elements = list(inputs.numpy_input_fn({"x": x}, y, batch_size=150, num_epochs=2, shuffle=False)())
+    assert [len(labels) for _, labels in elements] == [150, 150, 100]
+    np.testing.assert_array_equal(elements[0][0]["x"].numpy(), x[:150])
+    with pytest.raises(ValueError, match="shuffle must be provided"):
+        inputs.numpy_input_fn({"x": x}, y)
+    with pytest.raises(ValueError, match="mismatched"):
+        inputs.numpy_input_fn({"x": x}, y[:3], shuffle=False)
+
+
+def test_pandas_input_fn(rows):
+    pandas = pytest.importorskip("pandas")
+    x, y = rows
+    table, labels = pandas.DataFrame({"a": x[:, 0], "b": x[:, 1]}), pandas.Series(y)
+    inputs = tf.compat.v1.estimator.inputs
+    features, found = next(iter(inputs.pandas_input_fn(table, labels, batch_size=8, shuffle=False)()))
+    np.testing.assert_array_equal(features["b"].numpy(), x[:8, 1])
+    np.testing.assert_array_equal(found.numpy(), y[:8])
+    with pytest.raises(ValueError, match="mismatched"):
+        inputs.pandas_input_fn(table, labels[::-1], shuffle=False)
+
+
+def test_session_config_sets_threads():
+    config = tf.estimator.RunConfig(session_config=tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1))
+    assert config.threads == 1
+    other = config.replace(session_config=tf.compat.v1.ConfigProto(device_count={"GPU": 0}))
+    assert other.threads == 0 and other.session_config.device_count == {"GPU": 0}
+
+
+def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
+    x, y = rows
+
+    def model_fn(features, labels, mode):
+        logits = tf.layers.Dense(2)(features["x"])
+        loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
+        accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, 1), name="acc_op")
+        tf.summary.scalar("accuracy_of_batch", tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32)))
+        tf.train.LoggingTensorHook({"loss": loss.name}, every_n_iter=1)
+        with pytest.raises(ValueError, match="no operation 'nothing'"):
+            tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)
+        train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"accuracy": accuracy})
+
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path), tf.estimator.RunConfig(save_summary_steps=1))
+    estimator.train(tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False))
+    path = next(str(path) for path in tmp_path.iterdir() if "tfevents" in path.name)
+    assert any(b"accuracy_of_batch" in record for record in estoc.io.read_tfrecords(path))
+
+
+def test_summaries_in_a_function_are_refused(tmp_path):
+    writer = tf.summary.create_file_writer(str(tmp_path))
+
+    @tf.function
+    def step(x):
+        with writer.as_default():
+            tf.summary.scalar("x", x, step=1)
+
+    with pytest.raises(NotImplementedError, match="write it outside"):
+        step(tf.constant(1.0))
+
+
+def test_an_example_is_filled_in():
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.extend([1.5])
+    example.features.feature["n"].int64_list.value.append(3)
+    example.features.feature["s"].bytes_list.value.append(b"word")
+    assert example.SerializeToString() == estoc.io.serialize_example(
+        {"x": np.float32([1.5]), "n": np.int64([3]), "s": np.array([b"word"])})
+    example.features.feature["empty"]
+    with pytest.raises(ValueError, match="without values"):
+        example.SerializeToString()
+
+
+# --- Keras ------------------------------------------------------------------------------------------------------------
+
+
+def test_legacy_optimizers_train_keras_models(rows):
+    x, y = rows
+    losses = []
+    for optimizer in (tf.keras.optimizers.legacy.Adagrad(0.1), tf.keras.optimizers.Adagrad(0.1)):
+        model = tf.keras.Sequential([tf.keras.layers.InputLayer(input_shape=(3,)),
+                                     tf.keras.layers.Dense(1, kernel_initializer="zeros")])
+        model.compile(optimizer, "mse")
+        history = model.fit(x, y.astype(np.float32), epochs=3, shuffle=False, verbose=0)
+        losses.append(history.history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_the_resolver_of_workers_is_that_of_tf_config():
+    config = {"cluster": {"worker": ["localhost:1"]}, "task": {"type": "worker", "index": 0}}
+    program = ("import estoc.tf as tf\n"
+               "resolver = tf.distribute.MultiWorkerMirroredStrategy().cluster_resolver\n"
+               "print(resolver.task_type, resolver.task_id, resolver.cluster_spec().as_dict())")
+    found = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, TF_CONFIG=json.dumps(config)),
+                           stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    assert found.stdout.strip() == "worker 0 {'worker': ['localhost:1']}"
