@@ -7,6 +7,8 @@ import tempfile as _tempfile
 from typing import Any as _Any
 from typing import Sequence as _Sequence
 
+import warnings as _warnings
+
 import numpy as _np
 
 from ... import data as _data
@@ -264,6 +266,9 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
+        if getattr(x, "_shard_policy", int)() < 0:
+            _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
+                           "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
         if type(self).train_step is not Model.train_step:
             return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight, initial_epoch,
                                     steps_per_epoch, verbose, shuffle)
