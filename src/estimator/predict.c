@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * predict: the predictions for an input, by example or by batch (predict/rows.h). It opens its loop with the first call
- * of est_predictions_next. */
+ * predict: the predictions for an input, by example or by batch (predict/rows.h). A predictor computes them, in a loop
+ * that calls the hooks around each of its runs. It is opened with the first call of est_predictions_next. */
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
 #include "estimator/estimator.h"
+#include "predict/predictor.h"
 #include "predict/rows.h"
 #include "train/hooks.h"
 
@@ -67,6 +68,7 @@ static est_status open_loop(estimator_predictions *p)
                                            .input      = p->input,
                                            .feeds      = p->model->feeds.data,
                                            .n_feeds    = p->model->feeds.n,
+                                           .engine     = &est_predictor_engine,
                                            .fetches    = fetches,
                                            .hooks      = { hooks, n_hooks },
                                            .n_given    = p->options.hooks.n,

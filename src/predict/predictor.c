@@ -4,6 +4,7 @@
  *
  * Invariants, cited as PR1.. in the code:
  *   PR1  No plan of a predictor changes a variable, a table or a dynamic embedding, so plans need no lock to run.
+ *        Not where one thread has the session (est_predictor_within): what hooks add to its runs may.
  *   PR2  Rows of variables that wait to be drawn (kernels/lazy_rows.h) are drawn before the predictor is made.
  *        Not where one thread has the session (est_predictor_within): its plans draw rows as they touch them.
  *   PR3  A prediction runs with a plan for its batch's range of sizes: sizes that alternate between ranges cost no
@@ -24,6 +25,7 @@
 #include "predict/example_features.h"
 #include "predict/rows.h"
 #include "runtime/session.h"
+#include "runtime/trace.h"
 #include "tensor/shape.h"
 
 #define N_RANGES 16 /* of batch sizes: 1, 4, 16, ... at most; the last has all larger ones */
@@ -48,7 +50,7 @@ struct est_predictor {
 
     pthread_mutex_t lock; /* guards all below, and the making of plans */
     bool            has_lock;
-    est_prediction *idle; /* of est_predictor_run */
+    est_prediction *idle; /* the first, and those of est_predictor_run */
     uint64_t        n_made;
 };
 
@@ -179,6 +181,31 @@ static est_status choose_outputs(est_named_nodes fetches, est_strings wanted, es
     return EST_OK;
 }
 
+static est_status make_prediction(est_predictor *predictor, est_prediction **out)
+{
+    est_prediction *prediction;
+    est_status      status = EST_OK;
+
+    prediction = est_zalloc(sizeof *prediction);
+    if (prediction == NULL) return est_no_memory();
+    prediction->predictor = predictor;
+    prediction->feeds     = est_zalloc((size_t)(predictor->io.n_feeds + 1) * sizeof *prediction->feeds);
+    prediction->copies    = est_zalloc((size_t)(predictor->io.n_fetches + 1) * sizeof(est_tensor *));
+    if (prediction->feeds == NULL || prediction->copies == NULL) status = est_no_memory();
+    if (predictor->within) prediction->pool = est_session_pool(predictor->session);
+    prediction->owns_pool = !predictor->within && predictor->threads != 1;
+    if (status == EST_OK && prediction->owns_pool) status = est_pool_create(predictor->threads, &prediction->pool);
+    if (status != EST_OK) {
+        est_prediction_free(prediction);
+        return status;
+    }
+    pthread_mutex_lock(&predictor->lock);
+    prediction->seed = est_graph_seed(est_session_graph(predictor->session)) + (predictor->n_made++ << 32);
+    pthread_mutex_unlock(&predictor->lock);
+    *out = prediction;
+    return EST_OK;
+}
+
 /* PR1. */
 static est_status check_plan(const est_plan *plan)
 {
@@ -201,7 +228,7 @@ static est_status make_plan(est_prediction *prediction, est_plan **out)
     est_status     status;
 
     EST_TRY(est_session_plan(p->session, &p->io, prediction->pool, &plan));
-    status = check_plan(plan);
+    status = p->within ? EST_OK : check_plan(plan);
     if (status != EST_OK) {
         est_plan_free(plan);
         return status;
@@ -216,7 +243,7 @@ static est_status bind_session(est_predictor *p)
     est_prediction *first;
     est_status      status;
 
-    EST_TRY(est_prediction_create(p, &first));
+    EST_TRY(make_prediction(p, &first));
     status = make_plan(first, &first->plans[0]);
     if (status != EST_OK) {
         est_prediction_free(first);
@@ -343,30 +370,20 @@ est_status est_predictor_features(const est_predictor *predictor, est_arena *are
 
 /* --- predictions -------------------------------------------------------------------------------------------------- */
 
+/* One that nobody has, with the plans it has made, or a new one. */
 est_status est_prediction_create(est_predictor *predictor, est_prediction **out)
 {
-    est_prediction *prediction;
-    est_status      status = EST_OK;
+    est_prediction *idle;
 
     EST_REQUIRE(predictor);
     EST_REQUIRE(out);
-    prediction = est_zalloc(sizeof *prediction);
-    if (prediction == NULL) return est_no_memory();
-    prediction->predictor = predictor;
-    prediction->feeds     = est_zalloc((size_t)(predictor->io.n_feeds + 1) * sizeof *prediction->feeds);
-    prediction->copies    = est_zalloc((size_t)(predictor->io.n_fetches + 1) * sizeof(est_tensor *));
-    if (prediction->feeds == NULL || prediction->copies == NULL) status = est_no_memory();
-    if (predictor->within) prediction->pool = est_session_pool(predictor->session);
-    prediction->owns_pool = !predictor->within && predictor->threads != 1;
-    if (status == EST_OK && prediction->owns_pool) status = est_pool_create(predictor->threads, &prediction->pool);
-    if (status != EST_OK) {
-        est_prediction_free(prediction);
-        return status;
-    }
     pthread_mutex_lock(&predictor->lock);
-    prediction->seed = est_graph_seed(est_session_graph(predictor->session)) + (predictor->n_made++ << 32);
+    idle = predictor->idle;
+    if (idle != NULL) predictor->idle = idle->next;
     pthread_mutex_unlock(&predictor->lock);
-    *out = prediction;
+    if (idle == NULL) return make_prediction(predictor, out);
+    idle->ran = NULL;
+    *out      = idle;
     return EST_OK;
 }
 
@@ -434,7 +451,7 @@ static est_status measure(const est_prediction *prediction, int64_t *rows)
         shape = est_tensor_shape(prediction->feeds[i]);
         if (p->axis[i] == AXIS_NONE || shape->rank == 0) continue;
         n = shape->dim[0] - (p->axis[i] == AXIS_SPLITS);
-        if (n <= 0) {
+        if (n < 0 || (n == 0 && !p->within)) {
             return est_fail(EST_INVALID_ARGUMENT, "the input \"%s\" has no rows; give at least one", p->inputs[i].name);
         }
         if (n > *rows) *rows = n;
@@ -478,20 +495,37 @@ static est_status find_plan(est_prediction *prediction, int64_t rows, est_plan *
     return status;
 }
 
-est_status est_prediction_run(est_prediction *prediction, est_named_tensors inputs)
+/* Computes the outputs from the feeds of the prediction. */
+static est_status run_bound(est_prediction *prediction, bool traced)
 {
     est_plan  *plan;
     int64_t    rows;
     est_status status;
 
-    EST_REQUIRE(prediction);
-    prediction->ran = NULL;
-    EST_TRY(bind_inputs(prediction, inputs));
     EST_TRY(measure(prediction, &rows));
     EST_TRY(find_plan(prediction, rows, &plan));
+    if (traced) EST_TRY(est_trace_start(plan, 1));
     status = est_session_run_plan(prediction->predictor->session, plan, prediction->feeds, ++prediction->seed);
     if (status != EST_OK) return blame_rows(prediction, status);
     prediction->ran = plan;
+    return EST_OK;
+}
+
+est_status est_prediction_run(est_prediction *prediction, est_named_tensors inputs)
+{
+    EST_REQUIRE(prediction);
+    prediction->ran = NULL;
+    EST_TRY(bind_inputs(prediction, inputs));
+    return run_bound(prediction, false);
+}
+
+est_status est_prediction_run_values(est_prediction *prediction, const est_tensor *const *values, bool traced,
+                                     est_plan **out)
+{
+    prediction->ran = NULL;
+    for (int i = 0; i < prediction->predictor->io.n_feeds; i++) prediction->feeds[i] = values[i];
+    EST_TRY(run_bound(prediction, traced));
+    *out = prediction->ran;
     return EST_OK;
 }
 
@@ -516,15 +550,6 @@ const est_shape *est_prediction_shape(const est_prediction *prediction, int i)
 }
 
 /* --- calls from any thread ---------------------------------------------------------------------------------------- */
-
-static est_status take_prediction(est_predictor *p, est_prediction **out)
-{
-    pthread_mutex_lock(&p->lock);
-    *out = p->idle;
-    if (*out != NULL) p->idle = (*out)->next;
-    pthread_mutex_unlock(&p->lock);
-    return *out != NULL ? EST_OK : est_prediction_create(p, out);
-}
 
 static void give_back(est_prediction *prediction)
 {
@@ -560,7 +585,7 @@ est_status est_predictor_run(est_predictor *predictor, est_named_tensors inputs,
 
     EST_REQUIRE(predictor);
     EST_REQUIRE(outputs);
-    EST_TRY(take_prediction(predictor, &prediction));
+    EST_TRY(est_prediction_create(predictor, &prediction));
     status = est_prediction_run(prediction, inputs);
     if (status == EST_OK) status = copy_outputs(prediction, outputs);
     give_back(prediction);

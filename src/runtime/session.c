@@ -418,11 +418,8 @@ const est_shape *est_step_shape(const est_step *step, int i)
     return view != NULL ? &view->shape : NULL;
 }
 
-double est_step_scalar(const est_step *step, int i)
+double est_view_scalar(const est_view *view)
 {
-    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
-
-    if (view == NULL) return NAN;
     if (view->data == NULL || view->count == 0) return 0; /* before the first run, or nothing there */
     switch (view->dtype) {
     case EST_F32: return (double)*(const float *)view->data;
@@ -433,6 +430,13 @@ double est_step_scalar(const est_step *step, int i)
     case EST_BOOL: return *(const uint8_t *)view->data;
     default: return 0;
     }
+}
+
+double est_step_scalar(const est_step *step, int i)
+{
+    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
+
+    return view != NULL ? est_view_scalar(view) : NAN;
 }
 
 est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out)

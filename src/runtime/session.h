@@ -22,6 +22,9 @@ bool est_step_trains(const est_step *step);
 /* New tensors with results first .. first + n - 1 of the last run; all or none. */
 EST_MUST_CHECK est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out);
 
+/* The first element as a number; 0: there is none. */
+double est_view_scalar(const est_view *view);
+
 /* Removes all keys of a dynamic embedding. */
 EST_MUST_CHECK est_status est_session_clear_rows(est_session *session, const char *embedding);
 

@@ -133,6 +133,7 @@ static int n_asked_feeds(const est_loop *loop)
 static void free_variant(const est_loop *loop, est_loop_variant *variant)
 {
     if (loop->spec.lent != NULL) est_step_free(variant->step);
+    if (variant->prepared != NULL) loop->spec.engine->free(variant->prepared);
     est_free(variant->wanted);
     est_free(variant->place);
     est_free(variant->values);
@@ -191,9 +192,15 @@ static est_status prepare_step(est_loop *loop, est_loop_variant *out, est_node *
     if (ask != NULL) put_nodes(fetches, &n, ask->fetches);
     put_nodes(feeds, &n_feeds, (est_nodes){ loop->fed.data, loop->fed.n });
     if (ask != NULL) put_nodes(feeds, &n_feeds, ask->feeds);
-    return est_session_prepare(loop->session, (est_nodes){ feeds, n_feeds }, (est_nodes){ fetches, n },
-                               ask != NULL ? ask->targets : (est_nodes){ loop->targets, loop->spec.targets.n },
-                               &out->step);
+    if (loop->spec.engine != NULL) {
+        return loop->spec.engine->prepare(loop->session, (est_nodes){ feeds, n_feeds }, (est_nodes){ fetches, n },
+                                          &out->prepared);
+    }
+    EST_TRY(est_session_prepare(loop->session, (est_nodes){ feeds, n_feeds }, (est_nodes){ fetches, n },
+                                ask != NULL ? ask->targets : (est_nodes){ loop->targets, loop->spec.targets.n },
+                                &out->step));
+    out->plan = est_step_plan(out->step);
+    return EST_OK;
 }
 
 static est_status prepare(est_loop *loop, est_loop_variant *out)
@@ -312,6 +319,10 @@ static est_status run_variant(est_loop *loop, est_loop_variant *variant)
     if (loop->ask != NULL && est_step_trains(variant->step)) EST_TRY(await_turn(loop, &ends));
     if (ends) return end_here(loop);
     put_values(loop, variant->values);
+    if (loop->spec.engine != NULL) {
+        return loop->spec.engine->run(variant->prepared, variant->values, loop->traced, &variant->plan);
+    }
+    if (loop->traced) EST_TRY(est_step_trace(variant->step, 1));
     est_session_set_run_count(loop->session, loop->run_count);
     return est_step_run(variant->step, variant->values);
 }
@@ -319,8 +330,8 @@ static est_status run_variant(est_loop *loop, est_loop_variant *variant)
 /* The run itself, with the hooks around it. A batch counts as used when all of them were content. */
 static est_status run_once(est_loop *loop)
 {
-    int        v, n = 0;
     est_step  *step;
+    int        v, n = 0;
     est_status status;
 
     loop->traced = false;
@@ -336,7 +347,6 @@ static est_status run_once(est_loop *loop)
     EST_TRY(check_values(loop));
     EST_TRY(find_variant(loop, &v));
     step = loop->variants[v].step;
-    if (loop->traced) EST_TRY(est_step_trace(step, 1));
     EST_TRY(run_variant(loop, &loop->variants[v]));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = v;

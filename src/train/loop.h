@@ -17,6 +17,7 @@
 #include "estoc/hooks.h"
 #include "estoc/saver.h"
 #include "runtime/communicator.h"
+#include "runtime/plan.h"
 
 /* Where a fed node gets its value from: a component of the input. */
 typedef struct est_loop_feed {
@@ -55,6 +56,16 @@ typedef struct est_loop_strategy {
     void                    *user; /* handed to all */
 } est_loop_strategy;
 
+/* What computes the runs of a loop in place of steps of its session: predictions have a predictor
+ * (predict/predictor.h). */
+typedef struct est_loop_engine {
+    /* Prepares runs that compute `fetches` from `feeds`; the lists are borrowed during the call. */
+    est_status (*prepare)(est_session *session, est_nodes feeds, est_nodes fetches, void **out);
+    /* One of them, recorded if `traced`; *out: the plan that has its results, in the order of the fetches. */
+    est_status (*run)(void *prepared, const est_tensor *const *values, bool traced, est_plan **out);
+    void (*free)(void *prepared); /* before its session goes */
+} est_loop_engine;
+
 typedef enum est_summary_what {
     EST_MODEL_SCALAR = 0,
     EST_MODEL_HISTOGRAM,
@@ -83,7 +94,8 @@ typedef struct est_loop_spec {
     const est_loop_feed *feeds; /* [n_feeds]; copied */
     int                  n_feeds;
     int n_replicas; /* batches of a step; 0: 1. Where the input has fewer left, replicas get the first, and rows 0 */
-    est_loop_strategy strategy;
+    est_loop_strategy      strategy;
+    const est_loop_engine *engine; /* of a loop without loss, step and targets; NULL: steps of the session */
 
     est_node  loss;        /* EST_NO_NODE: there is none */
     est_node  rate;        /* the variable of the learning rate, for callbacks; EST_NO_NODE: there is none */
@@ -197,9 +209,8 @@ uint64_t est_loop_run_count(const est_loop *loop);
 /* Computes nodes outside of a run, with the last batch fed if there was one; new tensors, owned by the caller. */
 EST_MUST_CHECK est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out);
 
-/* In before_run: this run is traced. In its after_run: writes the trace as a Chrome timeline; the step that was run. */
+/* In before_run: this run is traced. In its after_run: writes the trace as a Chrome timeline. */
 void                      est_loop_trace(est_loop *loop);
-est_step                 *est_loop_ran(est_loop *loop);
 EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path,
                                                   const est_timeline_options *options);
 

@@ -9,12 +9,14 @@
 
 /* A prepared step that computes the always-fetches, those that `wanted` marks, and what the program asks for. */
 typedef struct est_loop_variant {
-    est_step           *step;
-    const est_loop_ask *ask;    /* NULL: none */
-    bool               *wanted; /* [n_fetches] */
-    int                *place;  /* [n_fetches]: which result of the step; -1: not computed */
-    int                 asked;  /* the first result that was asked for */
-    const est_tensor  **values; /* [fed.n + ask->feeds.n] */
+    est_step           *step;     /* NULL: an engine computes it */
+    void               *prepared; /* by the engine */
+    est_plan           *plan;     /* has the results of the last run */
+    const est_loop_ask *ask;      /* NULL: none */
+    bool               *wanted;   /* [n_fetches] */
+    int                *place;    /* [n_fetches]: which result of the step; -1: not computed */
+    int                 asked;    /* the first result that was asked for */
+    const est_tensor  **values;   /* [fed.n + ask->feeds.n] */
 } est_loop_variant;
 
 typedef enum est_loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } est_loop_phase;

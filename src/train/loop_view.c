@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/signals.h"
+#include "runtime/session.h"
+#include "runtime/trace.h"
 #include "train/loop_state.h"
 #include "train/summary_writer.h"
 
@@ -232,33 +235,33 @@ void est_loop_trace(est_loop *loop)
 
 est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_timeline_options *options)
 {
+    est_timeline_options own;
+
     if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: no step has run yet", path);
-    return est_step_write_timeline(loop->variants[loop->ran].step, path, options);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_timeline_options), options, &own));
+    return est_trace_write_timeline(loop->variants[loop->ran].plan, path, &own);
 }
 
-est_step *est_loop_ran(est_loop *loop)
+/* Fetch i of the last run; NULL: it was not fetched. */
+static const est_view *result(const est_loop *loop, int i)
 {
-    return loop->ran >= 0 ? loop->variants[loop->ran].step : NULL;
-}
+    const est_loop_variant *ran = loop != NULL && loop->ran >= 0 ? &loop->variants[loop->ran] : NULL;
 
-/* The index of fetch i in the results of the last run; -1: it was not fetched. */
-static int place_of(const est_loop *loop, int i)
-{
-    return loop != NULL && loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
+    return ran != NULL && i >= 0 && i < loop->fetches.n ? est_plan_fetch(ran->plan, ran->place[i]) : NULL;
 }
 
 const void *est_loop_data(const est_loop *loop, int i)
 {
-    int place = place_of(loop, i);
+    const est_view *view = result(loop, i);
 
-    return place >= 0 ? est_step_data(loop->variants[loop->ran].step, place) : NULL;
+    return view != NULL ? view->data : NULL;
 }
 
 const est_shape *est_loop_shape(const est_loop *loop, int i)
 {
-    int place = place_of(loop, i);
+    const est_view *view = result(loop, i);
 
-    return place >= 0 ? est_step_shape(loop->variants[loop->ran].step, place) : NULL;
+    return view != NULL ? &view->shape : NULL;
 }
 
 est_dtype est_loop_dtype(const est_loop *loop, int i)
@@ -269,11 +272,9 @@ est_dtype est_loop_dtype(const est_loop *loop, int i)
 
 double est_loop_scalar(const est_loop *loop, int i)
 {
-    int place = place_of(loop, i);
+    const est_view *view = result(loop, i);
 
-    if (place < 0 || est_shape_count(est_loop_shape(loop, i)) != 1) return NAN;
-    if (est_loop_dtype(loop, i) == EST_STRING) return NAN;
-    return est_step_scalar(loop->variants[loop->ran].step, place);
+    return view != NULL && view->count == 1 && view->dtype != EST_STRING ? est_view_scalar(view) : NAN;
 }
 
 double est_loop_loss(const est_loop *loop)
