@@ -83,6 +83,7 @@ est_status est_item_infer(est_plan *plan, est_item *item, bool running)
                     .out       = item->out_shape,
                     .out_value = item->out_value };
 
+    item->followed = false;
     if (item->call.node->op->source == EST_SOURCE_FEED) return EST_OK; /* set by the feed */
     gather_inputs(plan, item, running);
     for (int o = 0; o < item->call.n_out; o++) {
@@ -310,9 +311,45 @@ static est_status grow_scratch(est_plan *plan, est_item *item)
     return est_no_memory();
 }
 
+/* Whether infer would see an input as it did in the last run. Only integers are values that a run finds (read_value);
+ * what is known without running stays until the shapes of feeds change, unless a dynamic item says it. */
+static bool looks_the_same(const est_plan *plan, const est_item *item, int i)
+{
+    est_view        *in = item->call.in[i];
+    const est_slot  *slot;
+    const est_item  *maker;
+    const est_value *before = item->in_value[i], *now;
+    est_value        read;
+
+    if (!est_shape_equal(&item->in_shape[i], &in->shape)) return false;
+    if (in->dtype != EST_I32 && in->dtype != EST_I64) return true;
+    slot  = &plan->slots[est_view_index(plan, in)];
+    maker = &plan->items[slot->maker];
+    if (value_known(&maker->out_value[slot->output])) return !maker->dynamic;
+    now = read_value(in, &read);
+    if (now == NULL || before == NULL) return now == before;
+    return now->n == before->n && memcmp(now->v, before->v, (size_t)now->n * sizeof now->v[0]) == 0;
+}
+
+/* Shapes of ragged rows are mostly those of the run before: inferring them again was a quarter of a call of a predictor
+ * with one row. */
+static bool is_followed(const est_plan *plan, const est_item *item)
+{
+    for (int i = 0; i < item->call.n_in && item->followed; i++) {
+        if (!looks_the_same(plan, item, i)) return false;
+    }
+    return item->followed;
+}
+
 static est_status follow_shapes(est_plan *plan, est_item *item)
 {
-    EST_TRY(est_item_infer(plan, item, true));
+    if (!is_followed(plan, item)) {
+        EST_TRY(est_item_infer(plan, item, true));
+    } else if (item->late || item->call.node->op->shrinks) {
+        EST_TRY(take_shapes(item, true)); /* the kernel has changed them */
+    } else {
+        return EST_OK;
+    }
     if (item->late && item->kernel != NULL) {
         if (item->kernel->measure != NULL) EST_TRY(item->kernel->measure(&item->call));
         if (!item->call.node->op->lends) EST_TRY(grow_heap(plan, item));
@@ -321,7 +358,9 @@ static est_status follow_shapes(est_plan *plan, est_item *item)
 #ifdef EST_FAULT_POINTS /* in builds with tests: kernels keep their word on scratch (graph/op.h) */
     assert(scratch_bytes(item) <= item->scratch_bytes);
 #endif
-    return item->kernel != NULL ? est_item_prepare(item) : EST_OK;
+    if (item->kernel != NULL) EST_TRY(est_item_prepare(item));
+    item->followed = true;
+    return EST_OK;
 }
 
 est_status est_view_check_numbers(const est_view *view, int output)

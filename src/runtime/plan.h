@@ -66,10 +66,11 @@ typedef struct est_item {
     int32_t           first_view;    /* its outputs are views [first_view, first_view + n_out) */
     size_t            scratch_bytes; /* for the largest shapes seen, or more (P3) */
     size_t            scratch_offset;
-    bool              copied;  /* an alias op that must copy (P2, P4) */
-    bool              runs;    /* its data is needed, or it has an effect */
-    bool              dynamic; /* shapes depend on data of this step: inferred just before it runs */
-    bool              late;    /* dynamic, and not even bounded before: its memory and scratch are on the heap */
+    bool              copied;   /* an alias op that must copy (P2, P4) */
+    bool              runs;     /* its data is needed, or it has an effect */
+    bool              dynamic;  /* shapes depend on data of this step: inferred just before it runs */
+    bool              followed; /* dynamic, and inferred and prepared in the last run that came to it */
+    bool              late;     /* dynamic, and not even bounded before: its memory and scratch are on the heap */
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */

@@ -754,3 +754,39 @@ TEST(timeline_and_report_show_every_kernel)
     est_session_free(s);
     est_graph_free(m.g);
 }
+
+/* Shapes that depend on values of the step follow them also when all shapes are those of the step before. */
+TEST(values_decide_shapes)
+{
+    static const int64_t ids[][4] = { { 1, 2, 3, 3 }, { 1, 2, 5, 5 }, { 1, 2, 5, 5 }, { 7, 7, 7, 7 }, { 1, 2, 3, 3 } };
+    static const int     distinct[] = { 3, 3, 3, 1, 3 };
+    est_graph           *g;
+    est_session         *s = NULL;
+    est_step            *step;
+    est_node             in, unique, most, range, doubled;
+
+    ok(est_graph_create(1, &g));
+    in      = est_placeholder(g, "ids", EST_I64, EST_SHAPE(-1));
+    unique  = est_unique(in, NULL);
+    most    = est_reduce_max(unique, EST_I64S(0), false);
+    range   = est_range(est_scalar(g, EST_I64, 0), most, est_scalar(g, EST_I64, 1));
+    doubled = est_mul(est_cast(unique, EST_F32), est_scalar(g, EST_F32, 2));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_prepare(s, EST_NODES(in), EST_NODES(range, doubled), EST_NO_NODES, &step));
+    for (int i = 0; i < 5; i++) {
+        int64_t           largest = ids[i][2];
+        est_tensor       *fed     = NULL;
+        const est_tensor *feeds[1];
+
+        ok(est_tensor_i64(EST_SHAPE(4), ids[i], &fed));
+        feeds[0] = fed;
+        ok(est_step_run(step, feeds));
+        assert_true(est_shape_equal(est_step_shape(step, 0), &EST_SHAPE(largest)));
+        assert_int_equal(((const int64_t *)est_step_data(step, 0))[largest - 1], largest - 1);
+        assert_true(est_shape_equal(est_step_shape(step, 1), &EST_SHAPE(distinct[i])));
+        assert_true(((const float *)est_step_data(step, 1))[distinct[i] - 1] == 2 * (float)largest);
+        est_tensor_free(fed);
+    }
+    est_session_free(s);
+    est_graph_free(g);
+}
