@@ -155,8 +155,11 @@ est_status est_backup_save(est_hook *hook, est_fit *fit)
 {
     backup     *own       = EST_CONTAINER_OF(hook, backup, hook);
     est_tensor *t[EXTRAS] = { 0 };
-    est_status  status    = open_saver(own);
+    bool        spoiled   = false;
+    est_status  status    = est_weights_spoiled(est_loop_session(fit->loop), "backup", &spoiled);
 
+    if (status == EST_OK && spoiled) return EST_OK;
+    if (status == EST_OK) status = open_saver(own);
     if (status == EST_OK) status = save_extras(own, fit, t);
     free_all(t);
     return status == EST_OK ? EST_OK : est_fail_context(status, "backup");
@@ -200,11 +203,15 @@ est_status est_backup_restore(est_hook *hook, est_fit *fit)
     return est_fail_context(status, "backup in %s", own->dir);
 }
 
-est_status est_backup_end(est_hook *hook)
+/* What a model that has diverged can go on from stays. */
+est_status est_backup_end(est_hook *hook, est_fit *fit)
 {
     backup *own = EST_CONTAINER_OF(hook, backup, hook);
+    bool    spoiled;
 
-    if (own->keep) return EST_OK;
+    if (own->keep || !est_dir_exists(own->dir)) return EST_OK;
+    EST_TRY(est_weights_spoiled(fit->network->session, "backup", &spoiled));
+    if (spoiled) return EST_OK;
     est_saver_free(own->saver);
     own->saver = NULL;
     return est_dir_remove(own->dir);

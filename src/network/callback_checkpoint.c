@@ -13,6 +13,7 @@
 #include "network/callbacks.h"
 #include "nn/optimizer.h"
 #include "train/hooks.h"
+#include "train/saver.h"
 
 /* --- weights ------------------------------------------------------------------------------------------------------ */
 
@@ -66,6 +67,20 @@ void est_weights_clear(est_weights *weights)
     for (int i = 0; i < weights->n; i++) est_tensor_free(weights->data[i].tensor);
     est_free(weights->data);
     *weights = (est_weights){ 0 };
+}
+
+est_status est_weights_spoiled(est_session *session, const char *callback, bool *out)
+{
+    const char *name;
+
+    EST_TRY(est_saved_nan(session, &name));
+    if (name != NULL) {
+        est_log_warn("%s: the variable '%s' is NaN: the model diverged. Nothing is saved, and what was saved before "
+                     "stays.",
+                     callback, name);
+    }
+    *out = name != NULL;
+    return EST_OK;
 }
 
 /* --- paths -------------------------------------------------------------------------------------------------------- */
@@ -185,7 +200,10 @@ static est_status write_checkpoint(const checkpoint *own, est_loop *loop)
 static est_status save(checkpoint *own, est_loop *loop)
 {
     double value;
+    bool   spoiled;
 
+    EST_TRY(est_weights_spoiled(est_loop_session(loop), "model checkpoint", &spoiled));
+    if (spoiled) return EST_OK;
     if (own->o.save_best_only) {
         if (!est_monitor_read(&own->monitor, "model checkpoint", loop, &value)) return EST_OK;
         if (!est_monitor_better(&own->monitor, value, own->monitor.best)) return EST_OK;

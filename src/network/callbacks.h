@@ -42,6 +42,9 @@ EST_MUST_CHECK est_status est_weights_take(est_graph *graph, est_session *sessio
 EST_MUST_CHECK est_status est_weights_put(const est_weights *weights, est_session *session);
 void                      est_weights_clear(est_weights *weights);
 
+/* Whether a variable is NaN, after a warning that `callback` saves nothing: what it has saved before stays. */
+EST_MUST_CHECK est_status est_weights_spoiled(est_session *session, const char *callback, bool *out);
+
 /* --- the learning rate -------------------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_loop_learning_rate(est_loop *loop, double *out);
@@ -55,6 +58,6 @@ bool est_is_backup(const est_hook *hook);
  * the input is put into the loop. */
 EST_MUST_CHECK est_status est_backup_restore(est_hook *backup, est_fit *fit);
 EST_MUST_CHECK est_status est_backup_save(est_hook *backup, est_fit *fit); /* after epoch fit->epoch */
-EST_MUST_CHECK est_status est_backup_end(est_hook *backup);                /* the fit came to its end */
+EST_MUST_CHECK est_status est_backup_end(est_hook *backup, est_fit *fit);  /* the fit came to its end */
 
 #endif

@@ -222,7 +222,7 @@ static est_status run_epochs(est_fit *fit)
     }
     EST_TRY(fit->trainer->end(fit));
     EST_TRY(est_signals_check("fit"));
-    return fit->backup != NULL ? est_backup_end(fit->backup) : EST_OK;
+    return fit->backup != NULL ? est_backup_end(fit->backup, fit) : EST_OK;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Callbacks: what each does with logs that the test makes up, files, weights, and a fit that is killed and resumed. */
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -342,6 +343,70 @@ TEST(terminate_on_nan)
     est_network_free(network);
     est_tensor_free(x);
     est_tensor_free(y);
+}
+
+/* Makes the model diverge in the second epoch. */
+static est_status diverge(est_hook *hook, est_loop *loop)
+{
+    est_tensor *nan;
+    est_status  status;
+
+    (void)hook;
+    if (est_loop_epoch(loop) < 1) return EST_OK;
+    EST_TRY(est_tensor_f32(EST_SHAPE(1, 1), (const float[]){ NAN }, &nan));
+    status = est_session_write(est_loop_session(loop), "dense/kernel", nan);
+    est_tensor_free(nan);
+    return status;
+}
+
+/* The files of model checkpoint and backup have the variables of the last good epoch, also when the fit ends there. */
+static void diverge_in_fit(int64_t epochs)
+{
+    est_tensor  *x = noise(4, 1, 2), *y = noise(4, 1, 1);
+    est_network *network = make_line(NULL, EST_COMPILE(.loss = "mse"));
+    est_hook     nan     = EST_HOOK(.after_run = diverge);
+    est_hook    *saves, *each, *backup, *stop = est_terminate_on_nan_callback();
+    char         dir[64], path[128], step_path[128], backups[128];
+
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/weights", dir);
+    snprintf(step_path, sizeof step_path, "%s/steps", dir);
+    snprintf(backups, sizeof backups, "%s/backup", dir);
+    saves  = est_model_checkpoint_callback(path, NULL);
+    each   = est_model_checkpoint_callback(step_path, EST_MODEL_CHECKPOINT(.save_freq = 1));
+    backup = est_backup_callback(backups, false);
+    log_keep(EST_LOG_WARN);
+    assert_ok(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .epochs = epochs, .batch_size = 4,
+                                .callbacks = EST_HOOKS(&nan, stop, saves, each, backup), .verbose = EST_VERBOSE_NONE),
+                        NULL));
+    log_expect("model checkpoint: the variable 'dense/kernel' is NaN: the model diverged. Nothing is saved");
+    for (int i = 0; i < 3; i++) {
+        const char     *paths[] = { path, step_path, backups };
+        est_checkpoint *written = NULL;
+        est_tensor     *kernel  = NULL;
+
+        assert_ok(est_checkpoint_open(paths[i], &written));
+        assert_ok(est_checkpoint_read(written, "dense/kernel", &kernel));
+        assert_true(isfinite(*(const float *)est_tensor_data(kernel)));
+        est_tensor_free(kernel);
+        est_checkpoint_close(written);
+    }
+    est_hook_free(saves);
+    est_hook_free(each);
+    est_hook_free(backup);
+    est_hook_free(stop);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    est_test_dir_remove(dir);
+}
+
+TEST(nan_is_not_saved)
+{
+    diverge_in_fit(2);
+    diverge_in_fit(4);
 }
 
 static char called[256];
