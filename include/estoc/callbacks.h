@@ -129,7 +129,7 @@ EST_API EST_MUST_CHECK est_hook *est_lambda_callback(const est_lambda_callback_o
 /* Saves everything that a fit needs to go on into `dir` (copied) after every epoch, and goes on from there when a fit
  * with the same network and options is started again after it was killed: the history and all variables are those of a
  * fit that was never interrupted, bit for bit if the network and the dataset have a seed. The state of other callbacks
- * is not saved. A fit that comes to its end removes the backup. keep: it does not. */
+ * is not saved. A fit that comes to its end removes the backup, unless a variable is NaN. keep: it does not. */
 EST_API EST_MUST_CHECK est_hook *est_backup_callback(const char *dir, bool keep);
 
 #ifdef __cplusplus

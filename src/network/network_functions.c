@@ -422,6 +422,7 @@ static bool has_rate(const builder *b)
 
 static est_status make_function(builder *b)
 {
+    *b->f = (est_network_function){ .training = b->f->training }; /* an attempt that failed may have left nodes */
     EST_TRY(try_function(b));
     b->f->first_state = est_local_variables(b->graph).n;
     EST_TRY(build_function(b));

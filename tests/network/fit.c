@@ -837,3 +837,38 @@ TEST(memory)
     est_tensor_free(x);
     est_tensor_free(y);
 }
+
+/* One step after an attempt that found no memory updates the variables once. */
+TEST(memory_then_again)
+{
+    est_tensor       *x = noise(8, 3, 1), *y = noise(8, 1, 2), *want = NULL;
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network;
+
+    network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse", .optimizer = "sgd"));
+    assert_ok(est_network_train_on_batch(network, arrays, NULL));
+    assert_ok(est_session_read(est_network_session(network), "dense/kernel", &want));
+    est_network_free(network);
+    log_keep(EST_LOG_ERROR);
+    FAULT_LOOP(f, FAULT_PLACES, .depth = 8, .more_than = 20) {
+        est_tensor *got = NULL, *step = NULL;
+        est_status  status;
+
+        network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse", .optimizer = "sgd"));
+        fault_arm(&f);
+        status = est_network_train_on_batch(network, arrays, NULL);
+        fault_check_lenient(&f, status);
+        if (status != EST_OK && est_network_train_on_batch(network, arrays, NULL) == EST_OK) {
+            assert_ok(est_session_read(est_network_session(network), "global_step", &step));
+            assert_ok(est_session_read(est_network_session(network), "dense/kernel", &got));
+            assert_int_equal(*(const int64_t *)est_tensor_data(step), 1);
+            assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
+        }
+        est_tensor_free(step);
+        est_tensor_free(got);
+        est_network_free(network);
+    }
+    est_tensor_free(want);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
