@@ -18,7 +18,7 @@
 #include "estoc/canned.h"
 #include "estoc/dataset.h"
 #include "estoc/estoc.h"
-#include "runtime/session.h"
+#include "runtime/trace.h"
 #include "support/bench.h"
 #include "support/clicks.h"
 #include "support/machine.h"
@@ -163,11 +163,11 @@ static void trace_run(job *j, est_loop *loop)
             j->machine = bench_machine_measure(pool);
             est_pool_free(pool);
         }
-        bench_stages_add(&j->traced, est_step_plan(est_loop_ran(loop)), j->machine);
+        bench_stages_add(&j->traced, est_loop_plan(loop), j->machine);
     }
     if (j->traced.runs >= j->stages) {
         if (j->stages == 0) j->rss_mb = bench_max_rss_mb();
-        if (j->report) est_step_report(est_loop_ran(loop), stderr);
+        if (j->report) est_trace_report(est_loop_plan(loop), stderr);
         est_loop_request_stop(loop, "measured");
     }
 }

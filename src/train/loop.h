@@ -209,8 +209,10 @@ uint64_t est_loop_run_count(const est_loop *loop);
 /* Computes nodes outside of a run, with the last batch fed if there was one; new tensors, owned by the caller. */
 EST_MUST_CHECK est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out);
 
-/* In before_run: this run is traced. In its after_run: writes the trace as a Chrome timeline. */
+/* In before_run: this run is traced. In its after_run: the plan that ran, with the trace; writes the trace as a Chrome
+ * timeline. */
 void                      est_loop_trace(est_loop *loop);
+est_plan                 *est_loop_plan(est_loop *loop); /* NULL: nothing has run yet */
 EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path,
                                                   const est_timeline_options *options);
 

@@ -233,13 +233,19 @@ void est_loop_trace(est_loop *loop)
     loop->traced = true;
 }
 
+est_plan *est_loop_plan(est_loop *loop)
+{
+    return loop->ran >= 0 ? loop->variants[loop->ran].plan : NULL;
+}
+
 est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_timeline_options *options)
 {
+    est_plan            *plan = est_loop_plan(loop);
     est_timeline_options own;
 
-    if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: no step has run yet", path);
+    if (plan == NULL) return est_fail(EST_FAILED_PRECONDITION, "%s: no step has run yet", path);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_timeline_options), options, &own));
-    return est_trace_write_timeline(loop->variants[loop->ran].plan, path, &own);
+    return est_trace_write_timeline(plan, path, &own);
 }
 
 /* Fetch i of the last run; NULL: it was not fetched. */
