@@ -20,14 +20,14 @@ static void sum_rows_and_gather(crew_member *m)
     int               rank      = p->rank;
     float             data[]    = { 1, (float)rank };
     int64_t           indices[] = { 7, 10 + rank, 7 };
-    float             values[]  = { 1, 2, 3, 4, 5, 6 };
-    char              bytes[]   = "abc";
-    est_comm_rows     tables[]  = { { indices, values, 3, 2, EST_F32, .factor = 1 },
-                                    { indices, values, 1, 1, EST_F32, .factor = 0.5, .distinct = true } };
-    est_comm_rows     alone     = { indices, data, rank != 1, 1, EST_F32, .factor = 1 }, got[3];
-    est_comm_work    *works[4]  = { NULL };
-    const void       *all       = NULL;
-    const size_t     *begins    = NULL;
+    float             values[] = { 1, 2, 3, 4, 5, 6 }, once[] = { 1 };
+    char              bytes[]  = "abc";
+    est_comm_rows     tables[] = { { indices, values, 3, 2, EST_F32, .factor = 1 },
+                                   { indices, values, 1, 1, EST_F32, .factor = 0.5, .distinct = true } };
+    est_comm_rows     alone    = { indices, once, rank != 1, 1, EST_F32, .factor = 1 }, got[3];
+    est_comm_work    *works[4] = { NULL };
+    const void       *all      = NULL;
+    const size_t     *begins   = NULL;
 
     crew_check(m, p->ops->sum(p, data, 2, EST_F32, &works[0]));
     crew_check(m, p->ops->rows(p, 0, tables, 2, &works[1]));
