@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from typing import Any, Callable, Mapping
 
@@ -16,31 +17,53 @@ HINTS: dict[str, str] = {
     "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element", "SparseTensor": _RAGGED,
     "RaggedTensor": _RAGGED, "sparse": _RAGGED, "ragged": _RAGGED,
-    "TPUStrategy": "there are no TPUs",
 }
 
 
+# What will not come, by patterns of dotted names: the reason, and what to use.
+REFUSED = {
+    r"TPU|\.tpu": "there are no TPUs; tf.distribute.MirroredStrategy and MultiWorkerMirroredStrategy train "
+                           "with replicas",
+    r"BoostedTrees": "there are no boosted trees; tf.estimator.DNNLinearCombinedClassifier and "
+                     "DNNLinearCombinedRegressor take the same columns, and gradient boosting libraries (XGBoost, "
+                     "LightGBM, scikit-learn's HistGradientBoostingClassifier) train trees",
+    r"load_op_library|load_library|raw_ops|RegisterGradient|custom_op": "there are no custom operations; compose those "
+                                                                        "of tf, or compute in numpy before the dataset",
+    r"autograph|to_code|to_graph$": "functions are traced as they are written, without AutoGraph; tf.where selects "
+                                    "element by element, and loops over Python's range are unrolled",
+}
+
+
+def public_names(module: Any) -> list[str]:
+    """The names that a module of this package has for its users."""
+    keys = getattr(module, "__all__", None) or [key for key in vars(module) if not key.startswith("_")]
+    return sorted(key for key in keys if key != "annotations")
+
+
+def symbols() -> dict[str, Any]:
+    """The modules of estoc.tf that have been imported, by their names in TensorFlow."""
+    return {"tf" + name[len("estoc.tf"):]: module for name, module in sorted(sys.modules.items())
+            if (name == "estoc.tf" or name.startswith("estoc.tf.")) and "._" not in name}
+
+
 def _public() -> list[str]:
-    """The dotted names of all that exists."""
-    names = []
-    for module in list(sys.modules.values()):
-        name = getattr(module, "__name__", "")
-        if name == "estoc.tf" or name.startswith("estoc.tf.") and "._" not in name:
-            short = "tf" + name[len("estoc.tf"):]
-            keys = getattr(module, "__all__", None) or [key for key in vars(module) if not key.startswith("_")]
-            names += [f"{short}.{key}" for key in keys]
-    return names
+    """The dotted names of all that exists; those of tf itself before those of compat."""
+    names = [f"{where}.{key}" for where, module in symbols().items() for key in public_names(module)]
+    return sorted(names, key=lambda name: ("compat" in name, name.count(".")))
 
 
 def error(where: str, name: str, hints: Mapping[str, str] = {}) -> AttributeError:
     """The AttributeError for a symbol `where`.name."""
+    for pattern, reason in REFUSED.items():
+        if re.search(pattern, f"{where}.{name}"):
+            return AttributeError(f"{where} has no {name!r}: {reason}")
     text = f"{where} has no {name!r}: it does not exist yet in estoc.tf."
     hint = hints.get(name) or HINTS.get(name)
     if hint:
         return AttributeError(f"{text} Instead: {hint}")
     public = _public()
     same = [key for key in public if key.rsplit(".", 1)[1] == name]
-    near = same or difflib.get_close_matches(f"{where}.{name}", public, 1, 0.7)
+    near = same or difflib.get_close_matches(f"{where}.{name}", public, 1, 0.6)
     return AttributeError(f"{text} The nearest is {near[0]}" if near else text)
 
 
