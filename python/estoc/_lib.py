@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import itertools
 import logging
 import os
@@ -66,22 +67,49 @@ def owned(pointer: Any, free: str, size: int = 0, parents: tuple = ()) -> Any:
     child, whose threads are gone."""
     if not _used_once:
         _used_once.append(True)
-    return ffi.gc(pointer, _finalizer(free) if not parents else functools.partial(_finalize_child, free, parents), size)
+    finalize = _finalizer(free) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
+    return ffi.gc(pointer, finalize, size)
+
+
+_numbers = itertools.count(1)
+
+
+class _Dying:
+    """Frees C objects. The garbage collector finalizes the Python objects of a cycle in any order, but the C objects of
+    children must go before those of their parents: those that a collection finds are freed when it has ended."""
+
+    def __init__(self):
+        self.collecting = False
+        self.found: list[tuple] = []  # (number, free, C object, parents)
+
+    def add(self, free: str, number: int, parents: tuple, dead: Any) -> None:
+        if self.collecting:
+            self.found.append((number, free, dead, parents))
+        elif not lib._forked:
+            self.destroy(free, dead)
+
+    @staticmethod
+    def destroy(free: str, dead: Any) -> None:
+        getattr(_native.lib, free)(dead)
+
+    def on_collection(self, phase: str, info: dict) -> None:
+        """Children are younger than their parents; what has none (number 0) goes last."""
+        self.collecting = phase == "start"
+        if self.collecting or not self.found:
+            return
+        found, self.found = self.found, []
+        for number, free, dead, parents in sorted(found, key=lambda entry: entry[0], reverse=True):
+            if not lib._forked:
+                self.destroy(free, dead)
+
+
+_dying = _Dying()
+gc.callbacks.append(_dying.on_collection)
 
 
 @functools.lru_cache(maxsize=None)
 def _finalizer(free: str) -> Callable:
-    destroy = getattr(_native.lib, free)
-
-    def finalize(dead: Any) -> None:
-        if not lib._forked:
-            destroy(dead)
-
-    return finalize
-
-
-def _finalize_child(free: str, parents: tuple, dead: Any) -> None:
-    _finalizer(free)(dead)
+    return functools.partial(_dying.add, free, 0, ())
 
 
 class Handle:
@@ -309,8 +337,12 @@ running: weakref.WeakSet = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    if lib._forked:
-        return
-    for item in list(running):
-        item.close()
-    _native.lib.est_log_set_sink(NULL, NULL)
+    """The interpreter's last collection tells nobody when it starts, so that the order of what it finds is unknown:
+    from here on nothing is freed. What has to be closed in order is in `running`."""
+    if not lib._forked:
+        for item in list(running):
+            item.close()
+        gc.collect()
+        _native.lib.est_log_set_sink(NULL, NULL)
+    gc.callbacks.remove(_dying.on_collection)
+    _dying.collecting = True

@@ -326,6 +326,33 @@ def steady(loop, n):
     assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
 
 
+def test_a_collection_frees_children_before_their_parents(monkeypatch):
+    freed, destroy = [], _lib._dying.destroy
+    monkeypatch.setattr(_lib._dying, "destroy", lambda free, dead: (freed.append(free), destroy(free, dead)))
+    gc.collect()
+    freed.clear()
+    graph = estoc.Graph()
+    cycle = [graph, estoc.Session(graph)]
+    cycle.append(cycle)
+    del graph, cycle
+    gc.collect()
+    assert [free for free in freed if free in ("est_session_free", "est_graph_free")] == ["est_session_free",
+                                                                                        "est_graph_free"]
+
+
+def test_cycles_that_live_until_the_interpreter_ends():
+    """The last collection of the interpreter finds them: classes are cycles, and keep what is stored in them."""
+    assert run("""
+        import estoc
+        class Kept:
+            graph = estoc.Graph()
+            session = estoc.Session(graph)
+            array = estoc.Dataset.from_tensor_slices([1.0, 2.0])
+        Kept.own = Kept
+        print("end")
+    """).stdout == "end\n"
+
+
 def test_datasets_do_not_grow():
     words = np.array(["a", "bb", "ccc", "dddd"] * 8)
     rows = estoc.Dataset.from_tensor_slices({"x": np.zeros([32, 64], np.float32), "w": words}).repeat().map(
