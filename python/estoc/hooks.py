@@ -13,11 +13,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, made, owned, text
+from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, made, text
 from ._tensor import copy_values, take_tensor, to_array
 from .graph import Graph, Node
 
@@ -145,19 +145,23 @@ def _on_hook(user: Any, what: int, loop: Any) -> None:
 
 
 class NativeHook(Hook):
-    """A hook of the library; it may be used for one loop after the other."""
+    """A hook of the library; it may be used for one loop after the other. An EstimatorSpec, whose hooks the library
+    frees, is given a new one that `make` makes of the same arguments."""
 
-    def __init__(self, pointer: Any, keep: Keep | None = None, parents: tuple = ()):
-        if pointer == NULL:
-            made(pointer, "est_hook_free")
-        self._c = owned(pointer, "est_hook_free", parents=(keep, parents))
+    def __init__(self, make: Callable[[], Any], keep: Keep | None = None):
+        self._make, self._keep = make, keep
+        self._c = made(make(), "est_hook_free")
 
     def _pointer(self, keep: Keep) -> Any:
         keep.append(self)
         return self._c
 
     def _taken(self, keep: Keep) -> Any:
-        raise TypeError("hooks of the library are given to train and evaluate, not to an EstimatorSpec")
+        keep.append(self)
+        pointer = self._make()
+        if pointer == NULL:
+            made(pointer, "est_hook_free")
+        return pointer
 
 
 def c_hooks(keep: Keep, hooks: Sequence[Hook] | None) -> Any:
@@ -180,24 +184,24 @@ def logging_hook(nodes: Mapping[str, Node] | Sequence[str], every_n_iter: int | 
         if isinstance(node, Node):
             entry["node"] = node._c
         named.append(entry)
-    return NativeHook(lib.est_logging_hook(
-        keep.span("est_named_nodes", "est_named_node", named),
-        keep.options("est_logging_options", every_n_iter=every_n_iter, every_n_secs=every_n_secs, at_end=at_end)), keep)
+    nodes = keep.span("est_named_nodes", "est_named_node", named)
+    options = keep.options("est_logging_options", every_n_iter=every_n_iter, every_n_secs=every_n_secs, at_end=at_end)
+    return NativeHook(lambda: lib.est_logging_hook(nodes, options), keep)
 
 
 def stop_at_step_hook(num_steps: int | None = None, last_step: int | None = None) -> Hook:
     """Stops after so many steps, or at a global step; exactly one is given."""
-    return NativeHook(lib.est_stop_at_step_hook(num_steps or 0, last_step or 0))
+    return NativeHook(lambda: lib.est_stop_at_step_hook(num_steps or 0, last_step or 0))
 
 
 def stop_at_secs_hook(seconds: float) -> Hook:
     """Stops when that many seconds have passed."""
-    return NativeHook(lib.est_stop_at_secs_hook(seconds))
+    return NativeHook(lambda: lib.est_stop_at_secs_hook(seconds))
 
 
 def nan_hook(fail_on_nan: bool = True) -> Hook:
     """A NaN loss ends the run with an error, or stops it with a warning."""
-    return NativeHook(lib.est_nan_hook(fail_on_nan))
+    return NativeHook(lambda: lib.est_nan_hook(fail_on_nan))
 
 
 def _every(keep: Keep, kind: str, steps: int | None, secs: float | None, output_dir: Any) -> Any:
@@ -210,15 +214,16 @@ def step_counter_hook(every_n_steps: int | None = None, every_n_secs: float | No
     keep = Keep()
     if every_n_steps is None and every_n_secs is None:
         every_n_steps = 100
-    return NativeHook(lib.est_step_counter_hook(_every(keep, "est_every_options", every_n_steps, every_n_secs,
-                                                       output_dir)))
+    options = _every(keep, "est_every_options", every_n_steps, every_n_secs, output_dir)
+    return NativeHook(lambda: lib.est_step_counter_hook(options), keep)
 
 
 def profiler_hook(save_steps: int | None = None, save_secs: float | None = None,
                   output_dir: str | os.PathLike | None = None) -> Hook:
     """Writes a Chrome timeline of a step every so often."""
     keep = Keep()
-    return NativeHook(lib.est_profiler_hook(_every(keep, "est_profiler_options", save_steps, save_secs, output_dir)))
+    options = _every(keep, "est_profiler_options", save_steps, save_secs, output_dir)
+    return NativeHook(lambda: lib.est_profiler_hook(options), keep)
 
 
 # --- early stopping ---------------------------------------------------------------------------------------------------
@@ -227,9 +232,11 @@ def profiler_hook(save_steps: int | None = None, save_secs: float | None = None,
 def _early(function: str, metric: str, limit: Any, eval_dir: Any, min_steps: int, run_every_secs: float | None,
            run_every_steps: int | None) -> Hook:
     keep = Keep()
-    return NativeHook(getattr(lib, function)(keep.string(metric), limit, keep.options(
+    name = keep.string(metric)
+    options = keep.options(
         "est_early_stopping_options", eval_dir=keep.string(eval_dir), min_steps=min_steps,
-        run_every_secs=run_every_secs if run_every_steps is None else None, run_every_steps=run_every_steps)), keep)
+        run_every_secs=run_every_secs if run_every_steps is None else None, run_every_steps=run_every_steps)
+    return NativeHook(lambda: getattr(lib, function)(name, limit, options), keep)
 
 
 def stop_if_higher_hook(metric: str, threshold: float, eval_dir: str | None = None, min_steps: int = 0,

@@ -281,6 +281,41 @@ def test_a_session_run_hook_of_an_estimator(tmp_path, dataset, model_fn):
     assert [shape for _, shape in seen] == [(3, 1)] * 3
 
 
+def test_hooks_of_the_library_in_a_spec(tmp_path, caplog, dataset, model_fn):
+    """What TensorFlow's guides put into training_hooks; a hook that outlives model_fn is good for every training."""
+    lasting = v1.train.StopAtStepHook(num_steps=2)
+
+    def with_hooks(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        spec.training_hooks = [
+            lasting, v1.train.LoggingTensorHook({"seen": spec.loss}, every_n_iter=1), v1.train.StepCounterHook(1),
+            v1.train.CheckpointSaverHook(str(tmp_path / "saved"), save_steps=1)]
+        spec.evaluation_hooks = [v1.train.LoggingTensorHook({"checked": spec.loss}, every_n_iter=1)]
+        return spec
+
+    estimator = estoc.Estimator(with_hooks, tmp_path / "model")
+    with caplog.at_level("INFO", logger="tensorflow"):
+        estimator.train(lambda: dataset.repeat().batch(20))
+        assert caplog.text.count("seen = ") == 2
+        assert estoc.latest_checkpoint(tmp_path / "saved").endswith("-2")
+        estimator.train(lambda: dataset.repeat().batch(20))  # two more, from the start: its checkpoints are elsewhere
+        assert caplog.text.count("seen = ") == 4
+        estimator.evaluate(lambda: dataset.batch(100), steps=2,
+                           checkpoint_path=estoc.latest_checkpoint(tmp_path / "saved"))
+        assert caplog.text.count("checked = ") == 2
+    assert estoc.latest_checkpoint(tmp_path / "model") is None  # the hook saves in place of the training
+
+
+def test_a_final_ops_hook_is_refused_in_a_spec(tmp_path, dataset, model_fn):
+    def with_hook(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        spec.training_hooks = [v1.train.FinalOpsHook(spec.loss)]
+        return spec
+
+    with pytest.raises(NotImplementedError, match="give it to train or evaluate"):
+        estoc.Estimator(with_hook, tmp_path).train(lambda: dataset.batch(20), steps=1)
+
+
 def test_a_hook_feeds():
     with v1.Graph().as_default():
         x = v1.placeholder(v1.float32, [2])

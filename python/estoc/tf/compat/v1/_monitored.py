@@ -329,7 +329,8 @@ def CheckpointSaverHook(checkpoint_dir: Any, save_secs: float | None = None,  # 
     options = keep.options("est_checkpoint_saver_options", steps=save_steps, secs=save_secs,
                            basename=keep.string(checkpoint_basename), no_graph_def=not save_graph_def,
                            listeners=_hooks.c_listeners(keep, wrapped))
-    return _hooks.NativeHook(lib.est_checkpoint_saver_hook(keep.string(checkpoint_dir), options), keep)
+    directory = keep.string(checkpoint_dir)
+    return _hooks.NativeHook(lambda: lib.est_checkpoint_saver_hook(directory, options), keep)
 
 
 def SummarySaverHook(save_steps: int | None = None, save_secs: float | None = None,  # noqa: N802
@@ -340,15 +341,15 @@ def SummarySaverHook(save_steps: int | None = None, save_secs: float | None = No
     if (save_secs is None) == (save_steps is None):
         raise ValueError("Exactly one of save_secs and save_steps should be provided.")
     keep = Keep()
-    hook = _hooks.NativeHook(lib.est_summary_saver_hook(_hooks._every(
-        keep, "est_every_options", save_steps, save_secs, output_dir)), keep)
+    options = _hooks._every(keep, "est_every_options", save_steps, save_secs, output_dir)
+    hook = _hooks.NativeHook(lambda: lib.est_summary_saver_hook(options), keep)
     hook.summary_op = summary_op
     return hook
 
 
 def GlobalStepWaiterHook(wait_until_step: int) -> Any:  # noqa: N802
     """Waits before the first run until the global step has come this far."""
-    return _hooks.NativeHook(lib.est_global_step_waiter_hook(wait_until_step))
+    return _hooks.NativeHook(lambda: lib.est_global_step_waiter_hook(wait_until_step))
 
 
 class FinalOpsHook(_hooks.NativeHook):
@@ -359,7 +360,11 @@ class FinalOpsHook(_hooks.NativeHook):
         self._fetches = Fetches(_graph.get_default_graph(), final_ops)
         keep = Keep()
         nodes = keep.span("est_nodes", "est_node", [node._c for node in self._fetches.nodes])
-        super().__init__(lib.est_final_ops_hook(nodes))
+        super().__init__(lambda: lib.est_final_ops_hook(nodes), keep)
+
+    def _taken(self, keep: Keep) -> Any:
+        raise NotImplementedError("a FinalOpsHook in an EstimatorSpec would be gone when its values are read; give it "
+                                  "to train or evaluate")
 
     @property
     def final_ops_values(self) -> Any:
