@@ -266,6 +266,9 @@ static const job_word strategy_names[] = {
     { "multi_worker_mirrored", .make.strategy = job_multi_worker_mirrored }, { NULL }
 };
 
+static const job_word precisions[] = { { "float32", EST_PRECISION_FLOAT32 },
+    { "mixed_bfloat16", EST_PRECISION_MIXED_BFLOAT16 }, { NULL } };
+
 static const job_word placements[] = { { "by_size", false }, { "round_robin", true }, { NULL } };
 
 static const job_word *communications(void)
@@ -374,6 +377,8 @@ static const job_field run_fields[] = {
       "input", "true", .negated = true },
     { "check_numerics", JOB_BOOL, AT(config.check_numerics), "name the operation that first produces NaN or infinity",
       "false" },
+    { "precision", JOB_ENUM, AT(config.precision), "mixed_bfloat16: layers multiply numbers rounded to bfloat16, "
+      "and keep variables and sums in float32", "float32", .words = precisions },
     { "threads", JOB_INT, AT(config.threads), "absent: ESTOC_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
     { NULL }
 };

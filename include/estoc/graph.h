@@ -103,6 +103,17 @@ EST_API bool est_nodes_need(est_nodes nodes, est_node on);
  * NULL or "": any device. Copied. */
 EST_API void est_graph_device(est_graph *graph, const char *device);
 
+/* What the layers of a graph multiply. The variables, the sums, the other operations and the updates are float32 in
+ * both. Operations that a program makes by itself (est_matmul) are never changed: est_round_bfloat16. */
+typedef enum est_precision {
+    EST_PRECISION_FLOAT32        = 0, /* all bits; on GPUs TF32, unless it is turned off */
+    EST_PRECISION_MIXED_BFLOAT16 = 1  /* factors rounded to bfloat16, in the backward pass as well */
+} est_precision;
+
+/* The precision of the layers that are called from now on (dense, convolutions, attention, dot), where they work on
+ * float32. */
+EST_API void est_graph_precision(est_graph *graph, est_precision precision);
+
 /* Returns the device of an operation, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is its
  * output 0, `op` its TensorFlow op name ("VarHandleOp"), `device` that of est_graph_device. The result is copied. The
  * function adds no operations to the graph. */

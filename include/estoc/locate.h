@@ -232,6 +232,7 @@
 #define est_reshape_to(...) EST_LOCATED(est_reshape_to, __VA_ARGS__)
 #define est_resource_gather(...) EST_LOCATED(est_resource_gather, __VA_ARGS__)
 #define est_rint(...) EST_LOCATED(est_rint, __VA_ARGS__)
+#define est_round_bfloat16(...) EST_LOCATED(est_round_bfloat16, __VA_ARGS__)
 #define est_row_ids(...) EST_LOCATED(est_row_ids, __VA_ARGS__)
 #define est_rsqrt(...) EST_LOCATED(est_rsqrt, __VA_ARGS__)
 #define est_scalar(...) EST_LOCATED(est_scalar, __VA_ARGS__)

@@ -121,15 +121,16 @@ EST_API est_node est_sigmoid(est_node x); /* 1 / (1 + exp(-x)) */
 EST_API est_node est_erf(est_node x);
 EST_API est_node est_floor(est_node x);
 EST_API est_node est_ceil(est_node x);
-EST_API est_node est_rint(est_node x);        /* to the nearest, ties to even */
-EST_API est_node est_relu(est_node x);        /* max(x, 0) */
-EST_API est_node est_relu6(est_node x);       /* min(max(x, 0), 6) */
-EST_API est_node est_elu(est_node x);         /* x, or exp(x) - 1 below 0 */
-EST_API est_node est_selu(est_node x);        /* scaled elu */
-EST_API est_node est_softplus(est_node x);    /* log(1 + exp(x)) */
-EST_API est_node est_softsign(est_node x);    /* x / (1 + |x|) */
-EST_API est_node est_logical_not(est_node x); /* of booleans */
-EST_API est_node est_is_nan(est_node x);      /* boolean, as the next two */
+EST_API est_node est_rint(est_node x);           /* to the nearest, ties to even */
+EST_API est_node est_round_bfloat16(est_node x); /* float32 with the 8 significant bits of bfloat16; gradients pass */
+EST_API est_node est_relu(est_node x);           /* max(x, 0) */
+EST_API est_node est_relu6(est_node x);          /* min(max(x, 0), 6) */
+EST_API est_node est_elu(est_node x);            /* x, or exp(x) - 1 below 0 */
+EST_API est_node est_selu(est_node x);           /* scaled elu */
+EST_API est_node est_softplus(est_node x);       /* log(1 + exp(x)) */
+EST_API est_node est_softsign(est_node x);       /* x / (1 + |x|) */
+EST_API est_node est_logical_not(est_node x);    /* of booleans */
+EST_API est_node est_is_nan(est_node x);         /* boolean, as the next two */
 EST_API est_node est_is_inf(est_node x);
 EST_API est_node est_is_finite(est_node x);
 

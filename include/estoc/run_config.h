@@ -83,6 +83,7 @@ typedef struct est_run_config {
     /* the task, from Slurm or from the program (estoc/cluster.h), in place of cluster_json and TF_CONFIG; copied. NULL:
      * one of these */
     const est_resolver *resolver;
+    est_precision       precision; /* of model_fn's layers; 0: float32. Exports are made in float32 */
 } est_run_config;
 
 #define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = EST_STRUCT_SIZE(est_run_config), __VA_ARGS__ })

@@ -100,6 +100,11 @@ static est_status fill_numbers(est_run_config *c)
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: threads is %d; write how many, or 0 for as many as there are cores", c->threads);
     }
+    if (c->precision != EST_PRECISION_FLOAT32 && c->precision != EST_PRECISION_MIXED_BFLOAT16) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: precision is %d; write EST_PRECISION_FLOAT32 or EST_PRECISION_MIXED_BFLOAT16",
+                        (int)c->precision);
+    }
     return EST_OK;
 }
 
@@ -422,6 +427,7 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     put_period(out, "max_worker_delay_secs", c->max_worker_delay_secs);
     put_bool(out, "no_graph_def", c->no_graph_def);
     put_period(out, "threads", c->threads);
+    put_string(out, "precision", c->precision == EST_PRECISION_FLOAT32 ? "float32" : "mixed_bfloat16");
     put_bool(out, "check_numerics", c->check_numerics);
     put_bool(out, "no_input_position", c->no_input_position);
     put_bool(out, "no_signals", c->no_signals);

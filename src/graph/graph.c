@@ -290,6 +290,24 @@ void est_graph_device(est_graph *graph, const char *device)
     graph->device = copy;
 }
 
+void est_graph_precision(est_graph *graph, est_precision precision)
+{
+    if (graph == NULL) return;
+    if (precision != EST_PRECISION_FLOAT32 && precision != EST_PRECISION_MIXED_BFLOAT16) {
+        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT,
+                                               "there is no precision %d: EST_PRECISION_FLOAT32 and "
+                                               "EST_PRECISION_MIXED_BFLOAT16",
+                                               (int)precision));
+        return;
+    }
+    graph->precision = precision;
+}
+
+est_precision est_graph_precision_of(const est_graph *graph)
+{
+    return graph->precision;
+}
+
 void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user)
 {
     if (graph == NULL) return;

@@ -43,6 +43,7 @@ struct est_graph {
     est_nodes      after; /* est_graph_after; in the arena */
     scope_frame   *scopes;
     const char    *scope;     /* "" or "a/b/" */
+    est_precision  precision; /* est_graph_precision */
     const char    *device;    /* "": free */
     est_device_fn  device_fn; /* NULL: none */
     void          *device_user;

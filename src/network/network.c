@@ -154,9 +154,10 @@ static est_status fill(est_network *network, const est_network_options *o, const
     network->name      = est_arena_strdup(network->arena, o->name != NULL ? o->name : name);
     network->model_dir = o->model_dir != NULL ? est_arena_strdup(network->arena, o->model_dir) : "";
     if (network->name == NULL || network->model_dir == NULL) return est_no_memory();
-    network->strategy = o->strategy;
-    network->threads  = o->threads;
-    network->seed     = o->seed != 0 ? o->seed : draw_seed(network);
+    network->strategy  = o->strategy;
+    network->threads   = o->threads;
+    network->precision = o->precision;
+    network->seed      = o->seed != 0 ? o->seed : draw_seed(network);
     EST_TRY(copy_outputs(network, o->outputs));
     return copy_inputs(network, o->inputs);
 }
@@ -468,6 +469,7 @@ static est_status build(est_network *network)
     est_network_view view;
 
     EST_TRY(est_graph_create(network->seed, &network->graph));
+    est_graph_precision(network->graph, network->precision);
     if (network->strategy != NULL && network->strategy->device[0] != '\0') {
         est_graph_device(network->graph, network->strategy->device);
     }

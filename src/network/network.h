@@ -99,6 +99,7 @@ struct est_network {
     est_network_class *class;
     const est_strategy *strategy;
     uint64_t            seed;
+    est_precision       precision;
     int                 threads;
     est_network_field  *inputs; /* [n_inputs]; n_inputs 0: not known yet */
     int                 n_inputs;

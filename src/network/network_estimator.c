@@ -160,6 +160,7 @@ est_status est_network_to_estimator(est_network *network, const est_estimator_op
     o.params      = &network;
     o.params_size = sizeof network;
     EST_TRY(est_estimator_create(est_network_model_fn, &o, &estimator));
+    if (estimator->config.precision == EST_PRECISION_FLOAT32) estimator->config.precision = network->precision;
     if (network->session != NULL && o.warm_start == NULL) status = start_from(network, estimator);
     if (status != EST_OK) {
         est_estimator_free(estimator);

@@ -52,6 +52,9 @@ bool est_layer_check(est_node x, const char *layer, int rank_min, int rank_max);
 est_node est_layer_weight(est_node x, const char *name, est_shape shape, est_initializer initializer,
                           est_regularizer regularizer, bool frozen);
 
+/* x as a factor of a product, in the precision of its graph. */
+est_node est_layer_factor(est_node x);
+
 /* x [..., in] times kernel [in, units]. */
 est_node est_rows_times(est_node x, est_node kernel, int64_t units);
 

@@ -46,6 +46,11 @@ static est_node distribution(est_node scores, est_node mask, double dropout, boo
     return est_dropout_layer(est_softmax(scores, -1), dropout, training);
 }
 
+static est_node multiply(est_node x, est_node y, bool adj_x, bool adj_y)
+{
+    return est_batch_matmul(est_layer_factor(x), est_layer_factor(y), adj_x, adj_y);
+}
+
 static bool check_mask(est_node mask, est_graph *graph)
 {
     if (mask.graph == NULL) return true;
@@ -71,7 +76,7 @@ static est_node weigh(est_node x, const char *name)
 
 static est_node dot_scores(const attention *l, const inputs *in)
 {
-    est_node scores = est_batch_matmul(in->query, in->key, false, true);
+    est_node scores = multiply(in->query, in->key, false, true);
 
     return l->o.use_scale ? weigh(scores, "scale") : scores;
 }
@@ -117,7 +122,7 @@ static est_node attention_call(const est_layer *self, est_nodes in, const est_ca
                                             : dot_scores(l, &x);
     if (mask.graph != NULL) mask = est_expand_dims(mask, 1);
     if (l->o.causal) mask = both(mask, causal_mask(x.query, x.value));
-    result = est_batch_matmul(distribution(scores, mask, l->o.dropout, call->training), x.value, false, false);
+    result = multiply(distribution(scores, mask, l->o.dropout, call->training), x.value, false, false);
     if (call->query_mask.graph == NULL) return result;
     return est_mul(result, est_cast(est_expand_dims(call->query_mask, -1), est_node_dtype(result)));
 }
@@ -227,8 +232,8 @@ static est_node multi_head_call(const est_layer *self, est_nodes in, const est_c
     if (mask.graph != NULL) mask = est_expand_dims(mask, 1);
     if (l->o.causal) mask = both(mask, causal_mask(x.query, x.value));
     query   = est_scale(query, 1 / sqrt((double)l->key_dim));
-    weights = distribution(est_batch_matmul(query, key, false, true), mask, l->o.dropout, call->training);
-    return from_heads(l, est_batch_matmul(weights, value, false, false), width,
+    weights = distribution(multiply(query, key, false, true), mask, l->o.dropout, call->training);
+    return from_heads(l, multiply(weights, value, false, false), width,
                       l->o.units > 0 ? l->o.units : est_node_dim(x.query, -1));
 }
 

@@ -36,7 +36,7 @@ static est_node convolve(const conv *l, est_node x, const char *kernel, conv_fn 
     w = est_layer_weight(x, kernel, EST_SHAPE(l->size, o->kernel_width, est_node_dim(x, -1), l->filters),
                          est_init_or(o->kernel_initializer, est_init_glorot_uniform(0)), o->kernel_regularizer,
                          o->frozen);
-    return fn(x, est_read_variable(w), o->stride, o->stride_width, o->padding);
+    return fn(est_layer_factor(x), est_layer_factor(est_read_variable(w)), o->stride, o->stride_width, o->padding);
 }
 
 static est_node conv2d_call(const est_layer *self, est_nodes in, const est_call_options *call)
@@ -70,7 +70,8 @@ static est_node separable_call(const est_layer *self, est_nodes in, const est_ca
     y = convolve(l, x, "depthwise_kernel", est_depthwise_conv2d);
     w = est_layer_weight(x, "pointwise_kernel", EST_SHAPE(1, 1, est_node_dim(x, -1) * l->filters, l->n_points),
                          est_init_or(l->point_initializer, est_init_glorot_uniform(0)), l->point_regularizer, false);
-    return bias_and_activation(est_conv2d(y, est_read_variable(w), 1, 1, EST_VALID), x, l->n_points, &l->o);
+    return bias_and_activation(est_conv2d(est_layer_factor(y), est_layer_factor(est_read_variable(w)), 1, 1, EST_VALID),
+                               x, l->n_points, &l->o);
 }
 
 /* clang-format off */

@@ -17,12 +17,21 @@ typedef struct dense {
     est_dense_options o;
 } dense;
 
+est_node est_layer_factor(est_node x)
+{
+    bool mixed = x.graph != NULL && est_graph_precision_of(x.graph) == EST_PRECISION_MIXED_BFLOAT16;
+
+    return mixed && est_node_dtype(x) == EST_F32 ? est_round_bfloat16(x) : x;
+}
+
 /* Higher ranks are flattened to rows and back. */
 est_node est_rows_times(est_node x, est_node kernel, int64_t units)
 {
     int      rank = est_node_shape(x)->rank;
     est_node axes[EST_RANK_MAX], rows;
 
+    x      = est_layer_factor(x);
+    kernel = est_layer_factor(kernel);
     if (rank == 2) return est_matmul(x, kernel);
     for (int i = 0; i < rank - 1; i++) axes[i] = est_nn_dim(x, i);
     axes[rank - 1] = est_scalar(x.graph, EST_I32, (double)units);
@@ -302,7 +311,8 @@ static est_node dot_call(const est_layer *self, est_nodes in, const est_call_opt
         if (l->o.normalize) x[i] = unit_length(x[i], axis[i]);
         if (rank[i] == 2) x[i] = est_expand_dims(x[i], i == 0 ? 1 : 2);
     }
-    y = est_batch_matmul(x[0], x[1], rank[0] == 3 && axis[0] == 1, rank[1] == 3 && axis[1] == 2);
+    y = est_batch_matmul(est_layer_factor(x[0]), est_layer_factor(x[1]), rank[0] == 3 && axis[0] == 1,
+                         rank[1] == 3 && axis[1] == 2);
     if (rank[1] == 2) y = est_squeeze(y, EST_I64S(2));
     return rank[0] == 2 && rank[1] == 3 ? est_squeeze(y, EST_I64S(1)) : y;
 }

@@ -11,11 +11,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#ifdef __CUDACC__
-#define EST_BOTH static inline __host__ __device__
-#else
-#define EST_BOTH static inline
-#endif
+#include "cuda/both.h"
 
 /* Gradient descent. k: 0 lr */
 #define EST_DESCENT(T) w[i] -= k[0] * g[i];

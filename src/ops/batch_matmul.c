@@ -55,7 +55,7 @@ static est_node undo_broadcast(est_node dx, est_node x, est_node dy)
 /* As MatMul's, then summed over the axes that were broadcast. */
 static void batch_matmul_grad(est_grad *g)
 {
-    est_node x = g->in[0], y = g->in[1], d = g->dout[0], dx, dy;
+    est_node x = g->in[0], y = g->in[1], d = est_round_gradient(g), dx, dy;
     bool     tx = est_node_bool(g->node, "adj_x"), ty = est_node_bool(g->node, "adj_y");
 
     dx = tx ? est_batch_matmul(y, d, ty, true) : est_batch_matmul(d, y, false, !ty);

@@ -104,7 +104,7 @@ est_node est_conv_build(const est_op *op, const est_node_def *like, est_nodes in
 
 static void conv2d_grad(est_grad *g)
 {
-    est_node x = g->in[0], w = g->in[1], dy = g->dout[0];
+    est_node x = g->in[0], w = g->in[1], dy = est_round_gradient(g);
 
     g->din[0].values = est_conv_build(&est_op_conv2d_backprop_input, g->node, EST_NODES(est_shape_of(x), w, dy));
     g->din[1].values = est_conv_build(&est_op_conv2d_backprop_filter, g->node, EST_NODES(x, est_shape_of(w), dy));

@@ -56,7 +56,7 @@ static est_status depthwise_filter_infer(est_infer *c)
 
 static void depthwise_grad(est_grad *g)
 {
-    est_node x = g->in[0], w = g->in[1], dy = g->dout[0];
+    est_node x = g->in[0], w = g->in[1], dy = est_round_gradient(g);
 
     g->din[0].values = est_conv_build(&est_op_depthwise_conv2d_backprop_input, g->node,
                                       EST_NODES(est_shape_of(x), w, dy));

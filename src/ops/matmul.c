@@ -41,7 +41,7 @@ static est_status matmul_infer(est_infer *c)
 /* With y = a b: da = dy b', db = a' dy; each transpose of an input moves to the other side. */
 static void matmul_grad(est_grad *g)
 {
-    est_node a = g->in[0], b = g->in[1], dy = g->dout[0];
+    est_node a = g->in[0], b = g->in[1], dy = est_round_gradient(g);
     bool     ta = est_node_bool(g->node, "transpose_a"), tb = est_node_bool(g->node, "transpose_b");
 
     g->din[0].values = ta ? est_matmul_t(b, dy, tb, true) : est_matmul_t(dy, b, false, !tb);

@@ -40,6 +40,10 @@ est_node est_build_update(const est_op *op, est_nodes in, est_attrs attrs);
  * est_op.update says. Rows must be distinct (est_dedup). */
 est_node est_build_apply(const est_op *dense, const est_op *sparse, est_nodes in, est_gradient g, est_attrs attrs);
 
+/* The gradient of the result of a product: rounded to bfloat16 where both factors are, so that the products of the
+ * backward pass are of such numbers too. */
+est_node est_round_gradient(const est_grad *g);
+
 /* Whether a variable has a value. */
 est_node est_variable_is_initialized(est_node variable);
 

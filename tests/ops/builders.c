@@ -45,6 +45,7 @@ TEST(elementwise)
     est_node          odd     = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(NAN, -INFINITY, 3));
     const expectation cases[] = {
         EXPECT(est_ceil(x), -1, 0, 7),
+        EXPECT(est_round_bfloat16(est_scale(x, 1.001)), -1.5, 0, 7),
         EXPECT(est_floor(x), -2, 0, 7),
         EXPECT(est_cos(half), cos(0.5), 1, cos(0.5)),
         EXPECT(est_elu(x), exp(-1.5) - 1, 0, 7),

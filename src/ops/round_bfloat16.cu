@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rounding to bfloat16 on a GPU. */
+#include "cuda/loops.cuh"
+#include "ops/bfloat16.h"
+
+struct round_of {
+    __device__ float operator()(float x) const
+    {
+        return est_to_bfloat16(x);
+    }
+};
+
+EST_DEFINE_LAUNCHER(round_bfloat16)
+{
+    return est_map1_launch<float, float>(c, round_of());
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 — EstRoundBfloat16. */
+#include <math.h>
+
+#include "support/op_check.h"
+
+/* The nearest number with 8 significant bits, ties to even, found by scaling. */
+static void reference(est_ref *r)
+{
+    int64_t n = est_shape_count(&r->out_shape[0]);
+
+    for (int64_t i = 0; i < n; i++) {
+        double x = r->in[0][i];
+        int    e;
+
+        if (x == 0 || !isfinite(x)) {
+            r->out[0][i] = x;
+            continue;
+        }
+        (void)frexp(x, &e);     /* x = m 2^e with m in [0.5, 1) */
+        if (e < -125) e = -125; /* subnormal: the last place stays */
+        r->out[0][i] = ldexp(nearbyint(ldexp(x, 8 - e)), e - 8);
+    }
+}
+
+/* What lies half way between two: down to the even, up to the even; just above and below; negative; small. */
+static const double ties[] = { 1 + 0x1p-8,
+                               1 + 3 * 0x1p-8,
+                               1 + 0x1p-8 + 0x1p-23,
+                               1 + 0x1p-8 - 0x1p-23,
+                               -1 - 0x1p-8,
+                               -1 - 3 * 0x1p-8,
+                               0x1p-100 + 0x1p-108,
+                               255.5,
+                               256.5,
+                               257,
+                               3,
+                               0 };
+
+/* The gradient is that of a cast, 1, and not that of the steps that it makes. */
+static const est_op_case cases[] = {
+    { "EstRoundBfloat16", { IN(7, 33) }, .lo = -4, .hi = 4, .no_grad = true, .ref = reference },
+    { "EstRoundBfloat16", { IN(4099) }, .lo = -1e20, .hi = 1e20, .no_grad = true, .ref = reference },
+    { "EstRoundBfloat16", { IN(3, 5, 2) }, .lo = -1e-20, .hi = 1e-20, .no_grad = true, .ref = reference },
+    { "EstRoundBfloat16", { { .shape = EST_SHAPE(12), .values = ties } }, .no_grad = true, .ref = reference },
+    { "EstRoundBfloat16", { IN(0, 4) }, .ref = reference },
+};
+
+EST_OP_CHECK_MAIN(cases)
