@@ -110,9 +110,9 @@ typedef enum est_precision {
     EST_PRECISION_MIXED_BFLOAT16 = 1  /* factors rounded to bfloat16, in the backward pass as well */
 } est_precision;
 
-/* The precision of the layers that are called from now on (dense, convolutions, attention, dot), where they work on
- * float32. */
-EST_API void est_graph_precision(est_graph *graph, est_precision precision);
+/* Sets the precision of the layers that are called from now on (dense, convolutions, attention, dot), where they work
+ * on float32; returns what it was. It has no effect on graphs of exports, which are float32. */
+EST_API est_precision est_graph_precision(est_graph *graph, est_precision precision);
 
 /* Returns the device of an operation, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is its
  * output 0, `op` its TensorFlow op name ("VarHandleOp"), `device` that of est_graph_device. The result is copied. The

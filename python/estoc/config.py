@@ -102,6 +102,9 @@ class Task:
                                            for k in range(lib.est_cluster_tasks(task.cluster, job))]
 
 
+_PRECISIONS = {"float32": lib.EST_PRECISION_FLOAT32, "mixed_bfloat16": lib.EST_PRECISION_MIXED_BFLOAT16}
+
+
 class RunConfig:
     """Where a run keeps its state, how often it saves and logs, and its task in a cluster.
 
@@ -115,7 +118,9 @@ class RunConfig:
                  train_distribute: Strategy | None = None, eval_distribute: Strategy | None = None,
                  session_creation_timeout_secs: float = 7200, protocol: str | None = None, threads: int = 0,
                  check_numerics: bool = False, no_input_position: bool = False, no_graph_def: bool = False,
-                 cluster_json: str | None = None):
+                 cluster_json: str | None = None, precision: str = "float32"):
+        if precision not in _PRECISIONS:
+            raise ValueError(f"precision is {precision!r}; it is one of {', '.join(_PRECISIONS)}")
         if save_checkpoints_steps is _DEFAULT and save_checkpoints_secs is _DEFAULT:
             save_checkpoints_steps, save_checkpoints_secs = None, 600
         elif save_checkpoints_steps is _DEFAULT:
@@ -146,6 +151,7 @@ class RunConfig:
         self.no_input_position = no_input_position
         self.no_graph_def = no_graph_def
         self.cluster_json = cluster_json
+        self.precision = precision
         self._task = Task(cluster_json, no_chief_ok=isinstance(train_distribute, MultiWorkerMirroredStrategy))
 
     task_type = property(lambda self: self._task.type)
@@ -184,7 +190,7 @@ class RunConfig:
             log_step_count_steps=_or_off(self.log_step_count_steps),
             session_creation_timeout_secs=self.session_creation_timeout_secs, threads=self.threads,
             check_numerics=self.check_numerics, no_input_position=self.no_input_position,
-            no_graph_def=self.no_graph_def, protocol=keep.string(self.protocol),
+            no_graph_def=self.no_graph_def, precision=_PRECISIONS[self.precision], protocol=keep.string(self.protocol),
             train_distribute=self.train_distribute._c if self.train_distribute is not None else NULL,
             eval_distribute=self.eval_distribute._c if self.eval_distribute is not None else NULL,
             cluster_json=keep.string(self.cluster_json), quiet=True)

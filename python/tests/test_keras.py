@@ -490,3 +490,31 @@ def test_own_names_are_importable():
     import estoc.tf.keras.layers.experimental.preprocessing as kpl
     from estoc.tf.keras.layers import Dense
     assert keras.layers.Dense is Dense and kpl.StringLookup is keras.layers.StringLookup and estoc.__name__ == "estoc"
+
+
+def test_mixed_precision():
+    """Products of rounded numbers, float32 variables, layers of their own policy, exports in float32."""
+    def model():
+        return tf.keras.Sequential([tf.keras.layers.Dense(3, use_bias=False, kernel_initializer="ones"),
+                                    tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="ones",
+                                                          dtype="float32")])
+
+    x = np.array([[1 + 2.0 ** -9, 2 + 2.0 ** -8 + 2.0 ** -10]], np.float32)
+    with pytest.raises(ValueError, match="mixed_bfloat16"):
+        tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    exact = model()
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        assert tf.keras.mixed_precision.global_policy().name == "mixed_bfloat16"
+        mixed = model()
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+    first, last = mixed.layers
+    assert (first.compute_dtype, first.variable_dtype, last.compute_dtype) == ("bfloat16", "float32", "float32")
+    rounded = np.array([[1, 2]], np.float32)  # 8 significant bits, ties to even
+    np.testing.assert_array_equal(exact(x).numpy(), x.sum(1, keepdims=True) * 3)
+    np.testing.assert_array_equal(mixed(x).numpy(), rounded.sum(1, keepdims=True) * 3)
+    np.testing.assert_array_equal(mixed.predict(x, verbose=0), rounded.sum(1, keepdims=True) * 3)
+    mixed.compile("sgd", "mse")
+    mixed.fit(x, np.ones((1, 1), np.float32), verbose=0)
+    assert mixed.weights[0].dtype == tf.float32

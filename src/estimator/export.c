@@ -299,7 +299,7 @@ static est_status make_model(const job *x, est_mode mode, const est_serving_inpu
     const est_estimator *estimator = x->estimator;
 
     EST_TRY(est_model_create(mode, &estimator->config, estimator->self.task, NULL, estimator->config.seed, &e->model));
-    est_graph_precision(e->model->graph, EST_PRECISION_FLOAT32); /* as others run it, wherever that is */
+    est_graph_keep_float32(e->model->graph);
     EST_TRY(est_receiver_build(input, e->model, &e->receiver));
     if (!x->checks) est_log_info("Calling model_fn.");
     EST_TRY(est_model_build(e->model, estimator->model_fn, estimator->params));

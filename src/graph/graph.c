@@ -290,22 +290,30 @@ void est_graph_device(est_graph *graph, const char *device)
     graph->device = copy;
 }
 
-void est_graph_precision(est_graph *graph, est_precision precision)
+est_precision est_graph_precision(est_graph *graph, est_precision precision)
 {
-    if (graph == NULL) return;
+    est_precision before = graph != NULL ? graph->precision : EST_PRECISION_FLOAT32;
+
+    if (graph == NULL) return before;
     if (precision != EST_PRECISION_FLOAT32 && precision != EST_PRECISION_MIXED_BFLOAT16) {
         (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT,
                                                "there is no precision %d: EST_PRECISION_FLOAT32 and "
                                                "EST_PRECISION_MIXED_BFLOAT16",
                                                (int)precision));
-        return;
+        return before;
     }
     graph->precision = precision;
+    return before;
 }
 
-est_precision est_graph_precision_of(const est_graph *graph)
+void est_graph_keep_float32(est_graph *graph)
 {
-    return graph->precision;
+    graph->keeps_float32 = true;
+}
+
+bool est_graph_is_mixed(const est_graph *graph)
+{
+    return graph->precision == EST_PRECISION_MIXED_BFLOAT16 && !graph->keeps_float32;
 }
 
 void est_graph_device_fn(est_graph *graph, est_device_fn fn, void *user)

@@ -193,8 +193,11 @@ est_node_def       *est_graph_node(const est_graph *graph, int32_t id);
 const est_node_def *est_def(est_node node); /* NULL for none or poison */
 est_arena          *est_graph_arena(const est_graph *graph);
 uint64_t            est_graph_seed(const est_graph *graph);
-est_precision       est_graph_precision_of(const est_graph *graph);
 bool                est_graph_poisoned(const est_graph *graph);
+
+/* Whether layers round what they multiply to bfloat16; and that they never do, whatever est_graph_precision says. */
+bool est_graph_is_mixed(const est_graph *graph);
+void est_graph_keep_float32(est_graph *graph);
 
 /* Puts a complete node at the end of the graph and gives it its id. */
 EST_MUST_CHECK est_status est_graph_append(est_graph *g, est_node_def *def);

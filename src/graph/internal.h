@@ -44,6 +44,7 @@ struct est_graph {
     scope_frame   *scopes;
     const char    *scope;     /* "" or "a/b/" */
     est_precision  precision; /* est_graph_precision */
+    bool           keeps_float32;
     const char    *device;    /* "": free */
     est_device_fn  device_fn; /* NULL: none */
     void          *device_user;

@@ -469,7 +469,7 @@ static est_status build(est_network *network)
     est_network_view view;
 
     EST_TRY(est_graph_create(network->seed, &network->graph));
-    est_graph_precision(network->graph, network->precision);
+    (void)est_graph_precision(network->graph, network->precision);
     if (network->strategy != NULL && network->strategy->device[0] != '\0') {
         est_graph_device(network->graph, network->strategy->device);
     }

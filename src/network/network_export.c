@@ -65,6 +65,7 @@ est_status est_network_save(est_network *network, const char *dir)
     EST_TRY(est_network_build_now(network));
     EST_TRY(est_network_connect(network));
     EST_TRY(est_model_create(EST_PREDICT, &config, NULL, NULL, network->seed, &e.model));
+    est_graph_keep_float32(e.model->graph);
     status = build(network, &input, &e);
     if (status == EST_OK) status = est_export_one(&e, dir);
     est_session_free(e.session);

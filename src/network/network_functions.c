@@ -395,7 +395,7 @@ static est_status try_function(const builder *b)
 
     if (b->compiled->optimizer.learning_node.graph != NULL) return EST_OK; /* a node of the network's graph */
     EST_TRY(est_graph_create(b->network->seed, &trial.graph));
-    est_graph_precision(trial.graph, b->network->precision);
+    (void)est_graph_precision(trial.graph, b->network->precision);
     trial.f = &f;
     status  = build_function(&trial);
     if (status == EST_OK) status = est_graph_status(trial.graph);

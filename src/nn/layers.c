@@ -19,7 +19,7 @@ typedef struct dense {
 
 est_node est_layer_factor(est_node x)
 {
-    bool mixed = x.graph != NULL && est_graph_precision_of(x.graph) == EST_PRECISION_MIXED_BFLOAT16;
+    bool mixed = x.graph != NULL && est_graph_is_mixed(x.graph);
 
     return mixed && est_node_dtype(x) == EST_F32 ? est_round_bfloat16(x) : x;
 }

@@ -36,12 +36,12 @@ TEST(dense_is_a_product_of_rounded_numbers)
 
     for (int i = 0; i < 15; i++) values[i] = sin(i);
     x = nn_const(t.graph, EST_SHAPE(3, 5), values);
-    est_graph_precision(t.graph, EST_PRECISION_MIXED_BFLOAT16);
+    (void)est_graph_precision(t.graph, EST_PRECISION_MIXED_BFLOAT16);
     y      = est_dense(x, 4, EST_DENSE(.no_bias = true));
     kernel = est_graph_find(t.graph, "dense/kernel");
     est_gradients(est_reduce_sum(est_square(y), EST_I64S(0, 1), false), EST_NODES(x, kernel), got);
 
-    est_graph_precision(t.graph, EST_PRECISION_FLOAT32);
+    (void)est_graph_precision(t.graph, EST_PRECISION_FLOAT32);
     product = est_matmul(est_round_bfloat16(x), est_round_bfloat16(est_read_variable(kernel)));
     dy      = est_round_bfloat16(est_scale(product, 2));
     dx      = est_matmul_t(dy, est_round_bfloat16(est_read_variable(kernel)), false, true);
@@ -61,7 +61,7 @@ static int roundings_of(est_layer *layer, est_precision precision, est_dtype dty
     est_node in[] = { x, x };
     int      n;
 
-    est_graph_precision(t.graph, precision);
+    (void)est_graph_precision(t.graph, precision);
     y = est_layer_call_with(layer, (est_nodes){ in, n_in }, NULL);
     assert_ok(est_graph_status(t.graph));
     assert_int_equal(est_node_dtype(y), dtype);
@@ -182,8 +182,8 @@ TEST(unknown_precision)
     est_graph   *graph;
 
     assert_ok(est_graph_create(1, &graph));
-    est_graph_precision(NULL, EST_PRECISION_MIXED_BFLOAT16);
-    est_graph_precision(graph, (est_precision)7);
+    (void)est_graph_precision(NULL, EST_PRECISION_MIXED_BFLOAT16);
+    (void)est_graph_precision(graph, (est_precision)7);
     expect_error(est_graph_status(graph), EST_INVALID_ARGUMENT, "no precision 7");
     est_graph_free(graph);
     network = make((est_precision)7);

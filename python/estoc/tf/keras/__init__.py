@@ -2,7 +2,7 @@
 """tf.keras: models, layers, losses, metrics, optimizers and callbacks of the library under Keras' names."""
 from .._absent import module_getattr as _module_getattr
 from . import (activations, backend, callbacks, datasets, estimator, initializers, layers, losses,  # noqa: F401
-               metrics, models, optimizers, regularizers, utils)
+               metrics, mixed_precision, models, optimizers, regularizers, utils)
 from ._layer import Input  # noqa: F401
 from .models import Model, Sequential  # noqa: F401
 

@@ -24,6 +24,7 @@ from .._eager import Tensor, add_operators, tapes, unwrap
 from .._function import Function
 from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
 from .._world import updates_of
+from . import mixed_precision
 
 _context = threading.local()
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -157,6 +158,21 @@ def training_phase(value: Any) -> Any:
     return bool(value)
 
 
+def _policy_of(dtype: Any) -> mixed_precision.Policy | None:
+    """The policy of a layer that was given this dtype; None: another type, of layers that work on strings and integers."""
+    if dtype is None:
+        return mixed_precision.global_policy()
+    if isinstance(dtype, mixed_precision.Policy):
+        return dtype
+    name = dtype if isinstance(dtype, str) else as_dtype(dtype).name
+    return mixed_precision.Policy(name) if "float" in name else None
+
+
+def _precision_of(policy: mixed_precision.Policy | None) -> int:
+    mixed = policy is not None and policy.is_mixed
+    return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
+
+
 class Layer(Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
@@ -172,8 +188,10 @@ class Layer(Named):
         d["_built_in"] = weakref.WeakSet()
         d["_trainable"] = trainable
         d["_name"] = name or unique_name(snake(type(self).__name__))
-        d["_dtype"] = as_dtype(dtype) if dtype is not None and not isinstance(dtype, str) else as_dtype(
-            dtype or "float32")
+        d["dtype_policy"] = _policy_of(dtype)
+        # None: that of the graph, which a RunConfig may have set
+        d["_precision"] = None if dtype is None and not d["dtype_policy"].is_mixed else _precision_of(d["dtype_policy"])
+        d["_dtype"] = as_dtype(dtype if d["dtype_policy"] is None else d["dtype_policy"].variable_dtype)
         d["built"] = False
         d["_eager_call"] = None
         graph = default_graph()
@@ -209,7 +227,8 @@ class Layer(Named):
 
     name = property(lambda self: self._name)
     dtype = property(lambda self: self._dtype.name)
-    compute_dtype = dtype
+    variable_dtype = dtype
+    compute_dtype = property(lambda self: self.dtype_policy.compute_dtype if self.dtype_policy else self.dtype)
 
     @property
     def trainable(self) -> bool:
@@ -521,8 +540,13 @@ class NativeLayer(Layer):
         here()
         keep = Keep()
         options = keep.options("est_call_options", training=training, mask=mask._c if isinstance(mask, Node) else None)
-        result = lib.est_layer_call_with(self._layer(), keep.span("est_nodes", "est_node", [n._c for n in inputs]),
-                                         options)
+        nodes = keep.span("est_nodes", "est_node", [n._c for n in inputs])
+        if self._precision is None:
+            result = lib.est_layer_call_with(self._layer(), nodes, options)
+        else:
+            before_it = lib.est_graph_precision(graph._c, self._precision)
+            result = lib.est_layer_call_with(self._layer(), nodes, options)
+            lib.est_graph_precision(graph._c, before_it)
         try:
             graph.check()
         except BaseException:
