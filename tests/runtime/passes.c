@@ -744,13 +744,14 @@ TEST(bags_with_a_norm_stay_lowered)
 TEST(bags_of_a_step_that_writes_stay_lowered)
 {
     lowered  l     = lower_bags(0);
-    est_node table = find_node(l.g, "table"), old, sum;
+    est_node table = find_node(l.g, "table"), old, write, sum;
     both     b;
 
     old = est_read_variable(est_variable(l.g, "other", EST_F32, EST_SHAPE(9, 5)));
     est_variable_initializer(find_node(l.g, "other"), noise_const(l.g, EST_SHAPE(9, 5), 5));
-    sum = est_after(est_sum(old), est_assign(table, est_zeros_like(old)));
-    b   = run_lowered(&l, LOWERED_MAX, sum);
+    write = est_assign(table, est_zeros_like(old));
+    sum   = est_after(est_sum(old), write);
+    b     = run_lowered(&l, LOWERED_MAX, sum);
     assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), 0);
     assert_int_equal(count_ops(b.step, "AssignVariableOp") + count_ops(b.step, "EstAssignFill"), 1);
     end_lowered(&l, &b);
