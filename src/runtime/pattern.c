@@ -43,7 +43,7 @@ static bool match_input(const matching *m, int i, est_edge at)
     return m->in[i].node == at.node && m->in[i].output == at.output;
 }
 
-/* Patterns are a few operations deep and share few of them, so that a path to one that is shared may be walked twice. */
+/* Patterns are a few operations deep and share few of them: a path to one that is shared may be walked twice. */
 static bool match_edge(const matching *m, est_edge want, est_edge at)
 {
     const est_node_def *a = est_graph_node(m->pattern->graph, want.node), *b = est_graph_node(m->graph, at.node);
