@@ -6,6 +6,7 @@
 #include "graph/lower.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 /* How many operations of that name (or with that beginning, when it ends in '*') the step runs. */
@@ -791,4 +792,22 @@ TEST(what_only_looks_like_a_bag_stays)
         assert_int_equal(count_ops(b.step, "UnsortedSegmentSum"), kind != A_BAG);
         end_lowered(&l, &b);
     }
+}
+
+TEST(no_memory_to_look_for_bags)
+{
+    lowered l = lower_bags(0);
+
+    FAULT_LOOP(f, FAULT_PLACES, .more_than = 20) {
+        est_session *session = NULL;
+        est_step    *step    = NULL;
+        est_status   status;
+
+        assert_ok(est_session_create(l.g, EST_SESSION(.threads = 1), &session));
+        fault_arm(&f);
+        status = est_session_prepare(session, (est_nodes){ l.in, 3 }, (est_nodes){ l.out, 2 }, EST_NO_NODES, &step);
+        fault_check(&f, status);
+        est_session_free(session);
+    }
+    est_graph_free(l.g);
 }
